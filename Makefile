@@ -1,4 +1,4 @@
-# Every target works on a fresh Debian with Go and Rust, without a terminal. `make help` lists them.
+# Every target works on a fresh Debian with Go and Rust, without a terminal. `make help` lists the targets.
 
 .DEFAULT_GOAL := help
 SHELL := bash
@@ -8,22 +8,22 @@ MAKEFLAGS += --no-print-directory
 PAYLOAD := target/payload
 WINDOWS := x86_64-pc-windows-gnu
 
-# There is no published image: this is the one that is built here. Push yours, and say IMAGE=NAME:TAG behind make. What
-# happens to be in the environment under these names does not count.
+# There is no published image, so the default is the local build. To use your own, push it and pass IMAGE=NAME:TAG to make.
+# Environment variables of these names are ignored.
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml)
 IMAGE := localhost/windows-storage-operator:$(VERSION)
 MUST_GATHER_IMAGE := localhost/windows-storage-operator-must-gather:$(VERSION)
-# Where the source is, for the bundle to name.
+# URL of the source, for the bundle.
 REPOSITORY :=
 # The last OpenShift minor version to which a cluster with this version of the operator may be upgraded, such as 4.21.
 MAX_OPENSHIFT_VERSION :=
-# From which versions OLM may go straight to a new release; docs/contributing/releasing.md says which to choose.
+# Versions from which OLM may upgrade directly to a new release; see docs/contributing/releasing.md.
 SKIP_RANGE :=
-# Where nobody says it, the image for oc adm must-gather is beside the operator's.
+# By default, the image for oc adm must-gather is next to the operator's.
 PUBLISHED = --image '$(IMAGE)' --must-gather-image '$(if $(filter command,$(origin MUST_GATHER_IMAGE)),$(MUST_GATHER_IMAGE))' \
 	--max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
 
-# The longest first; what waits for its build, or profits from it, last.
+# The longest builds first; parts that depend on another build, or profit from it, last.
 PARTS := kube-apiserver kube-apiserver-1.24 etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
 	bundle-check olm-crds cargo-about go-licenses krew sbom-check helm opm
 
@@ -67,7 +67,7 @@ cli: setup-image ## Build the command line for Linux and Windows into target/cli
 plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew manifest; REPOSITORY
 	@REPOSITORY='$(REPOSITORY)' tools/plugin release
 
-# The architectures of the images.
+# Architectures of the images.
 PLATFORMS := amd64 arm64
 
 .PHONY: image
@@ -88,9 +88,9 @@ image-check: setup image image-must-gather ## Test the image of make image as ma
 
 ##@ Test and check
 
-# Most tests wait for programs, deadlines and watches more than they compute.
+# Most tests spend more time waiting for programs, deadlines and watches than computing.
 TEST_THREADS := 10
-# API servers and kubectl are started often. With more memory kubectl takes a third less of a processor, the others a tenth.
+# API servers and kubectl are started often. With more memory, kubectl uses a third less CPU, the others a tenth less.
 TEST_GOGC := 400
 
 .PHONY: test
@@ -98,7 +98,7 @@ test: setup parts payload image-dev ## Run all tests, on the real parts; TEST_TH
 	@GOGC=$(TEST_GOGC) RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace
 	@$(MAKE) test-versions VERSIONS=1.24
 
-# The API servers beside the newest, and the tests that are run on each.
+# The API server versions to test besides the newest, and the tests to run on each.
 VERSIONS := 1.24 1.28 1.30
 CORE := versions:: main_job:: gate:: check:: replacement:: external:: removal:: without_olm:: upgrade:: policies::
 
@@ -111,7 +111,7 @@ test-versions: setup parts payload ## Run the core of the system tests on older 
 			cargo test --workspace --test system -- $(CORE) --skip simulated::; \
 	done
 
-# The API servers on which the operator is upgraded.
+# The API server versions on which upgrades of the operator are tested.
 UPGRADES := newest 1.24
 
 .PHONY: test-upgrade
@@ -147,7 +147,7 @@ lint: setup-build ## Check format, clippy, documentation, workflows, dependencie
 	@actionlint="$$(tools/part actionlint)" && "$$actionlint" .github/workflows/*.yaml
 	@deny="$$(tools/part cargo-deny)" && "$$deny" check bans licenses sources
 
-# What only the benchmarks are compared with.
+# Parts that only the benchmarks need, for comparison.
 BENCH_PARTS := kube-state-metrics controller-runtime-cache sftp-put
 MEASUREMENTS :=
 
@@ -182,7 +182,7 @@ TARGETS :=
 fuzz: setup ## Look for inputs that break a parser; FUZZ_SECONDS=60, TARGETS="NAME NAME"
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) tools/fuzz $(TARGETS)
 
-# The programs of these tests are the ones for nodes, or two at one time.
+# These tests need the agent for nodes, or two agents at the same time.
 NOT_GUARDED := --skip the_agent_for_nodes_is_built_without_it --skip the_agent_loads_no_library --skip replace_agent
 
 .PHONY: guarded
@@ -247,7 +247,7 @@ release-bundle: setup-build ## Change the tree to release VERSION=x.y.z and list
 chart: setup-build ## Pack the Helm chart that make bundle has written into target/chart
 	@helm="$$(tools/part helm)" && "$$helm" lint --strict --quiet charts/* && "$$helm" package charts/* --destination target/chart
 
-# Where the images of a release are pushed, such as ghcr.io/OWNER.
+# Registry to push a release's images to, such as ghcr.io/OWNER.
 REGISTRY := localhost
 
 .PHONY: release
@@ -263,8 +263,8 @@ bundle-check: setup-build ## Run the validators of operator-framework over bundl
 catalog-check: setup-build ## Validate the catalog with opm, with bundle/ as its newest bundle
 	@tools/catalog-check target/catalog
 
-# A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane. Only what this line says counts: whoever has a
-# KUBECONFIG in the environment may have forgotten it.
+# With KUBECONFIG=FILE, it uses an existing cluster, and needs neither Wine nor a control plane. Only the command line counts,
+# because a KUBECONFIG in the environment may have been forgotten.
 ##@ Try
 
 .PHONY: run

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// The pause after so many failures in a row: twice as long each time, from `first` up to `longest`, and never less than `first`, plus or minus a
-/// fifth so that many who fail together do not try again together.
+/// Returns the delay after this many consecutive failures: it doubles each time, from `first` up to `longest`, and is never
+/// less than `first`, plus or minus a fifth so that many clients that fail together do not retry together.
 #[must_use]
 pub fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
     spread(failures, first, longest, rand::random())
 }
 
-/// A pause that comes again and again, plus or minus a tenth, so that those who began together drift apart.
+/// Returns the interval plus or minus a tenth, so that periodic tasks that started together drift apart.
 #[must_use]
 pub fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(0.9 + 0.2 * rand::random::<f64>())

@@ -42,98 +42,99 @@ pub enum Command {
     /// Needs a cluster (--kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account) on which the custom
     /// resource definitions are installed (kubectl apply -k crds), and the programs for Windows nodes (make payload).
     ///
-    /// With --once the exit status is 0 if upgrades may go on, 3 if they are held, 1 if the cluster could not be read.
+    /// With --once, the exit status is 0 if upgrades are allowed, 3 if they are held, 1 if the cluster could not be read.
     Run(RunArgs),
-    /// Say whether the cluster may be upgraded, and what holds it
+    /// Check whether the cluster can be upgraded, and what holds the upgrade
     ///
-    /// Judges what Windows workloads need for their storage: on the cluster (--kubeconfig, $KUBECONFIG or
-    /// ~/.kube/config), or on files that were taken from one (-f). Changes nothing.
+    /// Checks what the storage of Windows workloads needs, on the cluster (--kubeconfig, $KUBECONFIG or ~/.kube/config)
+    /// or in files taken from one (-f). Changes nothing.
     ///
-    /// Without --to every in-tree volume counts, whenever its plugin goes. With --to only those count whose plugin is
-    /// redirected to its CSI driver, or gone, at that version.
+    /// Without --to, every in-tree volume counts, whenever Kubernetes removes its plugin. With --to, a volume counts only
+    /// if that version redirects its plugin to a CSI driver or no longer has the plugin.
     ///
-    /// Files are what kubectl get -o yaml|json and oc adm inspect print, and must-gather trees: YAML and JSON, many
-    /// documents, lists. A cluster is judged whole, so give all of: nodes, csinodes, csidrivers, pods, cronjobs,
+    /// Files can be the output of kubectl get -o yaml|json and oc adm inspect, or a must-gather folder: YAML or JSON, with
+    /// several documents and lists. Give all objects of these kinds: nodes, csinodes, csidrivers, pods, cronjobs,
     /// daemonsets, deployments, jobs, replicasets, replicationcontrollers, statefulsets, persistentvolumeclaims,
-    /// persistentvolumes, storageclasses, runtimeclasses; where the vSphere driver is, its configmaps of the name
-    /// internal-feature-states.csi.vsphere.vmware.com; where this operator is, windowsstorages and windowsnodestorages.
-    /// Other kinds are only counted.
+    /// persistentvolumes, storageclasses, runtimeclasses. With the vSphere driver, add its configmaps named
+    /// internal-feature-states.csi.vsphere.vmware.com; with this operator, windowsstorages and windowsnodestorages. Other
+    /// kinds are counted and ignored.
     ///
-    /// The exit status is 0 if the cluster may be upgraded, 3 if not, 1 if the input or the cluster could not be read,
+    /// The exit status is 0 if the cluster can be upgraded, 3 if not, 1 if the input or the cluster could not be read,
     /// 2 if the command line is wrong.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
-    /// Gather what one needs to see from afar what is wrong
+    /// Collect what is needed to find a problem from elsewhere
     ///
-    /// Writes a folder with the judgement as table, JSON and HTML, the objects that it rests on, the logs of the
-    /// operator, and from every Windows node over SSH the state of services and pipes and the logs of csi-proxy and the
-    /// agent, newest first. check -f on the folder judges as check does on the cluster. Changes nothing, in the cluster or
-    /// on nodes.
+    /// Writes a folder with the report of check (table, JSON and HTML), the objects behind it and the operator's logs. From
+    /// every Windows node, it gets over SSH the state of services and pipes and the logs of csi-proxy and the agent, newest
+    /// first. check -f on the folder gives the same verdict as check on the cluster. Changes nothing, in the cluster or on
+    /// nodes.
     ///
-    /// Holds no Secrets. Of containers it holds no values of environment variables, no commands, arguments, probes and
-    /// hooks, but for the path that a driver registers by; no values of most annotations and of what is called a password
-    /// or the like. Logs and events are as they were written: look through them before you give them away.
+    /// Contains no Secrets. It leaves out the values of environment variables, commands, arguments, probes and hooks of
+    /// containers (except the path by which a driver registers), the values of most annotations, and values whose names
+    /// suggest a password. Logs and events are not edited: read them before you share them.
     ///
-    /// What cannot be had, such as a node that is dead, is a line in summary.txt and no failure: the exit status is 0.
-    /// It is 1 where nothing of the cluster can be read or the folder not be written, 2 where the command line is wrong,
-    /// and where this is interrupted 128 and the signal's number: 130 after Ctrl-C, 143 after TERM. Then nothing is left
-    /// behind.
+    /// What cannot be collected, for example from a node that is down, is listed in summary.txt, and the exit status is
+    /// still 0. It is 1 if nothing of the cluster could be read or the folder could not be written, 2 if the command line is
+    /// wrong, and 128 plus the signal's number if interrupted (130 for Ctrl-C, 143 for TERM). An interrupted command leaves
+    /// nothing behind.
     ///
-    /// With --since or --since-time the logs of the operator begin with the first line of that time, and logs of nodes
-    /// that were last written to before it are left out. Objects and events are there as without.
+    /// With --since or --since-time, the operator's logs begin at that time, and node logs last written before it are left
+    /// out. Objects and events are complete.
     #[command(after_help = MUST_GATHER_EXAMPLES)]
     MustGather(MustGatherArgs),
-    /// List the Windows nodes: what is ready, what is missing
+    /// List the Windows nodes: which are ready, and what the others lack
     ///
-    /// On the cluster, or on files that were taken from one (-f), as check reads them.
+    /// Reads the cluster, or files taken from one (-f), as check does.
     ///
-    /// The exit status is 0 if every node that is shown is ready, 3 if one is not, 1 if the input or the cluster could
-    /// not be read or a node of that name is not there, 2 if the command line is wrong.
+    /// The exit status is 0 if every node shown is ready, 3 if one is not, 1 if the input or the cluster could not be read
+    /// or a named node does not exist, 2 if the command line is wrong.
     #[command(after_help = NODES_EXAMPLES)]
     Nodes(NodesArgs),
-    /// Say what a node, a pod or a claim lacks for its storage, and what to do next
+    /// Explain what the storage of a node, a pod or a claim lacks, and what to do next
     ///
-    /// On the cluster, or on files that were taken from one (-f), as check reads them.
+    /// Reads the cluster, or files taken from one (-f), as check does.
     ///
     /// The exit status is 0 if nothing is missing, 3 if something is, 1 if it was not found or the input or the cluster
     /// could not be read, 2 if the command line is wrong.
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArgs),
-    /// Accept the SSH host key that a node shows now in place of the one that is pinned
+    /// Accept a node's current SSH host key in place of the pinned one
     #[command(long_about = ACCEPT_ABOUT, after_help = ACCEPT_EXAMPLES)]
     AcceptHostKey(AcceptHostKeyArgs),
-    /// Show, pause or resume how another csi-proxy reaches the nodes
+    /// Show, pause or resume the rollout of csi-proxy to the nodes
     #[command(after_help = rollout::EXAMPLES)]
     Rollout(RolloutArgs),
-    /// Remove csi-proxy and the agent from all nodes, before the operator is deleted
+    /// Remove csi-proxy and the agent from all nodes, before you delete the operator
     ///
-    /// Sets spec.csiProxy.management of WindowsStorage to Removed, shows how far the operator is on each node, and waits until
-    /// nothing of it is left on any. Where something still uses csi-proxy's pipes, the operator waits until nothing has for ten
-    /// minutes: delete the drivers' DaemonSets for Windows first. What other owners run on nodes stays as it is.
+    /// Sets spec.csiProxy.management of WindowsStorage to Removed, shows the progress on each node, and waits until the operator
+    /// has removed everything of its own from all nodes. While something uses csi-proxy's pipes on a node, the operator waits
+    /// until nothing has used them for ten minutes: delete the drivers' DaemonSets for Windows first. What other owners run on
+    /// nodes is not touched.
     ///
-    /// May be interrupted and run again. To take it back, set spec.csiProxy.management to Auto.
+    /// You can interrupt the command and run it again. To cancel the removal, set spec.csiProxy.management to Auto.
     ///
-    /// The exit status is 0 when all is removed, 1 if not, 2 if the command line is wrong.
+    /// The exit status is 0 when everything is removed, 1 if not, 2 if the command line is wrong.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall(UninstallArgs),
-    /// Look at the hosts of nodes before the operator goes there, and change nothing
+    /// Check the hosts of nodes before the operator manages them; changes nothing
     ///
-    /// Logs in to each host as the operator does, with the Secret, the settings and the host keys of the operator's namespace, and
-    /// says what is in the way: the connection, the host key, the login, the user's rights, SFTP, the space on drive C:. It names the
-    /// shell of the SSH server, another owner of csi-proxy, and what the operator would do there.
+    /// Logs in to each host as the operator does, with the Secret, the settings and the host keys in the operator's namespace, and
+    /// reports problems: connection, host key, login, the user's rights, SFTP, free space on drive C:. Also reports the shell of the
+    /// SSH server, another owner of csi-proxy, and what the operator would do on the node.
     ///
-    /// The operator need not run. Needs the rights to read what check reads, and the Secret.
+    /// The operator does not have to run. You need permission to read what check reads, and the Secret.
     ///
-    /// The exit status is 0 if nothing is in the way on any host, 3 if something is, 1 if the cluster could not be read or no such
-    /// node is there, 2 if the command line is wrong.
+    /// The exit status is 0 if no host has a problem, 3 if one has, 1 if the cluster could not be read or a named node does not
+    /// exist, 2 if the command line is wrong.
     #[command(after_help = CHECK_NODE_EXAMPLES)]
     CheckNode(CheckNodeArgs),
-    /// Try on a Windows host all that the operator does with a node
+    /// Test on a Windows host everything that the operator does to a node
     #[command(long_about = verify_node::ABOUT, after_help = verify_node::EXAMPLES)]
     VerifyNode(VerifyNodeArgs),
     /// Print the completion script of a shell
     ///
-    /// It completes the program by the name of its file, on PATH.
+    /// The script completes the program under the name of its file, which must be on PATH.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),
     /// Print the custom resource definitions as YAML
@@ -171,13 +172,13 @@ const WHY_EXAMPLES: &str = "Examples:
   windows-storage-operator why pod/web-0 -n shop
   windows-storage-operator why pvc/data-web-0 -n shop -f must-gather.local.123/";
 
-const ACCEPT_ABOUT: &str = r"Accept the SSH host key that a node shows now in place of the one that is pinned
+const ACCEPT_ABOUT: &str = r"Accept a node's current SSH host key in place of the pinned one
 
-For a node whose condition says HostKeyChanged or HostKeyUnknown: asks its host for its key, shows it beside the pinned one, and pins it if you say so. Nobody logs in to the host for that. The operator goes on with the node at once. Compare the fingerprint first, on the node's own console:
+Use it for a node whose condition has the reason HostKeyChanged or HostKeyUnknown. The command asks the host for its key without logging in, shows it beside the pinned one, and pins it if you confirm. The operator then continues with the node at once. First compare the fingerprint on the node's own console:
 
   ssh-keygen -lf C:\ProgramData\ssh\ssh_host_ed25519_key.pub
 
-Has to reach the node's SSH port: from elsewhere, run it in the operator's own pod, as the examples show.
+The command must reach the node's SSH port. If it cannot from your machine, run it in the operator's pod, as in the examples.
 
 The exit status is 0 if the key is pinned, 1 if not, 2 if the command line is wrong.";
 
@@ -198,7 +199,7 @@ const UNINSTALL_EXAMPLES: &str = "Examples:
   windows-storage-operator uninstall
   windows-storage-operator uninstall --timeout 2h";
 
-const COMPLETION_EXAMPLES: &str = "Examples, for the shell's own start-up file:
+const COMPLETION_EXAMPLES: &str = "Examples, for the start-up file of your shell:
   source <(windows-storage-operator completion bash)
   source <(windows-storage-operator completion zsh)
   windows-storage-operator completion fish | source
@@ -207,10 +208,10 @@ const COMPLETION_EXAMPLES: &str = "Examples, for the shell's own start-up file:
 /// Which cluster.
 #[derive(Args)]
 pub struct ClusterArgs {
-    /// Path of the kubeconfig
+    /// Path to the kubeconfig file
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig
+    /// Name of the kubeconfig context to use
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 }
@@ -221,7 +222,7 @@ pub struct InputArgs {
     /// The cluster, unless files are given.
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// A file or folder to judge in place of a cluster (*.yaml, *.yml, *.json); - is standard input. May be repeated
+    /// File or folder to read instead of a cluster (*.yaml, *.yml, *.json); - reads standard input. Can be repeated
     #[arg(long = "filename", short, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context"])]
     pub files: Vec<PathBuf>,
 }
@@ -232,13 +233,13 @@ pub struct CheckArgs {
     /// The cluster, or files.
     #[command(flatten)]
     pub input: InputArgs,
-    /// How to show the judgement
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     pub output: Format,
-    /// Whether the table is coloured; auto: on a terminal
+    /// When to colour the table; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
-    /// Judge for that version: of Kubernetes, such as 1.27, or, on OpenShift, such as 4.14
+    /// Version to upgrade to: of Kubernetes, such as 1.27, or on OpenShift, such as 4.14
     #[arg(long, value_name = "VERSION")]
     pub to: Option<Release>,
 }
@@ -249,13 +250,13 @@ pub struct MustGatherArgs {
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// The folder to write, which must not be there or be empty; by default must-gather.local. and a number
+    /// Folder to write, which must be new or empty; by default must-gather.local. and a number
     #[arg(long, value_name = "DIR")]
     pub dest: Option<PathBuf>,
-    /// The operator's namespace; by default the one that its Deployment is in
+    /// Namespace of the operator; by default that of its Deployment
     #[arg(long, short, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// The most that is taken of the logs of one node, in MiB, and half of that of one file
+    /// Largest size of the logs of one node, in MiB; a single file gets at most half of it
     #[arg(long, value_name = "MIB", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_240))]
     pub node_log_limit: u64,
     /// Logs of the last time alone.
@@ -264,7 +265,7 @@ pub struct MustGatherArgs {
         value_name = "DURATION",
         value_parser = since,
         conflicts_with = "since_time",
-        help = "Logs of the last 5s, 2m or 3h alone; by default what $MUST_GATHER_SINCE says, which oc sets"
+        help = "Only logs newer than a duration like 5s, 2m or 3h; by default $MUST_GATHER_SINCE, which oc sets"
     )]
     pub since: Option<Timestamp>,
     /// Logs from a time on alone.
@@ -272,7 +273,7 @@ pub struct MustGatherArgs {
         long,
         value_name = "RFC3339",
         value_parser = since_time,
-        help = "Logs from then on alone, such as 2026-01-31T03:00:00Z; by default what $MUST_GATHER_SINCE_TIME says"
+        help = "Only logs after a time such as 2026-01-31T03:00:00Z; by default $MUST_GATHER_SINCE_TIME"
     )]
     pub since_time: Option<Timestamp>,
 }
@@ -283,7 +284,7 @@ pub struct RunArgs {
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// The operator's own namespace: its ConfigMaps, the Secret with the SSH key and the OperatorCondition are there
+    /// Namespace of the operator, with its ConfigMaps, the Secret with the SSH key and the OperatorCondition
     #[arg(
         long,
         short,
@@ -292,7 +293,7 @@ pub struct RunArgs {
         default_value = "windows-storage-operator"
     )]
     pub namespace: String,
-    /// The OperatorCondition to write; OLM sets the variable. Without it the verdict is in WindowsStorage only
+    /// OperatorCondition to write; OLM sets the variable. Without it, the verdict is only in WindowsStorage
     #[arg(long, value_name = "NAME", env = "OPERATOR_CONDITION_NAME")]
     pub operator_condition: Option<String>,
     /// Folder with csi-proxy.exe, windows-storage-agent.exe and payload.json
@@ -303,16 +304,16 @@ pub struct RunArgs {
         default_value = "/payload"
     )]
     pub payload_dir: PathBuf,
-    /// Where /healthz and /readyz are served, and /metrics to this machine alone; "none" for nowhere
+    /// Address for /healthz and /readyz, and for /metrics to local clients only; "none" to disable
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = serve_address)]
     pub serve_address: ServeAddress,
-    /// Where /metrics is served over TLS, such as [::]:8443, to those whom the cluster lets get that path
+    /// Address for /metrics over TLS, such as [::]:8443, for clients that RBAC allows to get that path; "none" to disable
     #[arg(long, value_name = "ADDRESS", default_value = "none", value_parser = serve_address)]
     pub metrics_address: ServeAddress,
-    /// Folder with tls.crt and tls.key for /metrics, read again when they change; without them a certificate is made
+    /// Folder with tls.crt and tls.key for /metrics, reloaded when they change; by default the certificate is self-signed
     #[arg(long, value_name = "DIR")]
     pub metrics_cert_dir: Option<PathBuf>,
-    /// One full pass: judge, reconcile every node once, write, and end
+    /// Run one full pass (check, reconcile every node once, write) and exit
     #[arg(long)]
     pub once: bool,
     /// Which of several acts.
@@ -321,7 +322,7 @@ pub struct RunArgs {
     /// What to log: error, warn, info, debug, trace, or a list such as info,hyper=debug
     #[arg(long, value_name = "LEVEL", env = "RUST_LOG", default_value = "info")]
     pub log_level: String,
-    /// How to log
+    /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
@@ -329,7 +330,7 @@ pub struct RunArgs {
 /// Arguments of `crds`.
 #[derive(Args)]
 pub struct CrdsArgs {
-    /// Write one file each into this folder instead
+    /// Write one file for each definition to this folder instead
     #[arg(long, value_name = "DIR")]
     pub dest_dir: Option<PathBuf>,
 }
@@ -337,9 +338,9 @@ pub struct CrdsArgs {
 /// How to log.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people
+    /// Human-readable lines
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 

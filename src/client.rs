@@ -15,14 +15,14 @@ pub use trust::Trust;
 #[cfg(test)]
 pub(crate) use trust::tests::identity as identity_of_test;
 
-/// A client for that configuration, whose requests are counted, and which changes nothing while the fence is closed.
+/// Creates a client for that configuration, which counts its requests and changes nothing while the fence is closed.
 pub fn client(
     mut config: kube::Config,
     metrics: Metrics,
     fence: Fence,
 ) -> kube::Result<kube::Client> {
-    // They go on for minutes behind the caller's back, and meanwhile what was read long ago passes for the present. All
-    // callers have retries of their own, and report what fails.
+    // kube's own retries continue for minutes without the caller's knowledge, and meanwhile old data passes for current. All
+    // callers have their own retries, and report failures.
     config.default_retry = false;
     let namespace = config.default_namespace.clone();
     let connections = trust::connections(config)?;

@@ -15,29 +15,29 @@ pub const CALL: Duration = Duration::from_secs(15);
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// No answer in time.
+    /// No answer arrived in time.
     #[error("{what}: no answer from the API server within {} s", limit.as_secs())]
     TimedOut {
-        /// What was to be done.
+        /// The action that was attempted.
         what: &'static str,
-        /// How long it was waited for.
+        /// The time limit.
         limit: Duration,
     },
     /// The server refused, or could not be reached.
     #[error("{what}: {}", plain(cause))]
     Refused {
-        /// What was to be done.
+        /// The action that was attempted.
         what: &'static str,
-        /// The answer.
+        /// The error.
         cause: Box<kube::Error>,
     },
-    /// It was called off, or not made any more: why.
+    /// The call was cancelled or not made, for this reason.
     #[error("{0}")]
     NotMade(String),
 }
 
 impl CallError {
-    /// The server's own words about the refusal, where it has answered.
+    /// Returns the server's answer about the refusal, if it answered.
     fn refusal(&self) -> Option<&Status> {
         match self {
             Self::Refused { cause, .. } => match cause.as_ref() {
@@ -48,13 +48,13 @@ impl CallError {
         }
     }
 
-    /// The HTTP status of the answer, where there was one.
+    /// Returns the HTTP status of the answer, if there was one.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         self.refusal().map(|status| status.code)
     }
 
-    /// The answer alone, without what was to be done.
+    /// Returns the answer alone, without the attempted action.
     #[must_use]
     pub fn answer(&self) -> String {
         match self {
@@ -63,37 +63,37 @@ impl CallError {
         }
     }
 
-    /// Whether the object was changed or made by another client meanwhile.
+    /// Returns whether another client changed or created the object meanwhile.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.status() == Some(409)
     }
 
-    /// Whether the right to do it is missing.
+    /// Returns whether the permission is missing.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.status() == Some(403)
     }
 
-    /// Whether the object, its namespace or its kind is not there.
+    /// Returns whether the object, its namespace or its kind does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(404)
     }
 
-    /// Whether what was asked for is no longer kept, such as the rest of a long list.
+    /// Returns whether the server no longer keeps the requested data, such as the rest of a long list.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.status() == Some(410)
     }
 
-    /// Whether the server has too much to do, or is not ready, and may well answer soon.
+    /// Returns whether the server is overloaded or not ready, and may answer soon.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self.status(), Some(429 | 503 | 504))
     }
 
-    /// Whether it was refused because the namespace of what was to be made is being deleted.
+    /// Returns whether the call was refused because the object's namespace is being deleted.
     #[must_use]
     pub fn is_namespace_ending(&self) -> bool {
         let details = self.refusal().and_then(|status| status.details.as_ref());
@@ -103,14 +103,14 @@ impl CallError {
         })
     }
 
-    /// Whether the answer is about an object by name: then its kind is there.
+    /// Returns whether the answer names an object, which means that its kind is served.
     #[must_use]
     pub fn names_an_object(&self) -> bool {
         let details = self.refusal().and_then(|status| status.details.as_ref());
         details.is_some_and(|details| !details.name.is_empty())
     }
 
-    /// Whether the server has said nothing at all.
+    /// Returns whether the server has not answered at all.
     fn is_silence(&self) -> bool {
         match self {
             Self::TimedOut { .. } => true,
@@ -122,8 +122,8 @@ impl CallError {
     }
 }
 
-/// The words of an answer without the object around them, or what is wrong with the way to the server down to its
-/// cause. What a login program printed is left out: it may be a credential.
+/// Returns the message of an answer without the object around it, or what is wrong with the connection down to its cause.
+/// The output of a login program is left out: it may be a credential.
 #[must_use]
 pub fn plain(error: &kube::Error) -> String {
     match error {
@@ -140,7 +140,7 @@ pub fn plain(error: &kube::Error) -> String {
     }
 }
 
-/// A fault and what it comes from, each said once.
+/// Returns an error and its causes, each message once.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();
@@ -155,7 +155,7 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     said
 }
 
-/// Makes a call and gives it up after [`CALL`].
+/// Makes a call with the timeout [`CALL`].
 pub async fn call<T>(
     what: &'static str,
     work: impl Future<Output = kube::Result<T>>,
@@ -163,7 +163,7 @@ pub async fn call<T>(
     call_within(CALL, what, work).await
 }
 
-/// Makes a call and gives it up after that time.
+/// Makes a call with this timeout.
 pub async fn call_within<T>(
     limit: Duration,
     what: &'static str,
@@ -179,10 +179,10 @@ pub async fn call_within<T>(
     }
 }
 
-/// After so many requests in a row without an answer the server is not asked for more.
+/// After this many consecutive requests without an answer, no more are sent.
 const SILENCES: u32 = 2;
 
-/// How long a server is asked for one thing after the other.
+/// The limits of a series of requests to one server.
 #[derive(Debug, Default)]
 pub struct Budget {
     until: Option<(Instant, Duration)>,
@@ -190,13 +190,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// As long as the server answers.
+    /// Creates a budget that lasts as long as the server answers.
     #[must_use]
     pub fn endless() -> Self {
         Self::default()
     }
 
-    /// The same, and so long from now on in all.
+    /// Creates a budget that also ends after this time.
     #[must_use]
     pub fn of(limit: Duration) -> Self {
         Self {
@@ -205,7 +205,7 @@ impl Budget {
         }
     }
 
-    /// Makes a call, unless it is over.
+    /// Makes a call, unless the budget is used up.
     pub async fn ask<T>(
         &mut self,
         call: impl Future<Output = Result<T, CallError>>,
@@ -247,7 +247,7 @@ mod tests {
             what: "x",
             cause: Box::new(kube::Error::LinesCodecMaxLineLengthExceeded),
         };
-        // Whatever it says, it is there.
+        // Any answer shows that the server is there.
         for is_silent in [true, false, true, false, true, false, true, true] {
             let error = if is_silent { timed_out() } else { refused() };
             let expected = error.to_string();

@@ -8,21 +8,21 @@ use kube::{Api, Client};
 
 use crate::deadline::{self, CallError};
 
-/// The name of the operator's Deployment, and its namespace by default.
+/// The name of the operator's Deployment, and of its default namespace.
 pub const OPERATOR: &str = "windows-storage-operator";
-/// The label that the operator's manifests and its bundle give to the Deployment and its pods. Anybody may call a Deployment
-/// as the operator's is called.
+/// The label that the operator's manifests and its bundle set on the Deployment and its pods. The name alone is not enough:
+/// any Deployment may have it.
 pub const SELECTOR: &str = "app.kubernetes.io/name=windows-storage-operator";
 
-/// The namespaces with a Deployment of the operator.
+/// Returns the namespaces with a Deployment of the operator.
 pub async fn namespaces(client: &Client) -> Result<BTreeSet<String>, CallError> {
     let found = deployments(client).await?.into_iter();
     let namespaces = found.filter_map(|deployment| deployment.namespace);
     Ok(namespaces.collect())
 }
 
-/// The namespace of an operator that was installed before the one in `namespace`, if there is one. An operator that is not
-/// installed at all comes after all others.
+/// Returns the namespace of an operator that was installed before the one in `namespace`, if there is one. An operator
+/// without a Deployment counts as the last.
 pub async fn earlier(client: &Client, namespace: &str) -> Result<Option<String>, CallError> {
     let (own, others): (Vec<_>, Vec<_>) = (deployments(client).await?.into_iter())
         .map(|found| {

@@ -1,8 +1,8 @@
-//! Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
-//! workloads lack their CSI drivers.
+//! Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows workloads
+//! lack their CSI drivers.
 //!
-//! Data goes one way: [`watch`] fills the [`index`], [`assess`] judges it, [`run`] lets [`node`], [`services`],
-//! [`gate`] and [`status`] act on the judgement, and what they observe goes back into the judgement.
+//! Data flows one way: [`watch`] fills the [`index`], [`assess`] judges it, [`run`] makes [`node`], [`services`], [`gate`]
+//! and [`status`] act on the judgement, and what they observe goes into the next judgement.
 
 pub mod backoff;
 pub mod check;

@@ -9,28 +9,27 @@ use crate::backoff;
 use crate::deadline::{self, CallError};
 use crate::objects::Received;
 
-/// Objects in one answer.
+/// Objects per page.
 const PAGE: u32 = 500;
-/// How long one answer may take: many objects, over a slow line.
+/// The timeout for one page: many objects, over a slow connection.
 const LIST: Duration = Duration::from_secs(60);
-/// How often a list is begun that takes longer than the API server keeps the rest of it, or for which the server is too
-/// busy.
+/// How many times a list is started if it takes longer than the API server keeps it, or if the server is too busy.
 const STARTS: u32 = 3;
-/// The pause before a busy server is asked again, and the longest.
+/// The first and the longest delay before a busy server is asked again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
-/// What happens while a list is read.
+/// An event while a list is read.
 #[derive(Debug)]
 pub enum Step {
-    /// It begins, or begins again: what came before counts for nothing.
+    /// The list starts, or starts again: earlier pages no longer count.
     Begin,
-    /// The server is asked for the next page.
+    /// The next page is requested.
     Ask,
-    /// One page has come.
+    /// One page has arrived.
     Page(Vec<Received>),
 }
 
-/// Reads a whole list; what happens is reported in order.
+/// Reads a whole list, and reports its events in order.
 pub async fn list(
     api: &Api<Received>,
     selected: &ListParams,

@@ -9,23 +9,23 @@ use tracing_subscriber::{Registry, reload};
 
 use crate::api::LogLevel;
 
-/// This program's own lines.
+/// The target of this program's own lines.
 const OWN: &str = "windows_storage_operator";
 
 /// The level of the log, which can be changed while the program runs.
 #[derive(Clone, Debug)]
 pub struct Levels {
     filter: reload::Handle<Targets, Registry>,
-    /// What the command line says.
+    /// The filter from the command line.
     base: Targets,
     current: Arc<Mutex<LogLevel>>,
 }
 
-/// The layer that filters, for the bottom of a subscriber.
+/// The layer that filters, at the bottom of a subscriber.
 pub type Filter = reload::Layer<Targets, Registry>;
 
 impl Levels {
-    /// What the command line says: a level such as `info`, or a list such as `info,hyper=debug`.
+    /// Parses the command line's level, such as `info`, or a list such as `info,hyper=debug`.
     pub fn parse(text: &str) -> Result<(Self, Filter), ParseError> {
         let base = filter(text)?;
         let (layer, filter) = reload::Layer::new(base.clone());
@@ -37,7 +37,7 @@ impl Levels {
         Ok((levels, layer))
     }
 
-    /// From now on this much is logged.
+    /// Sets how much is logged from now on.
     pub fn set(&self, level: LogLevel) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if *current == level {
@@ -45,13 +45,13 @@ impl Levels {
         }
         let before = std::mem::replace(&mut *current, level);
         drop(current);
-        // It fails where nobody logs any more.
+        // Fails only if the subscriber is gone.
         let _ = self.filter.reload(with(&self.base, level));
         tracing::info!("the log level is {level:?} now, it was {before:?}");
     }
 }
 
-/// What is logged. `EnvFilter` can do more, and brings regular expressions for it.
+/// Parses a filter. `EnvFilter` can do more, but needs regular expressions for it.
 fn filter(text: &str) -> Result<Targets, ParseError> {
     // An empty part would mean errors only.
     let parts = text.split(',').map(str::trim);
@@ -60,7 +60,7 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
         let mut named = parts.iter().filter_map(|part| part.split('=').next());
         named.any(|name| name.trim() == target)
     };
-    // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
+    // The client's own warnings repeat ours, and print answers that do not parse verbatim, even those with Secrets.
     let silent: Vec<String> = ["kube_client", "kube_runtime"]
         .into_iter()
         .filter(|target| !names(target))
@@ -68,7 +68,7 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
         .collect();
     parts.extend(silent.iter().map(String::as_str));
     let filter: Targets = parts.join(",").parse()?;
-    // What shows answers is not to be had by name either. Below one of them is what reports requests.
+    // Targets that print answers cannot be enabled by name either. The one that reports requests is below one of them.
     let requests = "kube_client::client::builder";
     let level = filter
         .iter()
@@ -84,7 +84,7 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
     })
 }
 
-/// What is logged at that level: never less than the command line says.
+/// Returns the filter at that level, which never logs less than the command line asks for.
 fn with(base: &Targets, level: LogLevel) -> Targets {
     let own = match level {
         LogLevel::Normal => return base.clone(),

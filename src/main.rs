@@ -11,7 +11,7 @@ use command::Interrupted;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::process;
 
-/// Not upgradeable, by the command line's contract.
+/// The exit status for "not upgradeable".
 const NOT_UPGRADEABLE: u8 = 3;
 
 fn main() -> ExitCode {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what the command line says. What is missing somewhere counts as not upgradeable.
+/// Runs the command. Anything that is missing counts as not upgradeable.
 fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
     let matches = called_as.command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

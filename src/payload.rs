@@ -1,4 +1,4 @@
-//! The programs that the operator brings to Windows nodes.
+//! The programs that the operator installs on Windows nodes.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// The SHA-256 of `payload.json`, which names those of the programs, where the operator was built for one payload alone, as
-/// that of the image is: whoever can change files beside it cannot have it bring other programs to nodes.
+/// The SHA-256 of `payload.json`, which contains those of the programs. Set if the operator was built for one payload only,
+/// like the image's: changed files beside it then cannot bring other programs to nodes.
 const BUILT_FOR: Option<&str> = option_env!("WINDOWS_STORAGE_PAYLOAD_SHA256");
 
-/// What is wrong with the payload folder.
+/// A problem with the payload folder.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
     /// A file cannot be read.
@@ -29,24 +29,24 @@ pub enum PayloadError {
     /// The manifest does not parse.
     #[error("{path} is not a payload manifest: {1}", path = .0.display())]
     Manifest(PathBuf, serde_json::Error),
-    /// The manifest is another one than that which the operator was built for.
+    /// The manifest is not the one that the operator was built for.
     #[error("{path} has sha256 {found}, but this operator was built for {pinned} and brings nothing else to nodes; the folder was changed or damaged, deploy the image again", path = path.display())]
     NotBuiltFor {
         /// The manifest.
         path: PathBuf,
-        /// Its sum.
+        /// Its SHA-256.
         found: String,
-        /// The sum that it should have.
+        /// The SHA-256 that it should have.
         pinned: &'static str,
     },
-    /// A file is not what the manifest says.
+    /// A file does not match the manifest.
     #[error("{path} has sha256 {found}, but the manifest pins {pinned}; the folder was changed or damaged, build it again", path = path.display())]
     Changed {
         /// The file.
         path: PathBuf,
-        /// Its sum.
+        /// Its SHA-256.
         found: String,
-        /// The sum that it should have.
+        /// The SHA-256 that it should have.
         pinned: String,
     },
 }
@@ -75,10 +75,10 @@ struct PackedEntry {
     unpacked_size: u64,
 }
 
-/// How a program is compressed, and what it unpacks to.
+/// How a program is compressed, and its unpacked size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// How.
+    /// The format.
     pub format: Format,
     /// The size of the program itself, in bytes.
     pub unpacked_size: u64,
@@ -91,20 +91,21 @@ pub struct Program {
     pub version: String,
     /// The SHA-256 of the program itself, in lower-case hexadecimal.
     pub sha256: String,
-    /// How what travels is compressed; absent where the program travels as it is.
+    /// How the transferred file is compressed; absent if the program is transferred as it is.
     pub packing: Option<Packing>,
-    /// The SHA-256 of what travels.
+    /// The SHA-256 of the transferred file.
     pub travels_as: String,
     path: PathBuf,
-    /// The copy that nodes are being served from at this moment.
+    /// The copy that nodes are served from at the moment.
     in_use: Arc<Mutex<Weak<Vec<u8>>>>,
 }
 
 impl Program {
-    /// What travels. All who need it at the same time share one copy; whoever comes after the last of them has it read
-    /// and checked again: it is large, and rarely needed.
+    /// Returns the transferred file. Concurrent callers share one copy. Once it is dropped, the next caller reads and checks
+    /// the file again: it is large, and rarely needed.
     pub fn read(&self) -> Result<Arc<Vec<u8>>, PayloadError> {
-        // Held while it is read, so that others wait for this copy. Nothing is half done where a thread has panicked.
+        // Locked while the file is read, so that others wait for this copy. A panic in another thread leaves nothing half
+        // done.
         let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(content) = in_use.upgrade() {
             return Ok(content);
@@ -123,7 +124,7 @@ impl Program {
         Ok(content)
     }
 
-    /// The program itself.
+    /// Returns the program itself.
     pub fn unpacked(&self) -> Result<Vec<u8>, PayloadError> {
         let content = self.read()?;
         let Some(Packing {
@@ -142,7 +143,7 @@ impl Program {
         Ok(unpacked)
     }
 
-    /// Writes a program that no manifest names to that path, packed or as it is.
+    /// Writes a program that no manifest lists to that path, packed or unpacked.
     pub fn write(path: &Path, program: &[u8], is_packed: bool) -> Result<Self, PayloadError> {
         let packed = is_packed.then(|| compress_to_vec(program, CompressionLevel::Fastest));
         let content = packed.as_deref().unwrap_or(program);
@@ -162,7 +163,7 @@ impl Program {
     }
 }
 
-/// All that goes to a node.
+/// All programs for a node.
 #[derive(Clone)]
 pub struct Payload {
     /// csi-proxy.
@@ -172,7 +173,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Reads `payload.json` in that folder and the files that travel, and checks their hashes.
+    /// Reads `payload.json` in that folder and the files to transfer, and checks their hashes.
     pub fn load(folder: &Path) -> Result<Self, PayloadError> {
         Self::load_built_for(BUILT_FOR, folder)
     }
@@ -224,7 +225,7 @@ fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError>
     Ok(program)
 }
 
-/// SHA-256 in lower-case hexadecimal.
+/// Returns a SHA-256 in lower-case hexadecimal.
 #[must_use]
 pub fn sha256_hex(content: &[u8]) -> String {
     Sha256::digest(content)
@@ -239,7 +240,7 @@ pub fn sha256_hex(content: &[u8]) -> String {
 
 #[cfg(test)]
 impl Payload {
-    /// One whose files are gone as soon as it is loaded.
+    /// Returns a payload whose files are deleted once it is loaded.
     pub(crate) fn of_test() -> Self {
         Self::load(tests::folder(&sha256_hex(b"agent")).path()).unwrap()
     }
@@ -267,7 +268,7 @@ mod tests {
         let payload = Payload::load(folder.path()).unwrap();
         assert_eq!(*payload.agent.read().unwrap(), b"agent");
         assert_eq!(payload.csi_proxy.version, "v1.3.0");
-        // Also where it is changed later.
+        // Also if the file is changed later.
         std::fs::write(folder.path().join("a.exe"), b"evil!").unwrap();
         let refused = [
             payload.agent.read().err(),
@@ -286,7 +287,7 @@ mod tests {
         let text = std::fs::read(folder.path().join("payload.json")).unwrap();
         let pinned: &'static str = sha256_hex(&text).leak();
         assert!(Payload::load_built_for(Some(pinned), folder.path()).is_ok());
-        // Program and manifest both: they fit each other, and not the operator.
+        // Both program and manifest are changed: they match each other, but not the operator.
         std::fs::write(folder.path().join("a.exe"), b"evil!").unwrap();
         let changed = String::from_utf8(text).unwrap();
         let changed = changed.replace(&sha256_hex(b"agent"), &sha256_hex(b"evil!"));
@@ -308,7 +309,7 @@ mod tests {
         let copy = Arc::downgrade(&copies[0]);
         drop(copies);
         assert!(copy.upgrade().is_none(), "nobody needs it any more");
-        // What is read next is what is there now.
+        // The next read gets the current content.
         std::fs::write(folder.path().join("a.exe"), b"evil!").unwrap();
         assert!(one.read().is_err());
     }

@@ -1,11 +1,11 @@
-//! How this process ends, what it shows of its memory, and how much of it it keeps.
+//! Sets up how this process ends, who can read its memory, and how much memory it keeps.
 
 use std::io::Write;
 
-/// The exit status after a panic, Rust's own.
+/// The exit status after a panic, which is Rust's own.
 const PANICKED: i32 = 101;
 
-/// Sets up what holds for the whole process. To be called first, before there are other threads.
+/// Sets up the whole process. Must be called first, before there are other threads.
 pub fn set_up() {
     #[cfg(unix)]
     forbid_dumps();
@@ -13,13 +13,13 @@ pub fn set_up() {
     keep_little_memory();
 }
 
-/// Keeps the kernel from dumping the process's memory, and processes of the same user from reading it: it holds an SSH key,
-/// tokens and passphrases. Whoever has `CAP_SYS_PTRACE` may still look.
+/// Keeps the kernel from dumping the process's memory, and processes of the same user from reading it: it contains an SSH
+/// key, tokens and passphrases. Processes with `CAP_SYS_PTRACE` can still read it.
 #[cfg(unix)]
 fn forbid_dumps() {
     use rustix::process::{Resource, Rlimit, setrlimit};
 
-    // No kernel refuses either: what is asked for is less than what is there.
+    // No kernel refuses either call: both only reduce what is allowed.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let none = Rlimit {
@@ -29,25 +29,25 @@ fn forbid_dumps() {
     let _ = setrlimit(Resource::Core, none);
 }
 
-/// Ends the process at the first panic in any task or thread: what is left would go on with a part missing.
+/// Ends the process at the first panic in any task or thread: the rest would continue with a part missing.
 fn end_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
         let place = place.as_deref().unwrap_or("an unknown place");
-        // Not the message: a key may be in it.
+        // Not the message: it may contain a key.
         if tracing::enabled!(tracing::Level::ERROR) {
             tracing::error!(place, "the program has a bug and ends: panicked at {place}");
         } else {
             let line = format!("error: the program has a bug and ends: panicked at {place}\n");
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
-        // SAFETY: It takes any number and does not return. exit(3) would clean up after OpenSSL while other threads use it.
+        // SAFETY: `_exit` takes any number and does not return. exit(3) would clean up OpenSSL while other threads use it.
         unsafe { libc::_exit(PANICKED) }
     }));
 }
 
-/// Makes glibc keep little of what is freed. By default it has an arena for each thread and holds back the more, the larger
-/// the freed blocks were: four times what is in use, on a cluster of 20,000 pods.
+/// Makes glibc keep little freed memory. By default it has an arena per thread, and keeps more the larger the freed blocks
+/// were: four times what is in use, on a cluster of 20,000 pods.
 fn keep_little_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     for (parameter, value) in [
@@ -55,15 +55,15 @@ fn keep_little_memory() {
         (libc::M_TRIM_THRESHOLD, 128 * 1024),
         (libc::M_MMAP_THRESHOLD, 64 * 1024),
     ] {
-        // SAFETY: mallopt takes any numbers and changes nothing of what is allocated. Where it fails, the default stays.
+        // SAFETY: mallopt takes any numbers and does not change existing allocations. If it fails, the default stays.
         unsafe { libc::mallopt(parameter, value) };
     }
 }
 
-/// Gives whole free pages back to the system, which takes some milliseconds.
+/// Returns whole free pages to the system, which takes a few milliseconds.
 pub fn give_back_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: malloc_trim may be called at any time from any thread and leaves alone what is allocated.
+    // SAFETY: malloc_trim may be called at any time from any thread and does not change existing allocations.
     unsafe {
         libc::malloc_trim(0)
     };
@@ -75,11 +75,11 @@ mod tests {
 
     use super::*;
 
-    /// Which panic the process of its own is for.
+    /// The panic that the child process causes.
     const CASE: &str = "PANIC_CASE";
     const SECRET: &str = "hunter2";
 
-    /// Nothing by itself: the test below starts it.
+    /// Does nothing by itself: the test below runs it as a child process.
     #[test]
     fn in_a_process_of_its_own() {
         let Ok(case) = std::env::var(CASE) else {

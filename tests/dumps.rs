@@ -1,4 +1,4 @@
-//! The process keeps its memory to itself: there is an SSH key in it.
+//! The process protects its memory, which contains an SSH key, from other processes and from core dumps.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 const BINARY: &str = env!("CARGO_BIN_EXE_windows-storage-operator");
 /// `nobody`.
 const SOMEBODY: u32 = 65_534;
-/// As much as this user may have dumped.
+/// Raises the soft limit for core dumps to the hard limit.
 const DUMPS_WANTED: &str = "ulimit -S -c \"$(ulimit -H -c)\"";
 
-/// A command that waits for its standard input, started by a shell that asks for dumps.
+/// Returns a command that waits for its standard input, started by a shell that allows core dumps.
 fn waiting(binary: &Path, folder: &Path) -> Command {
     let mut command = Command::new("sh");
     command
@@ -31,7 +31,7 @@ fn waiting(binary: &Path, folder: &Path) -> Command {
     command
 }
 
-/// Waits until the process has done what it does first.
+/// Waits until the process has set its own limits.
 fn begun(child: &Child) {
     let deadline = Instant::now() + Duration::from_secs(60);
     let limits = format!("/proc/{}/limits", child.id());
@@ -60,7 +60,7 @@ fn aborted(mut child: Child) -> ExitStatus {
 #[test]
 fn a_crash_leaves_no_dump() {
     let folder = tempfile::tempdir().unwrap();
-    // One that keeps nothing to itself, to see that dumps would be made here.
+    // An unprotected process, to see whether core dumps are written on this machine.
     let other = Command::new("sh")
         .args(["-c", &format!("{DUMPS_WANTED}; exec sleep 600")])
         .current_dir(folder.path())
@@ -90,7 +90,7 @@ fn nobody_of_the_same_user_reads_its_memory() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let own = fs::metadata("/proc/self").unwrap().uid();
     let user = if own == 0 { SOMEBODY } else { own };
-    // Where that user may not go to where it was built.
+    // Used if the binary is in a folder that this user may not enter.
     let copy = folder.path().join("operator");
     let run = |binary: &Path| {
         let mut command = waiting(binary, folder.path());

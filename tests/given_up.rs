@@ -1,5 +1,5 @@
-//! What a session takes of memory it gives back, also where its connection breaks in the middle of a packet: libssh2 is C,
-//! and what it keeps nobody sees but the kernel. A program of its own, so that nothing else allocates meanwhile.
+//! A session frees all its memory, even if its connection breaks in the middle of a packet. libssh2 is C, so only the
+//! allocator knows what it keeps. This is its own program so that nothing else allocates meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::{Shutdown, TcpStream};
@@ -11,20 +11,20 @@ use windows_storage_operator::index::Secret;
 use windows_storage_operator::node::{PRIVATE_KEY, PrivateKey, Session, check_private_key};
 use zeroize::Zeroizing;
 
-/// The first request in which a file's content is: connection, login offered, login, channel, subsystem, init, open, write.
+/// The first request with file content: connection, login offered, login, channel, subsystem, init, open, write.
 const FIRST_WRITE: u64 = 8;
 const SESSIONS: usize = 20;
-/// In bytes. A session that cannot be given back is four times as large.
+/// Per session, in bytes. A session that is leaked takes four times as much.
 const MOST_LEFT: usize = 20_000;
 
-/// In bytes.
+/// Returns the bytes that are allocated.
 fn allocated() -> usize {
-    // SAFETY: It only answers.
+    // SAFETY: `mallinfo2` takes no arguments and only returns statistics.
     let info = unsafe { libc::mallinfo2() };
     info.uordblks + info.hblkhd
 }
 
-/// The host stops to read while a file comes, and the connection breaks.
+/// Uploads a file to a host that stops reading, then breaks the connection.
 fn break_in_the_middle(
     fleet: &SimulatedFleet,
     host: &SimulatedHost,
@@ -33,7 +33,7 @@ fn break_in_the_middle(
 ) {
     host.hold_at(FIRST_WRITE);
     let stream = TcpStream::connect((host.address(), host.port())).unwrap();
-    // As on a slow line, the kernel takes little.
+    // A small send buffer, as if the line were slow.
     sockopt::set_socket_send_buffer_size(&stream, 8 << 10).unwrap();
     let cutter = stream.try_clone().unwrap();
     let (mut session, _) = Session::shake_hands(stream, "the host", &[]).unwrap();
@@ -43,7 +43,7 @@ fn break_in_the_middle(
             runtime
                 .block_on(host.wait_until(|seen| seen.held == 1))
                 .unwrap();
-            // Until the kernel takes no more. No event shows that.
+            // Long enough to fill the send buffer. There is no event for that.
             std::thread::sleep(Duration::from_millis(50));
             cutter.shutdown(Shutdown::Both).unwrap();
             host.release();
@@ -71,7 +71,7 @@ fn a_session_that_breaks_in_the_middle_of_a_packet_leaves_nothing() {
             break_in_the_middle(&fleet, &host, &key, &runtime);
         }
     };
-    // What the first need once.
+    // The first sessions also allocate what is allocated only once.
     several(5);
     let before = allocated();
     several(SESSIONS);

@@ -1,4 +1,4 @@
-//! What is installed is what the API server takes, and it refuses what makes no sense.
+//! The API server accepts the manifests, and refuses invalid settings.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
 
-/// Settings that are refused: name, spec, and of what the refusal speaks.
+/// Settings that are refused: name, spec, and text of the refusal.
 const NONSENSE: &str = r"
 another | {} | name it cluster
 cluster | {probeIntervalSeconds: 1} | probeIntervalSeconds
@@ -63,7 +63,7 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
     let container = "{.spec.template.spec.containers[0]";
     let limit = format!("{container}.resources.limits.memory}}");
     assert_eq!(get("deployment", &limit), "512Mi");
-    // What may reach the pods is what they serve.
+    // The NetworkPolicy allows exactly the ports that the pods serve.
     let ports = format!("{container}.ports[*].name}}");
     let mut served = words(&get("deployment", &ports));
     let mut reached = words(&get("networkpolicy", "{.spec.ingress[*].ports[*].port}"));
@@ -89,7 +89,7 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         assert!(error.contains(complaint), "{spec}: {error}");
     }
     settings("cluster", r"{csiProxy: {extraArgs: ['-kubelet-path=D:\kubelet']}, ssh: {user: 'CORP\ops', port: 2222}}").unwrap();
-    // Without a spec the defaults hold.
+    // Without a spec, the defaults apply.
     let gate = |object: &str| {
         control_plane.kubectl(&["get", object, "-o", "jsonpath={.spec.upgradeGate}"])
     };
@@ -100,7 +100,7 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         .apply("apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {name: cluster}\n")
         .unwrap();
     assert_eq!(gate("windowsstorage/cluster").unwrap(), "Enforce");
-    // The API server publishes the schema some time after it serves the kind.
+    // The API server publishes the schema some time after it starts serving the kind.
     let begin = Instant::now();
     let explained = loop {
         let explained =
@@ -116,8 +116,8 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
     );
 }
 
-/// What OpenShift's security context constraint `restricted-v2` admits, 4.11's and all later ones, which every account may use:
-/// anything that it would have to choose itself must be left to it.
+/// All accounts may use OpenShift's security context constraint `restricted-v2` (4.11 and later). It admits a pod only
+/// if everything that the constraint has to choose itself is left unset.
 #[test]
 fn the_deployment_is_one_that_openshift_admits_for_every_account() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/deployment.yaml");
@@ -125,7 +125,7 @@ fn the_deployment_is_one_that_openshift_admits_for_every_account() {
         serde_yaml::from_str(&std::fs::read_to_string(manifest).unwrap()).unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(not_restricted(pod), Vec::<String>::new());
-    // It sees what is not admitted.
+    // The check detects what is not admitted.
     for (pointer, value) in [
         ("/hostNetwork", json!(true)),
         ("/securityContext/runAsUser", json!(65532)),
@@ -158,7 +158,7 @@ fn the_deployment_is_one_that_openshift_admits_for_every_account() {
     }
 }
 
-/// What of a pod `restricted-v2` does not admit.
+/// Returns the fields of a pod that `restricted-v2` does not admit.
 fn not_restricted(pod: &Value) -> Vec<String> {
     const VOLUMES: [&str; 6] = [
         "configMap",

@@ -1,4 +1,4 @@
-//! What is shipped stands on one crypto stack, and is built of nothing but what is pinned.
+//! The shipped programs use a single crypto stack and are built only from pinned dependencies.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use serde_json::Value;
 const LINUX: &str = "x86_64-unknown-linux-gnu";
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
 
-/// The crates of the operator that their authors call cryptography, each with what it is there for.
+/// The operator's crates in the category cryptography, each with its purpose.
 const OF_OPERATOR: [(&str, &str); 10] = [
     ("openssl", "the stack: TLS, keys, signatures"),
     ("openssl-sys", "the same, as C has it"),
@@ -33,10 +33,10 @@ const OF_OPERATOR: [(&str, &str); 10] = [
     ("zeroize", "wipes memory"),
 ];
 
-/// The agent speaks no TLS and holds no key.
+/// The agent does not use TLS and holds no keys.
 const OF_AGENT: [&str; 4] = ["block-buffer", "crypto-common", "digest", "sha2"];
 
-/// Stacks that must not come along, whatever their authors call them.
+/// Crypto stacks that must not be linked, whatever their category.
 const OTHER_STACKS: &str = "aes aes-gcm aws-lc-rs aws-lc-sys boring boring-sys chacha20poly1305 curve25519-dalek ed25519-dalek graviola mbedtls native-tls \
     p256 ring rsa russh rustls s2n-tls schannel security-framework sha1 wolfssl";
 
@@ -54,7 +54,7 @@ fn cargo() -> Command {
     cargo
 }
 
-/// The names of all crates that are linked into a program.
+/// Returns the names of all crates that are linked into a program.
 fn linked(package: &str, target: &str) -> BTreeSet<String> {
     let tree = output(
         cargo()
@@ -68,7 +68,7 @@ fn linked(package: &str, target: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The names of all crates of the workspace's tree that their authors call cryptography.
+/// Returns the names of all crates of the workspace in the category cryptography.
 fn cryptography() -> BTreeSet<String> {
     let text = output(cargo().args(["metadata", "--locked", "--format-version", "1"]));
     let metadata: Value = serde_json::from_str(&text).unwrap();
@@ -85,7 +85,7 @@ fn cryptography() -> BTreeSet<String> {
 #[test]
 fn what_is_shipped_has_one_crypto_stack() {
     let cryptography = cryptography();
-    // Tests have others, which shows that they would be seen.
+    // Test dependencies do have others, which shows that they would be found.
     assert!(cryptography.contains("ring"), "{cryptography:?}");
     let of = |package, target| -> BTreeSet<String> {
         let linked = linked(package, target);
@@ -147,7 +147,7 @@ fn the_operator_is_linked_with_one_libcrypto() {
             "{other}: {names:?}"
         );
     }
-    // Nor is another one inside it: what it calls is OpenSSL's of the system, and it has none of these itself.
+    // No other stack is linked statically either: it calls the system's OpenSSL and defines none of these symbols.
     let undefined = output(Command::new("nm").args(["--dynamic", "--undefined-only", program]));
     assert!(
         undefined.contains("EVP_DigestInit_ex"),
@@ -177,7 +177,7 @@ fn the_operator_is_linked_with_one_libcrypto() {
     assert_eq!(own, None, "it brings a crypto stack of its own");
 }
 
-/// A file of what is brought to nodes.
+/// Returns the path of a payload file.
 fn payload(name: &str) -> PathBuf {
     let file = root().join("target/payload").join(name);
     assert!(
@@ -188,7 +188,7 @@ fn payload(name: &str) -> PathBuf {
     file
 }
 
-/// Windows shows it, and rules of application control can ask for it.
+/// Windows shows this information, and application control policies can match it.
 #[test]
 fn both_programs_say_what_they_are_and_of_which_version() {
     let index = fs::read_to_string(payload("payload.json")).unwrap();
@@ -212,7 +212,7 @@ fn both_programs_say_what_they_are_and_of_which_version() {
             let units = program[at + bytes.len()..][..100]
                 .chunks(2)
                 .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-                // Texts begin at whole groups of four bytes.
+                // Strings are aligned to four bytes.
                 .skip_while(|unit| *unit == 0)
                 .take_while(|unit| *unit != 0);
             let text = String::from_utf16_lossy(&units.collect::<Vec<_>>());
@@ -243,7 +243,7 @@ fn the_agent_asks_windows_for_no_cryptography_but_random_numbers() {
     }
 }
 
-/// The files of a folder, those of its folders included.
+/// Returns the files of a folder and its subfolders.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = walkdir::WalkDir::new(dir).into_iter().map(Result::unwrap);
     let files = entries.filter(|entry| entry.file_type().is_file());
@@ -264,7 +264,7 @@ fn every_go_module_is_built_of_what_its_sums_pin() {
             fs::read_to_string(&sums).unwrap_or_else(|error| panic!("{}: {error}", sums.display()));
         assert!(sums.lines().count() > 1, "{}", module.display());
         let text = fs::read_to_string(module).unwrap();
-        // One that is replaced by a folder has no sum.
+        // A module that is replaced by a local folder has no checksum.
         let local = text
             .lines()
             .find(|line| line.contains("=> .") || line.contains("=> /"));
@@ -329,7 +329,7 @@ fn every_exception_for_a_dependency_has_its_reason() {
             continue;
         }
         exceptions += 1;
-        // A comment before the first of several, or before their list, holds for all of them.
+        // A comment before the first entry, or before the list, applies to all entries.
         let mut before = lines[..number]
             .iter()
             .rev()

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Sourced, after tools/cache.sh, by the scripts that take packages from the mirrors of this machine's apt. Sets `ID` and
-# `VERSION_CODENAME` of the Debian or Ubuntu that this machine runs.
+# Sourced, after tools/cache.sh, by scripts that download packages from this machine's apt mirrors. Sets `ID` and
+# `VERSION_CODENAME` of this machine's Debian or Ubuntu.
 
 # shellcheck source=/dev/null
 . /etc/os-release
 [ -n "${VERSION_CODENAME:-}" ] || die "/etc/os-release names no VERSION_CODENAME: is this Debian or Ubuntu?"
 
-# The entries of sources.list for this release, out of this machine's own: no other vendor's, no proposed updates.
+# Prints this machine's sources.list entries for its release, without other vendors and proposed updates.
 sources() {
     local keyring options=''
     for keyring in "/usr/share/keyrings/$ID-archive-keyring".{gpg,pgp}; do
@@ -19,7 +19,7 @@ sources() {
             }' | sort -u
 }
 
-# Where this machine has no package lists, as in many containers, they are fetched into a directory of our own.
+# Like sources. If this machine has no package lists, as in many containers, fetches them into a temporary directory.
 sources_or_update() {
     local found dir
     found=$(sources)

@@ -1,9 +1,9 @@
-//! Writes JSON in ASCII, which every Windows code page shows alike.
+//! Writes JSON in ASCII, which is the same in every Windows code page.
 
 use std::fmt::Write;
 
-/// The same JSON with all that is not ASCII escaped: what a console or a shell of another code page would make something else of.
-/// Outside of strings JSON has nothing of the kind.
+/// Escapes all non-ASCII characters in JSON text, which a console or shell with another code page would corrupt. Outside
+/// strings JSON has no such characters.
 #[must_use]
 pub fn json(text: &str) -> String {
     let mut ascii = String::with_capacity(text.len());

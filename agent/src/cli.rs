@@ -1,34 +1,34 @@
 //! The agent's command line.
 //!
-//! Parsed by hand: the grammar is a few commands with a few options, and the program must stay small.
+//! It is parsed by hand: the grammar is a few commands with a few options, and the program must stay small.
 
 use std::time::Duration;
 
-/// What the program was asked to do.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Put itself in place and start as a service.
+    /// Install the program and start it as a service.
     Install {
-        /// What the program's own file must hash to.
+        /// The expected SHA-256 of the program's own file.
         sha256: Option<String>,
     },
     /// Hand a request to the service and wait for its result.
     Apply {
-        /// The request's file.
+        /// The path of the request file.
         request: String,
-        /// How long to wait in all.
+        /// The total time to wait.
         timeout: Duration,
-        /// How long the request, and the packed files that it names, may take to arrive; part of the timeout.
+        /// How long the request and its packed files may take to arrive; part of the timeout.
         arrival: Duration,
     },
-    /// Say what the node looks like.
+    /// Print the state of the node.
     Status {
-        /// Files to hash besides those of the kept request.
+        /// Files to hash besides those of the stored request.
         files: Vec<String>,
-        /// Pipes to look for besides those of the kept request.
+        /// Pipes to probe besides those of the stored request.
         pipes: Vec<String>,
     },
-    /// End the service and remove what it has brought.
+    /// End the service and remove what it installed.
     Uninstall {
         /// Leave csi-proxy as it is.
         keeps_csi_proxy: bool,
@@ -75,7 +75,7 @@ Try:
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Reads the arguments that follow the program's name; the error is one line for the user.
+/// Parses the arguments after the program's name; the error is one line for the user.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, String> {
     let mut arguments = arguments.into_iter();
     let name = arguments

@@ -4,21 +4,21 @@ use std::time::Instant;
 
 use protocol::{Durations, milliseconds};
 
-/// Adds up the parts of a request while they go by.
+/// Adds up the durations of a request's parts.
 ///
-/// The interruption goes from the end of the first process that served pipes to the last pipe that opened. Services
-/// without pipes, which stop and start alongside, do not count: nobody waits for them at a pipe.
+/// The interruption lasts from the end of the first process that served pipes to the opening of the last pipe. Services
+/// without pipes that stop and start as well do not count: no client waits for them at a pipe.
 #[derive(Clone, Debug)]
 pub struct Clock {
     last: Instant,
-    /// The sums.
+    /// The total of each part.
     pub durations: Durations,
     closed: Option<Instant>,
     opened: Option<Instant>,
 }
 
 impl Clock {
-    /// The first part begins now.
+    /// Starts the first part.
     #[must_use]
     pub fn start(now: Instant) -> Self {
         Self {
@@ -29,28 +29,28 @@ impl Clock {
         }
     }
 
-    /// What was done since the last call, or the start, belongs to this of the [`parts`](protocol::parts).
+    /// Adds the time since the last call, or since the start, to this one of the [`parts`](protocol::parts).
     pub fn ended(&mut self, part: &str, now: Instant) {
         let took = milliseconds(now.saturating_duration_since(self.last));
         *self.durations.entry(part.to_owned()).or_default() += took;
         self.last = now;
     }
 
-    /// A service's process has ended; its pipes closed with it.
+    /// Records that a service's process ended and its pipes closed.
     pub fn pipes_closed(&mut self, pipes: &[String], at: Option<Instant>) {
         if !pipes.is_empty() {
             self.closed = self.closed.or(at);
         }
     }
 
-    /// All of a service's pipes are open.
+    /// Records that all of a service's pipes are open.
     pub fn pipes_opened(&mut self, pipes: &[String], at: Instant) {
         if !pipes.is_empty() {
             self.opened = Some(at);
         }
     }
 
-    /// For how long pipes were closed, in milliseconds, where some closed and opened.
+    /// Returns how long pipes were closed, in milliseconds; `None` unless some closed and opened.
     #[must_use]
     pub fn interruption(&self) -> Option<u64> {
         let (closed, opened) = self.closed.zip(self.opened)?;

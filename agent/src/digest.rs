@@ -1,6 +1,6 @@
 //! Formats hashes as hexadecimal text.
 
-/// Bytes in lower-case hexadecimal.
+/// Returns bytes as lower-case hexadecimal.
 #[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes

@@ -10,7 +10,7 @@ const SHARING_VIOLATION: i32 = 32;
 const LOCK_VIOLATION: i32 = 33;
 const HANDLE_DISK_FULL: i32 = 39;
 const DISK_FULL: i32 = 112;
-/// Windows' number for a program that is running and therefore not to be replaced.
+/// The program is running, so it cannot be replaced.
 const USER_MAPPED_FILE: i32 = 1224;
 const BROKEN_PIPE: i32 = 109;
 const NO_DATA: i32 = 232;
@@ -23,10 +23,10 @@ const SERVICE_REQUEST_TIMEOUT: i32 = 1053;
 const SERVICE_DATABASE_LOCKED: i32 = 1055;
 const SERVICE_CANNOT_ACCEPT_CTRL: i32 = 1061;
 const SERVICE_NOT_ACTIVE: i32 = 1062;
-/// What every call of the Service Control Manager says once Windows shuts down.
+/// The error that every Service Control Manager call returns once Windows shuts down.
 const SHUTDOWN_IN_PROGRESS: i32 = 1115;
 
-/// The category of a Windows error.
+/// Returns the category of a Windows error.
 #[must_use]
 pub fn category(error: &io::Error) -> FailureCategory {
     match error.raw_os_error() {
@@ -42,9 +42,9 @@ pub fn category(error: &io::Error) -> FailureCategory {
     }
 }
 
-/// Whether a service may be started again after Windows answered so. That no process has connected within 30 seconds is also
-/// said while any other service keeps the Service Control Manager busy, and a slow disk or a virus scanner may be the
-/// reason: once more is worth it. A lock on its database goes by itself.
+/// Returns whether to start a service once more after this error. Windows reports "no process connected within 30 seconds"
+/// also while another service keeps the Service Control Manager busy, or because of a slow disk or a virus scanner, so one
+/// retry is worthwhile. A lock on its database is released by itself.
 #[must_use]
 pub fn may_start_again(error: &io::Error) -> bool {
     matches!(
@@ -53,8 +53,8 @@ pub fn may_start_again(error: &io::Error) -> bool {
     )
 }
 
-/// A failure as it is told: where a program is blocked, with what an administrator needs to let it through, the path and the
-/// SHA-256 of each that it may be about.
+/// Adds to a failure about a blocked program what an administrator needs to allow it: the path and SHA-256 of each program
+/// that may be meant.
 #[must_use]
 pub fn named<'a>(
     mut failure: Failure,
@@ -70,19 +70,20 @@ pub fn named<'a>(
     failure
 }
 
-/// Whether waiting may help: a virus scanner holds new files for a moment, a process that ends holds its program.
+/// Returns whether a retry may help: a virus scanner holds new files for a moment, and a process that is ending still holds
+/// its program.
 #[must_use]
 pub fn may_pass(error: &io::Error) -> bool {
     let passing = [FailureCategory::FileInUse, FailureCategory::AccessDenied];
     passing.contains(&category(error))
 }
 
-/// Whether a service knows that it is to stop, after Windows answered with this error; false where it is to be asked again
-/// if it is still there. `None` is a failure for good.
+/// Returns whether a service has received its stop request, after Windows answered with this error; false if the request
+/// must be repeated while the service exists. `None` means that the error is permanent.
 ///
-/// A pipe that ends is the one from the service to the Service Control Manager: the process ended before it had answered
+/// A broken pipe is the one from the service to the Service Control Manager: the process ended before it answered
 /// (<https://devblogs.microsoft.com/oldnewthing/20190405-00/?p=102389>). A service that does not answer within the manager's
-/// 30 seconds was asked all the same.
+/// 30 seconds has still received the request.
 #[must_use]
 pub fn is_stopping(error: &io::Error) -> Option<bool> {
     match error.raw_os_error()? {
@@ -92,12 +93,12 @@ pub fn is_stopping(error: &io::Error) -> Option<bool> {
     }
 }
 
-/// Makes a failure of a system error and what was being done.
+/// Converts a system error to a [`Failure`] that names the failed action.
 pub trait Context<T> {
-    /// A failure of the error's own category.
+    /// Returns a failure with the error's own category.
     fn context(self, doing: impl Display) -> Result<T, Failure>;
 
-    /// Likewise; what is not the disk, the access or a file in use is `otherwise`.
+    /// Like [`Context::context`], but errors without a category of their own get `otherwise`.
     fn context_or(self, otherwise: FailureCategory, doing: impl Display) -> Result<T, Failure>;
 }
 
@@ -141,7 +142,7 @@ mod tests {
             (109, Internal, Some(false)),
             (232, Internal, Some(false)),
             (233, Internal, Some(false)),
-            // Other services need it; it takes no such control; it timed out; it takes none now; it does not run.
+            // Dependent services run; control not accepted; timeout; control not accepted now; service not active.
             (1051, Internal, None),
             (1052, Internal, None),
             (1053, Internal, Some(true)),

@@ -1,8 +1,9 @@
-//! What the agent tells the event log of Windows. Administrators have filters and alerts on the numbers: they stay.
+//! Events that the agent writes to the Windows event log. Event IDs must not change: administrators use them in filters and
+//! alerts.
 
 use protocol::Outcome;
 
-/// How bad it is, as Windows numbers it.
+/// The severity, as Windows numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Level {
@@ -14,25 +15,25 @@ pub enum Level {
     Information = 4,
 }
 
-/// Something that administrators want to know.
+/// An event that matters to administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The agent's service is up.
+    /// The agent's service has started.
     Started,
-    /// It cannot come up.
+    /// The agent's service cannot start.
     NotStarted,
-    /// It stops.
+    /// The agent's service stops.
     Stopped,
-    /// A request has changed the node.
+    /// A request changed the node.
     Updated,
-    /// A change did not work and was undone.
+    /// A change failed and was rolled back.
     RolledBack,
     /// A request failed.
     Failed,
 }
 
 impl Event {
-    /// Its number. Those up to 1000 are in the table of messages that Windows has for everybody.
+    /// Returns the event ID. IDs up to 1000 are in the message table that Windows provides for all programs.
     #[must_use]
     pub fn id(self) -> u32 {
         match self {
@@ -45,7 +46,7 @@ impl Event {
         }
     }
 
-    /// How bad it is.
+    /// Returns the severity.
     #[must_use]
     pub fn level(self) -> Level {
         match self {
@@ -55,8 +56,8 @@ impl Event {
         }
     }
 
-    /// What the end of a request is to the event log, if anything: `failures` is how often it has ended badly in a row, and only
-    /// the first time is told.
+    /// Returns the event for the end of a request, if any. `failures` is the number of consecutive failures; only the first
+    /// one is reported.
     #[must_use]
     pub fn of(outcome: Outcome, failures: u32) -> Option<Self> {
         match outcome {

@@ -1,12 +1,12 @@
-//! The part of gRPC that shows whether a server answers: its greeting, and one call without a client library.
+//! The part of gRPC that shows whether a server answers: its greeting, and one call, without a client library.
 //!
-//! A server of grpc-go sends its SETTINGS as soon as it accepts, before the client says anything
-//! (`internal/transport/http2_server.go`). Frames are those of RFC 9113, headers those of RFC 7541, requests and responses
-//! as <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md> has them.
+//! A grpc-go server sends its SETTINGS as soon as it accepts a connection, before the client sends anything
+//! (`internal/transport/http2_server.go`). Frames follow RFC 9113, headers RFC 7541, requests and responses
+//! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
 
-/// What each frame begins with: its length, type, flags and stream.
+/// The size of a frame header: length, type, flags and stream.
 pub const FRAME_HEADER: usize = 9;
-/// Longer frames need leave that nobody has given.
+/// The longest frame that HTTP/2 allows without a setting that permits more.
 const LONGEST_FRAME: usize = 16 << 10;
 
 const DATA: u8 = 0;
@@ -19,10 +19,10 @@ const END_HEADERS: u8 = 4;
 /// The stream of the only call.
 const CALL: u32 = 1;
 
-/// The beginning of a frame.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// How many bytes follow.
+    /// The number of bytes that follow the header.
     pub length: usize,
     kind: u8,
     flags: u8,
@@ -30,7 +30,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Reads it; `None` where no server of HTTP/2 says that.
+    /// Parses a frame header; `None` if no HTTP/2 server would send it.
     #[must_use]
     pub fn parse(header: [u8; FRAME_HEADER]) -> Option<Self> {
         let [l2, l1, l0, kind, flags, s3, s2, s1, s0] = header;
@@ -44,7 +44,7 @@ impl Frame {
         })
     }
 
-    /// Whether a server greets like that.
+    /// Returns whether the frame is a server's greeting.
     #[must_use]
     pub fn is_greeting(self) -> bool {
         self.kind == SETTINGS
@@ -53,11 +53,11 @@ impl Frame {
             && self.length.is_multiple_of(6)
     }
 
-    /// What it says of the call; `None` where it says nothing of it.
+    /// Returns what the frame says about the call; `None` if it says nothing.
     #[must_use]
     pub fn verdict(self) -> Option<Verdict> {
         match (self.kind, self.stream) {
-            // Also where it says that the path is none that it may look at, which depends on its flags.
+            // A response also counts if it denies the path, which csi-proxy does depending on its flags.
             (HEADERS, CALL) => Some(Verdict::Answered),
             (RST_STREAM, CALL) | (GOAWAY, _) => Some(Verdict::Refused),
             _ => None,
@@ -65,27 +65,27 @@ impl Frame {
     }
 }
 
-/// What has become of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is a response, whatever it says.
+    /// There is a response, whatever its content.
     Answered,
-    /// There will be none.
+    /// There will be no response.
     Refused,
 }
 
-/// All that a client sends for a call of `method`, such as `/v1.Filesystem/PathExists`, with a message whose first field is
-/// this text. The greeting is to be read first: pipes of csi-proxy hold nothing for a reader that does not come.
+/// Returns all bytes that a client sends to call `method`, such as `/v1.Filesystem/PathExists`, with a message whose first
+/// field is `text`. Read the greeting first: csi-proxy's pipes have no buffer, so a write waits for its reader.
 ///
 /// # Panics
-/// Where one of the two has more than 100 bytes, which none of ours has.
+/// Panics if `method` or `text` has more than 100 bytes; none that the agent uses does.
 #[must_use]
 pub fn call(method: &str, text: &str) -> Vec<u8> {
     let short = |length: usize| {
         assert!(length <= 100, "it needs another encoding");
         u8::try_from(length).unwrap_or_default()
     };
-    // By their numbers in the static table: POST, http, :path, :authority, content-type.
+    // By their indexes in the static table: POST, http, :path, :authority, content-type.
     let mut headers = vec![0x83, 0x86];
     for (name, value) in [
         (&[0x04][..], method),
@@ -97,7 +97,7 @@ pub fn call(method: &str, text: &str) -> Vec<u8> {
         headers.push(short(value.len()));
         headers.extend_from_slice(value.as_bytes());
     }
-    // Not compressed, then the length of the message, then its field number 1 of bytes.
+    // The compression flag, the length of the message, then the message: field 1, of type bytes.
     let mut message = vec![0, 0, 0, 0, short(text.len() + 2), 0x0a, short(text.len())];
     message.extend_from_slice(text.as_bytes());
 
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_greeting_is_settings_of_the_connection() {
-        // What grpc-go 1.57 sends: a largest frame of 16 KiB.
+        // What grpc-go 1.57 sends: a maximum frame size of 16 KiB.
         let real = [0, 0, 6, 4, 0, 0, 0, 0, 0];
         assert!(frame(&real).unwrap().is_greeting());
         for (at, value) in [(2, 5), (3, 0), (4, 1), (8, 1)] {

@@ -1,4 +1,4 @@
-//! The journal of a change: written before the node is changed, read when the agent finds it after a crash.
+//! The journal of a change. The agent writes it before it changes the node, and reads it when it starts after a crash.
 
 use std::collections::BTreeMap;
 
@@ -7,48 +7,48 @@ use serde::{Deserialize, Serialize};
 use crate::failure_actions::FailureActions;
 use protocol::{End, FailureCategory, Outcome, Request};
 
-/// A change in hand.
+/// A change in progress.
 ///
-/// It is complete before the first step: whatever step the agent ends at, going back is safe to do twice.
+/// The journal is complete before the first step, and rolling back twice is safe, so the agent may end at any step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Journal {
-    /// What is being carried out.
+    /// The request that is carried out.
     pub request: Request,
-    /// How far it has come.
+    /// The phase that the change has reached.
     pub phase: Phase,
-    /// What changes.
+    /// What the change affects.
     #[serde(flatten)]
     pub change: Change,
-    /// Commands in which values of scripts are filled in, by service.
+    /// Commands with the values of scripts filled in, by service.
     #[serde(default)]
     pub commands: BTreeMap<String, String>,
-    /// How the request ends, as far as that is known: why it is being undone, or how it went.
+    /// How the request ends, once that is known: why it is rolled back, or its result.
     #[serde(default)]
     pub end: Option<End>,
 }
 
-/// What changes, and must be known to go back.
+/// What a change affects, with all that a rollback needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// There was no service to go back to.
+    /// Whether there was no service to roll back to.
     pub first: bool,
     /// The files that change.
     pub files: Vec<FileChange>,
-    /// The services that change, in start order; those that leave come last.
+    /// The services that change, in start order, followed by those that are deleted.
     pub services: Vec<ServiceChange>,
-    /// Services outside of the request that stop for the change and start again after it, in start order.
+    /// Services outside the request that are stopped for the change and started again after it, in start order.
     #[serde(default)]
     pub dependents: Vec<String>,
 }
 
-/// How far a change has come.
+/// The phase of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Between the old state and the new one.
     Changing,
-    /// The old state is back; only the bookkeeping is left.
+    /// The old state is restored; only the bookkeeping is left.
     Undone,
     /// The new state works; only the bookkeeping is left.
     Confirmed,
@@ -58,40 +58,41 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChange {
-    /// Where it belongs.
+    /// The file's path.
     pub path: String,
-    /// Where the new content is.
+    /// The path of the uploaded new content.
     pub upload: String,
-    /// The new content's SHA-256.
+    /// SHA-256 of the new content.
     pub sha256: String,
-    /// The old content's SHA-256; absent where there was no file.
+    /// SHA-256 of the old content; absent if there was no file.
     pub previous_sha256: Option<String>,
 }
 
 impl FileChange {
-    /// Where the old content goes.
+    /// Returns the path to which the old content is moved.
     #[must_use]
     pub fn previous_path(&self) -> String {
         format!("{}.previous", self.path)
     }
 }
 
-/// A service that is stopped, changed, made or deleted.
+/// A service that is stopped, changed, created or deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceChange {
     /// Its name.
     pub name: String,
-    /// How it was configured; absent where there was none.
+    /// The configuration before the change; absent if the service did not exist.
     pub before: Option<ServiceSettings>,
     /// Whether it was running.
     pub was_running: bool,
-    /// What Windows did when it crashed, for a service of another owner; absent for ours, and where Windows did not say.
+    /// The failure actions of a foreign service before the change; absent for the agent's own services, and where Windows
+    /// does not report them.
     #[serde(default)]
     pub failure_actions: Option<FailureActions>,
 }
 
-/// How a service is configured, as far as the agent sets it.
+/// The part of a service's configuration that the agent sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceSettings {
@@ -99,32 +100,32 @@ pub struct ServiceSettings {
     pub command: String,
     /// The description.
     pub description: String,
-    /// The services that it needs.
+    /// The services that it depends on.
     pub dependencies: Vec<String>,
-    /// Windows' number for how it starts: 2 automatic, 3 manual, 4 disabled.
+    /// The start type as Windows numbers it: 2 automatic, 3 manual, 4 disabled.
     pub start_type: u32,
-    /// The variables that its process gets beside the system's, each `NAME=value`.
+    /// Environment variables that its process gets in addition to the system's, each `NAME=value`.
     #[serde(default)]
     pub environment: Vec<String>,
 }
 
-/// Windows' number for a service that starts with the machine.
+/// The start type of a service that starts with the machine, as Windows numbers it.
 pub const AUTO_START: u32 = 2;
 
-/// What to do with a journal that is found at the agent's start.
+/// What the agent does with a journal that it finds when it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// Finish the bookkeeping: the change had worked.
+    /// Finish the bookkeeping: the change worked.
     Commit,
-    /// Put back what was there.
+    /// Roll back.
     Undo,
-    /// Leave what is there: nothing had worked before, and the same request may come again.
+    /// Leave the node as it is: nothing worked before, and the same request may come again.
     Leave,
-    /// Note how it ended: all else is done.
+    /// Record how the request ended: everything else is done.
     Close,
 }
 
-/// Decides what to do with a journal that is found at the agent's start.
+/// Decides what to do with a journal that the agent finds when it starts.
 #[must_use]
 pub fn recover(journal: &Journal) -> Recovery {
     match (journal.phase, journal.change.first) {
@@ -135,7 +136,7 @@ pub fn recover(journal: &Journal) -> Recovery {
     }
 }
 
-/// How a request ends that was undone, or left as it is, after these problems.
+/// Returns how a request ended that was rolled back, or left as it is, with these problems.
 #[must_use]
 pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> End {
     let why = journal.end.as_ref().and_then(|end| end.failure.clone());
@@ -160,33 +161,33 @@ pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> En
     }
 }
 
-/// How one file goes back.
+/// How one file is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileUndo {
-    /// It is as it was.
+    /// Nothing is to be done.
     Nothing,
-    /// The old content, set aside, is moved back.
+    /// The old content, which was set aside, is moved back.
     MoveBack,
-    /// There was none; the new one is taken away.
+    /// There was no file; the new one is moved away.
     Remove,
-    /// The old content is gone; what is in its place stays, because no program at all would be worse.
+    /// The old content is lost. Whatever is in its place stays, because no program at all would be worse.
     Lost,
-    /// The old content is gone and its place is empty; the new content goes there.
+    /// The old content is lost and nothing is in its place, so the new content goes there.
     Forward,
 }
 
-/// The contents, by SHA-256, of the places in which a file's old and new content may be.
+/// SHA-256 of what is at the paths where a file's old and new content may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents<'a> {
-    /// In the file's own place.
+    /// At the file's own path.
     pub current: Option<&'a str>,
     /// Where the old content was set aside.
     pub set_aside: Option<&'a str>,
-    /// Where the new content came from.
+    /// At the path of the upload.
     pub upload: Option<&'a str>,
 }
 
-/// Decides how a file goes back.
+/// Decides how a file is rolled back.
 #[must_use]
 pub fn undo_file(change: &FileChange, there: Contents<'_>) -> FileUndo {
     match &change.previous_sha256 {
@@ -208,13 +209,13 @@ mod tests {
     #[test]
     fn every_point_of_a_replacement_goes_back() {
         use FileUndo::{Forward, Lost, MoveBack, Nothing, Remove};
-        // What was there before; what is in the file's place, set aside and uploaded now.
+        // The content before the change; then the contents now: in place, set aside, uploaded.
         for (before, current, set_aside, upload, expected) in [
             ("old", "old", "older", "new", Nothing),
             // Between the two renames, and after the second.
             ("old", "", "old", "new", MoveBack),
             ("old", "new", "old", "", MoveBack),
-            // After it went back, and while the new one is moved away.
+            // After the rollback, and while the new file is moved away.
             ("old", "old", "", "new", Nothing),
             ("old", "", "old", "", MoveBack),
             ("old", "new", "", "", Lost),
@@ -222,7 +223,7 @@ mod tests {
             ("old", "", "", "new", Forward),
             ("old", "", "x", "x", Lost),
             ("", "", "", "new", Nothing),
-            // It is taken away only where it is ours.
+            // The file is removed only if its content is the request's.
             ("", "new", "", "", Remove),
             ("", "other", "", "", Nothing),
         ] {

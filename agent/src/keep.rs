@@ -4,69 +4,69 @@ use std::time::{Duration, Instant};
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// How long a process may live on after its service has said that it stopped. From then on Windows itself may end it at
-/// any time, and csi-proxy's, which goes on serving, would otherwise never go.
+/// How long a process may outlive its service's report that it stopped. After that Windows itself may end the process at any
+/// time. Without this limit, csi-proxy's process would keep serving and never end.
 pub const LINGER: Duration = Duration::from_secs(1);
-/// A service that has run this long is taken to be well.
+/// A service that has been up this long counts as healthy.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// The state of a service, as a check finds it.
+/// The state of a service, as one check finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It runs and answers on all its pipes, or it was paused.
+    /// It runs and answers on all its pipes, or it is paused.
     Up,
     /// It runs, but not all its pipes are open, or it does not answer on them.
     Mute,
-    /// It is there, but not configured as it was.
+    /// It exists, but its configuration was changed.
     Changed,
-    /// It is on its way up.
+    /// It is starting.
     Starting,
-    /// It is on its way down.
+    /// It is stopping.
     Stopping,
-    /// It is said to run, but its process is gone; Windows notices that at once, Wine does not.
+    /// Windows reports it as running, but its process is gone. Windows notices that at once, Wine does not.
     Dead,
-    /// It is stopped, but its process is still there and holds its pipes.
+    /// It is stopped, but its process still exists and keeps its pipes open.
     Lingering,
-    /// Another program holds its pipes: a start would help nobody.
+    /// Another process holds its pipes, so starting it would not help.
     Held,
     /// It is stopped and its process is gone.
     Down,
     /// It was deleted.
     Missing,
-    /// Another program configures it as well, and has it as it wants.
+    /// Another program configures it too, and its configuration is left to that program.
     Contested,
-    /// It was deleted, but stays until it has stopped and everybody has closed it. Until then it can neither be changed
-    /// nor made again; where it runs, it may go on.
+    /// It was deleted, but exists until it has stopped and every handle to it is closed. Until then it can be neither
+    /// changed nor recreated; if it runs, it may go on.
     Marked,
 }
 
-/// What to do about it.
+/// What to do about a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Check again later.
     Nothing,
     /// Start it.
     Start,
-    /// Make it again, then start it.
+    /// Recreate it, then start it.
     Create,
-    /// Configure it as it was.
+    /// Restore its configuration.
     Mend,
     /// Stop it, then start it.
     Restart,
-    /// End its process, which has had its time.
+    /// Terminate its process, which has exceeded its time limit.
     EndProcess,
 }
 
-/// How long things may take.
+/// Time limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// From being asked to stop to the end of the process.
+    /// From the stop request to the end of the process.
     pub stop: Duration,
-    /// From the start to the pipes.
+    /// From the start until the pipes are open.
     pub start: Duration,
 }
 
-/// Attempts that come less and less often.
+/// Backoff between attempts.
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
     attempts: u32,
@@ -74,7 +74,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The first attempt has just failed.
+    /// Returns a backoff whose first attempt has just failed.
     #[must_use]
     pub fn after_first(now: Instant) -> Self {
         let mut backoff = Self::default();
@@ -82,7 +82,7 @@ impl Backoff {
         backoff
     }
 
-    /// Whether the next attempt is due; it is made then.
+    /// Returns whether the next attempt is due, and counts it if so.
     pub fn try_now(&mut self, now: Instant) -> bool {
         let is_due = self.not_before.is_none_or(|time| now >= time);
         if is_due {
@@ -93,17 +93,17 @@ impl Backoff {
     }
 }
 
-/// The time between an attempt and the next, after so many before it.
+/// Returns the delay after an attempt, given the number of attempts before it.
 fn delay(attempts: u32) -> Duration {
     let delay = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(attempts));
     delay.min(LONGEST_DELAY)
 }
 
-/// What is remembered about one service.
+/// What the agent remembers about one service.
 #[derive(Clone, Debug, Default)]
 pub struct Keeper {
     backoff: Backoff,
-    /// Of the attempts, those that have failed.
+    /// How many of the attempts failed.
     failed: u32,
     up_since: Option<Instant>,
     waiting_since: Option<(Health, Instant)>,
@@ -111,7 +111,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// One check of the service: what to do about it now.
+    /// Processes one check of the service, and returns what to do now.
     pub fn check(&mut self, health: Health, now: Instant, limits: Limits) -> Action {
         self.last = Some(health);
         self.waiting_since = self.waiting_since.filter(|(before, _)| *before == health);
@@ -149,24 +149,25 @@ impl Keeper {
         }
         self.failed = before;
         if action == Action::Restart {
-            // It has its whole time again.
+            // The restarted service gets its whole time limit again.
             self.waiting_since = None;
         }
         action
     }
 
-    /// The attempt that was just made has failed.
+    /// Records that the latest attempt failed.
     pub fn attempt_failed(&mut self) {
         self.failed = self.backoff.attempts;
     }
 
-    /// Windows after a crash, or anybody else, has started it again.
+    /// Records that Windows, after a crash, or another program has started the service.
     pub fn restarted_by_others(&mut self) {
         self.attempt_failed();
         self.backoff.attempts = self.backoff.attempts.saturating_add(1);
     }
 
-    /// While the service does not stay up: the starts that failed since it was last well, and the pause before the next.
+    /// Returns the number of failed starts since the service was last healthy, and the delay before the next; `None` while
+    /// it stays up.
     #[must_use]
     pub fn failing(&self) -> Option<(u32, Duration)> {
         let is_stuck = matches!(
@@ -187,7 +188,7 @@ mod tests {
         start: Duration::from_secs(20),
     };
 
-    /// A service that is checked at these seconds.
+    /// A service that is checked at given seconds.
     struct Rig {
         keeper: Keeper,
         begin: Instant,
@@ -206,7 +207,7 @@ mod tests {
             self.keeper.check(health, now, LIMITS)
         }
 
-        /// The starts that failed, and the pause before the next in seconds.
+        /// Returns the number of failed starts, and the delay before the next in seconds.
         fn failing(&self) -> Option<(u32, u64)> {
             let failing = self.keeper.failing();
             failing.map(|(failed, pause)| (failed, pause.as_secs()))
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn what_does_not_help_is_done_less_and_less_often() {
         let at_once = &[0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 181][..];
-        // Each start has its whole time, and the pauses between them grow beyond it.
+        // Each start gets its whole time limit, and the delays between starts grow beyond it.
         let patiently = &[20, 41, 62, 83, 104, 125, 155, 185][..];
         for (health, action, expected) in [
             (Health::Down, Action::Start, at_once),

@@ -1,7 +1,7 @@
 //! The pure part of the agent: decisions without calls to Windows.
 //!
-//! The modules here are plain data and functions for any system, so that they are tested on Linux.
-//! What touches the Service Control Manager or changes the files of a node lives in the agent's program.
+//! These modules are plain data and functions for any system, so that they can be tested on Linux. Code that calls the
+//! Service Control Manager or changes files of the node is in the agent's program.
 
 pub mod ascii;
 pub mod cli;

@@ -1,17 +1,17 @@
 //! Decides which accounts may write the files that SYSTEM writes and runs.
 //!
-//! Every account may make folders in `C:\`. Whoever has made `C:\k` before the agent came owns it, and may remove and
-//! replace what is in it whatever the access lists of the files say. What folders inherit from `C:\` lets others write in
-//! them as well.
+//! Every account may create folders in `C:\`. An account that created `C:\k` before the agent was installed owns it, and can
+//! remove and replace its content regardless of the files' access control lists. The permissions that folders inherit from
+//! `C:\` let other accounts write in them as well.
 
 /// `NT SERVICE\TrustedInstaller`.
 const TRUSTED_INSTALLER: &str = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464";
 const SYSTEM: &str = "S-1-5-18";
-/// The group of those who can do what SYSTEM can.
+/// The group of accounts that can do whatever SYSTEM can.
 pub const ADMINISTRATORS: &str = "S-1-5-32-544";
-/// What everybody has.
+/// The group that contains every account.
 pub const EVERYONE: &str = "S-1-1-0";
-/// Stand for an owner, who is judged as such.
+/// Placeholders for the owner, who is judged separately.
 const OWNERS: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
 
 const WRITE_DATA: u32 = 0x2;
@@ -28,63 +28,63 @@ const GENERIC_READ: u32 = 0x8000_0000;
 /// All rights.
 pub const ALL: u32 = GENERIC_ALL;
 
-/// To put something else in the place of what is there.
+/// The rights to replace the object.
 const REPLACE: u32 = DELETE | DELETE_CHILD | WRITE_DAC | WRITE_OWNER | GENERIC_ALL | GENERIC_WRITE;
-/// The same, or to lay something beside it.
+/// The rights to replace the object or to add something beside it.
 const ADD: u32 = REPLACE | WRITE_DATA | APPEND_DATA;
-/// To change anything.
+/// The rights to make any change.
 const WRITE: u32 = ADD | WRITE_ATTRIBUTES;
 
-/// Whether that account, as text of a SID, can do what SYSTEM can anyway, by what it is. `own` is the account that asks: it is
-/// about to make a service. Others may still be members of the Administrators.
+/// Returns whether an account, as a SID in text form, can do whatever SYSTEM can by its identity alone. `own` is the calling
+/// account, which is about to create a service. Other accounts may still be members of Administrators.
 #[must_use]
 pub fn is_trusted(account: &str, own: &str) -> bool {
     [SYSTEM, ADMINISTRATORS, TRUSTED_INSTALLER, own].contains(&account)
 }
 
-/// To whom something belongs, and what its access list lets others do. What it denies is left out: it may come too late in the
-/// list to count.
+/// An object's owner, and what its access control list allows other accounts. Deny entries are ignored: they may come too
+/// late in the list to take effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
     /// The owner.
     pub owner: String,
-    /// The entries that allow something.
+    /// The entries that allow access.
     pub grants: Vec<Grant>,
 }
 
-/// What an account may do.
+/// The rights of one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The account.
     pub account: String,
-    /// The rights, as Windows has them.
+    /// The rights as a Windows access mask.
     pub rights: u32,
-    /// Whether it counts only for what is made in the folder later.
+    /// Whether the entry applies only to objects created in the folder later.
     pub inherit_only: bool,
 }
 
-/// What depends on something that is checked.
+/// How a checked object is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A folder on the way: what is in it must stay what it is.
+    /// A folder on the path: its content must not be replaced.
     Way,
     /// The folder of a program, which loads libraries from there.
     ProgramFolder,
-    /// The very thing that is run, or a link to it.
+    /// The object that is run, or a link to it.
     Target,
 }
 
-/// Why something is not to be used.
+/// Why an object must not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objection<'a> {
-    /// It belongs to this account.
+    /// This untrusted account owns it.
     Owner(&'a str),
-    /// This account may change it.
+    /// This untrusted account may change it.
     Writer(&'a str),
 }
 
 impl Objection<'_> {
-    /// The same in words, for what is at this path.
+    /// Explains the objection to the object at `path`, and how to resolve it.
     #[must_use]
     pub fn explain(self, path: &str) -> String {
         match self {
@@ -100,7 +100,7 @@ impl Objection<'_> {
     }
 }
 
-/// Who of those that are not trusted could change what is at a place.
+/// Returns the first untrusted account that could change an object.
 pub fn objection(
     security: &Security,
     place: Place,
@@ -125,7 +125,7 @@ pub fn objection(
     writer.map(|grant| Objection::Writer(&grant.account))
 }
 
-/// What an account keeps of its rights where it may read and run, and no longer write; all of them where it is trusted.
+/// Returns the rights that an account keeps when it may read and run but no longer write; a trusted account keeps all.
 pub fn reduced(account: &str, rights: u32, trusts: impl Fn(&str) -> bool) -> u32 {
     if rights & WRITE == 0 || OWNERS.contains(&account) || trusts(account) {
         return rights;
@@ -139,8 +139,8 @@ pub fn reduced(account: &str, rights: u32, trusts: impl Fn(&str) -> bool) -> u32
     (rights | instead) & !WRITE
 }
 
-/// What a path becomes where its part `link` leads to `target`; `None` where that cannot be told. A volume that is mounted in a
-/// folder leads nowhere else: the path goes on through it.
+/// Returns what a path becomes when its part `link` leads to `target`; `None` if that cannot be determined. A volume mounted
+/// in a folder is not a link to elsewhere: the path continues through it.
 #[must_use]
 pub fn follow(path: &str, link: &str, target: &str) -> Option<String> {
     let prefixes = [r"\\?\", r"\??\"];
@@ -172,7 +172,7 @@ pub fn follow(path: &str, link: &str, target: &str) -> Option<String> {
     Some(parts.join(r"\"))
 }
 
-/// Whether a link leads to the volume that is mounted there.
+/// Returns whether a link leads to a volume that is mounted there.
 #[must_use]
 pub fn is_volume(target: &str) -> bool {
     let target = target
@@ -181,14 +181,14 @@ pub fn is_volume(target: &str) -> bool {
     target.to_ascii_lowercase().starts_with("volume{")
 }
 
-/// A path and the folders that lead to it, below the drive, the uppermost first.
+/// Returns a path and its parent folders below the drive, starting with the uppermost.
 #[must_use]
 pub fn way(path: &str) -> Vec<&str> {
     let ends = path.match_indices('\\').map(|(end, _)| end).skip(1);
     ends.chain([path.len()]).map(|end| &path[..end]).collect()
 }
 
-/// Whether a log folder is one below `C:\var\log`, and so for one program's logs.
+/// Returns whether a folder is below `C:\var\log`, and so holds the logs of one program.
 #[must_use]
 pub fn is_log_folder(folder: &str) -> bool {
     let folder = folder.to_lowercase();
@@ -207,7 +207,7 @@ mod tests {
     const OWN: &str = "S-1-5-21-1-2-3-1001";
     const MEMBER: &str = "S-1-5-21-1-2-3-1002";
     const USERS: &str = "S-1-5-32-545";
-    /// To read and run.
+    /// The rights to read and run.
     const READ: u32 = 0x12_00a9;
 
     fn trusts(account: &str) -> bool {
@@ -237,13 +237,13 @@ mod tests {
             (TRUSTED_INSTALLER, true),
             (OWN, true),
             (MEMBER, true),
-            // An Administrator of some other machine or domain.
+            // The Administrator of another machine or domain.
             ("S-1-5-21-4-5-6-500", false),
             ("S-1-5-21-1-2-3-1500", false),
             (USERS, false),
             ("S-1-5-11", false),
             (EVERYONE, false),
-            // Who makes something; no account by itself.
+            // CREATOR OWNER, which is not an account.
             ("S-1-3-0", false),
             ("", false),
         ] {
@@ -263,7 +263,7 @@ mod tests {
         for (account, rights, at) in [
             (USERS, READ, &[] as &[Place]),
             (USERS, write_attributes, &[Target]),
-            // What every folder below C:\ inherits on a server: users add files and folders, and change nothing.
+            // What every folder below C:\ inherits on a server: users may add files and folders, but change none.
             (USERS, READ | WRITE_DATA, &[ProgramFolder, Target]),
             (USERS, READ | APPEND_DATA, &[ProgramFolder, Target]),
             (USERS, DELETE_CHILD, &[Way, ProgramFolder, Target]),
@@ -289,7 +289,7 @@ mod tests {
                 };
                 assert_eq!(objection(&security(&[later]), place, trusts), None);
             }
-            // What is taken away is all that could be objected to.
+            // The reduced rights leave nothing to object to.
             let kept = grant(account, reduced(account, rights, trusts));
             assert_eq!(objection(&security(&[kept]), Target, trusts), None);
         }
@@ -344,7 +344,7 @@ mod tests {
                 Some(r"C:\q\a.exe"),
             ),
             (r"C:\k\a.exe", r"C:\k\a.exe", "b.exe", Some(r"C:\k\b.exe")),
-            // Another machine's access lists say nothing of who may write.
+            // The access control lists of another machine do not show who may write.
             (r"C:\k\a.exe", r"C:\k", r"\\?\UNC\host\share", None),
             (r"C:\k\a.exe", r"C:\k", r"\\host\share", None),
             (r"C:\k\a.exe", r"C:\k", r"\x", None),

@@ -1,4 +1,4 @@
-//! Plans the steps from what is on the node to what a request asks for.
+//! Plans the steps from the node's current state to what a request asks for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,44 +14,44 @@ use protocol::seen::{
 };
 use protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
 
-/// What is on the node, as far as a request is concerned.
+/// The state of the node, as far as it matters for a request.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// The SHA-256 of each file of the request that is there.
+    /// The SHA-256 of each file of the request that exists.
     pub files: BTreeMap<String, String>,
-    /// The SHA-256 of each upload that is there; looked at only where a file differs.
+    /// The SHA-256 of each upload that exists; read only where the file differs.
     pub uploads: BTreeMap<String, String>,
-    /// The services of the request, of the kept request and of those that the agent made, by [`key`].
+    /// The services of the request, of the stored request and those that the agent created, by [`key`].
     pub services: BTreeMap<String, ObservedService>,
-    /// The names of services that the agent made or that the kept request has, in start order where one is known.
+    /// The names of services that the agent created or that the stored request lists, in start order where one is known.
     pub ours: Vec<String>,
-    /// Whether the agent keeps the node to an earlier request.
+    /// Whether the agent has a stored request.
     pub kept: bool,
-    /// What was found at the names of the request's pipes.
+    /// The probe results for the request's pipes.
     pub pipes: BTreeMap<String, Probe>,
-    /// The processes that serve them, among others.
+    /// The processes that serve the pipes, among others.
     pub processes: Vec<SeenProcess>,
     /// All services of the machine.
     pub machine: Vec<SeenService>,
 }
 
-/// A service that is there.
+/// A service that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedService {
     /// Its configuration.
     pub settings: ServiceSettings,
     /// Its state.
     pub state: ServiceState,
-    /// Its process, while it has one.
+    /// Its process, if it has one.
     pub process_id: Option<u32>,
-    /// What Windows does when it crashes, where Windows says.
+    /// Its failure actions, if Windows reports them.
     pub failure_actions: Option<FailureActions>,
 }
 
-/// One step; shown as the log names it.
+/// One step; its `Display` form is what the log shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Stop a service outside of the request that needs one of the request.
+    /// Stop a service outside the request that depends on one of the request.
     Pause(String),
     /// Stop a service and wait for its process.
     Stop(String),
@@ -59,13 +59,13 @@ pub enum Step {
     Replace(FileChange),
     /// Delete a service.
     Delete(String),
-    /// Make a service or change its configuration.
+    /// Create a service or change its configuration.
     Configure(Service),
     /// Start a service and wait until it runs.
     Start(String),
-    /// Wait for a service's pipes.
+    /// Wait until a service's pipes answer.
     AwaitPipes(ServicePipes),
-    /// Start a service outside of the request again.
+    /// Start a service outside the request again.
     Resume(String),
 }
 
@@ -106,7 +106,7 @@ impl Plan {
     }
 }
 
-/// Plans the way from what is observed to what a valid request says.
+/// Plans the steps from the observed state to the state that a valid request asks for.
 pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     let order = start_order(&request.services)?;
     for service in &order {
@@ -118,7 +118,7 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
 
     let names = leaving.iter().map(|service| key(&service.name));
     let all: BTreeSet<_> = stopping.iter().cloned().chain(names).collect();
-    // Services that nothing of the request makes stop, but that Windows has depend on one that stops.
+    // Services that this change has no reason of its own to stop, but that depend on one that stops.
     let dependents = dependents(&all, &observed.machine);
     let listed: BTreeSet<_> = order.iter().map(|service| key(&service.name)).collect();
     let is_listed = |dependent: &&SeenService| listed.contains(&key(&dependent.name));
@@ -181,7 +181,7 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     Ok(Plan { steps, change })
 }
 
-/// How a service of a request is to be configured.
+/// Returns the configuration that a request asks for.
 #[must_use]
 pub fn settings(request: &Request, service: &Service) -> ServiceSettings {
     let variables = request.environment.iter();
@@ -195,7 +195,7 @@ pub fn settings(request: &Request, service: &Service) -> ServiceSettings {
     }
 }
 
-/// Whether a service runs or is about to.
+/// Returns whether a service runs or is about to run.
 #[must_use]
 pub fn is_up(state: ServiceState) -> bool {
     use ServiceState::{Paused, Running, StartPending};
@@ -207,7 +207,7 @@ fn service_change(
     before: Option<&ObservedService>,
     observed: &Observed,
 ) -> ServiceChange {
-    // Ours have always the same: what is read may be what a change that was cut off has left.
+    // The agent's own services always have the same ones. What Windows reports may be left over from an interrupted change.
     let theirs = before.filter(|before| !is_ours(name, before, observed));
     ServiceChange {
         name: name.to_owned(),
@@ -221,7 +221,7 @@ fn is_ours(name: &str, service: &ObservedService, observed: &Observed) -> bool {
     service.settings.description.starts_with(DESCRIPTION_MARK) || contains(&observed.ours, name)
 }
 
-/// A service of others is left alone, whatever it runs, unless the request says otherwise.
+/// Refuses to change a foreign service, whatever it runs, unless the request allows it.
 fn refuse_foreign(
     request: &Request,
     service: &Service,
@@ -239,7 +239,7 @@ fn refuse_foreign(
     }
 }
 
-/// Pipes that another process serves cannot be opened: better to know before anything is stopped.
+/// Refuses pipes that another process serves, before anything is stopped: the service could not open them.
 fn refuse_intruders(request: &Request, observed: &Observed) -> Result<(), Failure> {
     for of in &request.pipes {
         for pipe in &of.pipes {
@@ -263,7 +263,7 @@ fn refuse_intruders(request: &Request, observed: &Observed) -> Result<(), Failur
     Ok(())
 }
 
-/// Whether a process may be what is left of a service: its program may have been renamed under it.
+/// Returns whether a process may be left over from a service. Its program may have been renamed while it ran.
 fn is_left_of(command: &str, process: &SeenProcess) -> bool {
     let path = &process.program;
     runs(command, path) || runs(command, path.strip_suffix(".previous").unwrap_or(path))
@@ -301,7 +301,7 @@ fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileC
     Ok(changes)
 }
 
-/// Services of ours that the request no longer has, those that start last first.
+/// Returns the agent's services that the request no longer lists, in reverse start order.
 fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>, Failure> {
     let mut known: BTreeSet<_> = request.services.iter().map(|it| key(&it.name)).collect();
     let ours = observed.ours.iter().rev();
@@ -312,14 +312,14 @@ fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>,
     };
     let leaving: Vec<_> = gone.filter_map(change).collect();
     if request.services.is_empty() && !leaving.is_empty() {
-        // An empty list is more likely a mistake on its way here than a wish.
+        // An empty list is more likely an error on the way here than intended.
         let message = "the request has no services, but the agent keeps some; they are not removed on an empty list";
         return Err(FailureCategory::InvalidRequest.failure(message));
     }
     Ok(leaving)
 }
 
-/// Services that must stop for the change, with all of the request that depend on them.
+/// Returns the services that must stop for the change, including all services of the request that depend on them.
 fn stopping(
     request: &Request,
     order: &[&Service],
@@ -327,7 +327,7 @@ fn stopping(
     observed: &Observed,
 ) -> BTreeSet<String> {
     let mut stopping = BTreeSet::new();
-    // Dependencies come first in the order, so one pass finds dependents of dependents too.
+    // Dependencies come first in the order, so one pass also finds indirect dependents.
     for service in order {
         let Some(there) = observed.services.get(&key(&service.name)) else {
             continue;

@@ -1,29 +1,29 @@
-//! What a named pipe shows of the service behind it. That a name is there proves nothing: another process may have taken
-//! it, a program that still has a connection may keep it, and a server may be stuck.
+//! What a named pipe shows about the service behind it. An existing name proves nothing: another process may have taken it,
+//! a program with an open connection may keep it, and a server may be stuck.
 
 use std::collections::BTreeMap;
 
 use protocol::seen::{SeenProcess, belongs_to};
 use protocol::{Failure, FailureCategory};
 
-/// What was found at a pipe's name.
+/// The result of probing a pipe's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// There is no such name.
+    /// The name does not exist.
     Closed,
-    /// There is no server any more, but a program that still has a connection keeps the name: a server cannot make it
-    /// again until that has closed it.
+    /// The server is gone, but a program with an open connection keeps the name. No server can create the pipe again until
+    /// that connection is closed.
     Kept,
-    /// There is a server, and it takes no connection.
+    /// A server exists, but accepts no connection.
     Busy,
-    /// A server takes a connection and does not greet; its process, where Windows says.
+    /// A server accepts a connection but does not greet. Contains its process, if Windows reports it.
     Silent(Option<u32>),
-    /// A server greets as one of gRPC does; its process, where Windows says.
+    /// A server greets like a gRPC server. Contains its process, if Windows reports it.
     Greets(Option<u32>),
 }
 
 impl Probe {
-    /// The process that serves it.
+    /// Returns the process that serves the pipe.
     #[must_use]
     pub fn server(self) -> Option<u32> {
         match self {
@@ -32,14 +32,14 @@ impl Probe {
         }
     }
 
-    /// Why the service with the process `own` cannot be used on the pipe; `None` where it can.
+    /// Returns why the service with the process `own` cannot be used on the pipe; `None` if it can.
     #[must_use]
     pub fn problem(self, own: Option<u32>, processes: &[SeenProcess]) -> Option<Problem> {
         let is_served = !matches!(self, Self::Closed | Self::Kept);
         if is_served && (own.is_none() || self.server().is_some_and(|id| own != Some(id))) {
             let id = self.server();
             let process = processes.iter().find(|process| Some(process.id) == id);
-            // A wrapper may have started it.
+            // A wrapper may have started the serving process.
             if !process.is_some_and(|process| belongs_to(process, own)) {
                 let who =
                     process.map(|process| format!("process {}, {}", process.id, process.program));
@@ -59,10 +59,10 @@ impl Probe {
 /// Why a service cannot be used on a pipe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Nothing has that name.
+    /// The name does not exist.
     #[error("it is closed")]
     Closed,
-    /// Its name is there, and nobody serves it.
+    /// The name exists, but no process serves it.
     #[error(
         "nobody serves it, but its name is in use: a program that still has a connection open keeps it; end that program"
     )]
@@ -76,7 +76,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// As a failure of that service, which has that pipe.
+    /// Converts the problem to a failure of that service and pipe.
     #[must_use]
     pub fn failure(&self, service: &str, pipe: &str) -> Failure {
         let category = match self {
@@ -88,7 +88,7 @@ impl Problem {
     }
 }
 
-/// The first of a service's pipes on which it cannot be used, those that others hold before those that are only missing.
+/// Returns the first pipe on which a service cannot be used. Pipes that others hold come before those that are only missing.
 #[must_use]
 pub fn first_problem(
     probes: &BTreeMap<String, Probe>,
@@ -135,9 +135,9 @@ mod tests {
             ),
             (Probe::Silent(Some(7)), Some(7), Some(Problem::Silent)),
             (Probe::Greets(Some(7)), Some(7), None),
-            // Who serves it is not known: it greets.
+            // The serving process is unknown, but the server greets.
             (Probe::Greets(None), Some(7), None),
-            // A wrapper's child.
+            // The child process of a wrapper.
             (Probe::Greets(Some(8)), Some(7), None),
             (Probe::Greets(Some(9)), Some(7), intruder(9)),
             (Probe::Silent(Some(9)), Some(7), intruder(9)),

@@ -1,26 +1,26 @@
-//! A sign of life of the one thread that does all work. A stuck call of Windows leaves the rest of the process well, and
-//! able to answer.
+//! Heartbeat of the one thread that does all work. A stuck Windows call blocks only that thread; the rest of the process can
+//! still answer.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// When that thread came round the last time.
+/// The time of the thread's last heartbeat.
 #[derive(Debug)]
 pub struct Pulse(Mutex<Instant>);
 
 impl Pulse {
-    /// It has just begun.
+    /// Creates a pulse with a first heartbeat.
     #[must_use]
     pub fn start(now: Instant) -> Self {
         Self(Mutex::new(now))
     }
 
-    /// It comes round.
+    /// Records a heartbeat.
     pub fn beat(&self, now: Instant) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// How long it has stood still, where that is longer than it may.
+    /// Returns the time since the last heartbeat if it exceeds the limit.
     #[must_use]
     pub fn stuck_for(&self, now: Instant, limit: Duration) -> Option<Duration> {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);

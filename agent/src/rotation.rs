@@ -1,22 +1,22 @@
 //! Rotates a log of bounded size: two files, of which the older one is replaced.
 //!
-//! A link in its place is set aside like a full file: what it leads to is not written to.
+//! A link in the log's place is set aside like a full file, so that its target is not written to.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A log file that is set aside, as `NAME.1`, when it has grown to its limit.
+/// A log file that is renamed to `NAME.1` when it reaches its limit.
 #[derive(Debug)]
 pub struct Rotating {
     path: PathBuf,
-    /// In bytes; a file exceeds it by one line at most.
+    /// In bytes; a file exceeds it by at most one line.
     limit: u64,
     open: Option<(File, u64)>,
 }
 
 impl Rotating {
-    /// A log at `path` that is opened with its first line.
+    /// Creates a log at `path`, which is opened on the first write.
     #[must_use]
     pub const fn new(path: PathBuf, limit: u64) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Rotating {
         }
     }
 
-    /// Appends a line, its end included. A log that cannot be written must not stop the work.
+    /// Appends a line that includes its line end. A write error is ignored: it must not stop the agent's work.
     pub fn append(&mut self, line: &str) {
         let is_full = |(_, size): &mut (File, u64)| *size >= self.limit;
         if self.open.as_mut().is_none_or(is_full) {
@@ -40,7 +40,7 @@ impl Rotating {
         }
     }
 
-    /// Closes the file, which the next line opens again.
+    /// Closes the file; the next line opens it again.
     pub fn close(&mut self) {
         self.open = None;
     }
@@ -51,7 +51,8 @@ impl Rotating {
         if is_link || there.is_some_and(|there| there.len() >= self.limit) {
             let mut aside = self.path.clone().into_os_string();
             aside.push(".1");
-            // Where another process holds the old file open, the current one is emptied: the bound matters more than its content.
+            // If another process keeps the old file open, the current one is truncated: the size limit matters more than its
+            // content.
             if fs::rename(&self.path, aside).is_err() && !is_link {
                 open_itself(&self.path)?.set_len(0).ok()?;
             }
@@ -62,7 +63,7 @@ impl Rotating {
     }
 }
 
-/// Opens a file to append to it; not what a link leads to.
+/// Opens a file to append to it, but not the target of a link.
 fn open_itself(path: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
@@ -73,7 +74,7 @@ fn open_itself(path: &Path) -> Option<File> {
         const ITSELF: u32 = 0x20_0000;
         options.custom_flags(ITSELF);
     }
-    // What is asked is of the very file that is open.
+    // Checks the opened file itself, which cannot be replaced meanwhile.
     let is_link = |file: &File| file.metadata().is_ok_and(|there| there.is_symlink());
     options.open(path).ok().filter(|file| !is_link(file))
 }
@@ -84,7 +85,7 @@ mod tests {
 
     const LIMIT: u64 = 100;
 
-    /// A folder that is gone with the test.
+    /// A folder that is removed with the test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -115,7 +116,7 @@ mod tests {
         let folder = Folder::new("rotation");
         let path = folder.0.join("agent.log");
         for run in 0..3 {
-            // Each start of the agent goes on with the file that is there.
+            // Each start of the agent continues the existing file.
             let mut log = Rotating::new(path.clone(), LIMIT);
             for line in 0..50 {
                 log.append(&format!("run {run} line {line:02}\n"));
@@ -137,7 +138,7 @@ mod tests {
     fn a_file_that_cannot_be_set_aside_is_emptied() {
         let folder = Folder::new("rotation-stuck");
         let path = folder.0.join("agent.log");
-        // A folder with something in it cannot be renamed over.
+        // Nothing can be renamed over a folder that is not empty.
         fs::create_dir_all(folder.0.join("agent.log.1/x")).unwrap();
         let mut log = Rotating::new(path.clone(), LIMIT);
         for line in 0..50 {

@@ -7,21 +7,21 @@ use protocol::document::PreScript;
 use protocol::order::key;
 use protocol::{Failure, FailureCategory, Request};
 
-/// How long one script may run; less where a test waits for the end of it.
+/// How long one script may run; shorter in the build for tests.
 pub const TIME_LIMIT: Duration = Duration::from_secs(if cfg!(feature = "fault-injection") {
     3
 } else {
     60
 });
-/// No part of a command is longer, in bytes.
+/// The longest value of a script, in bytes.
 pub const LONGEST_VALUE: usize = 1024;
 
-/// Of what a script complains about, so much is told, in characters.
+/// How much of a script's error output is reported, in characters.
 const LONGEST_COMPLAINT: usize = 600;
 
 const OPTIONS: &str = "-NoProfile -NonInteractive -ExecutionPolicy Bypass -File";
 
-/// What PowerShell is started with.
+/// Returns PowerShell's arguments to run a script.
 #[must_use]
 pub fn arguments(script: &PreScript) -> Vec<&str> {
     let fixed = OPTIONS.split(' ').chain([script.path.as_str()]);
@@ -29,8 +29,7 @@ pub fn arguments(script: &PreScript) -> Vec<&str> {
     fixed.chain(own).collect()
 }
 
-/// The value that a script gives by what it printed, the beginning of it at least; nothing where it is run for its effect
-/// only.
+/// Parses the value of a script from its output, or from the beginning of it; `None` for a script that sets no variable.
 fn value(script: &PreScript, printed: &[u8]) -> Result<Option<String>, String> {
     if script.variable_name.is_empty() {
         return Ok(None);
@@ -52,19 +51,19 @@ fn value(script: &PreScript, printed: &[u8]) -> Result<Option<String>, String> {
     Ok(Some(value.to_owned()))
 }
 
-/// How a script ran.
+/// The result of running a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Why it did not work, as far as Windows knows.
+    /// Why it failed, as far as Windows reports.
     pub problem: Option<String>,
-    /// What it printed, or the beginning of that.
+    /// What it printed, or the beginning of it.
     pub printed: Vec<u8>,
-    /// What it wrote to its standard error, or the beginning of that.
+    /// What it wrote to standard error, or the beginning of it.
     pub complaint: String,
 }
 
 impl Ran {
-    /// One that did not work for this reason.
+    /// Returns the result of a script that failed for this reason.
     #[must_use]
     pub fn failed(why: impl Into<String>) -> Self {
         Self {
@@ -73,7 +72,7 @@ impl Ran {
         }
     }
 
-    /// The value that it gives, or why it gives none, in its own words, too: the reason is often there alone.
+    /// Returns the script's value, or why it has none. That includes the script's error output, often the only reason given.
     fn value(&self, script: &PreScript) -> Result<Option<String>, String> {
         let problem = self.problem.clone().map_or(Ok(()), Err);
         let value = problem.and_then(|()| value(script, &self.printed));
@@ -91,7 +90,7 @@ impl Ran {
     }
 }
 
-/// The commands of the services that have scripts, with the values filled in, by service. `run` runs a script.
+/// Returns the commands of the services that have scripts, with the values filled in, by service. `run` runs a script.
 pub fn commands(
     request: &Request,
     mut run: impl FnMut(&PreScript) -> Ran,
@@ -118,7 +117,7 @@ pub fn commands(
     Ok(commands)
 }
 
-/// The request as it is carried out: with the commands filled in, and no scripts left.
+/// Returns the request as it is carried out: with the commands filled in, and without scripts.
 #[must_use]
 pub fn resolved(request: &Request, commands: &BTreeMap<String, String>) -> Request {
     let mut request = request.clone();
@@ -215,7 +214,7 @@ mod tests {
             assert!(failure.message.contains(part), "{}", failure.message);
         }
         assert!(failure.message.len() < 1000, "{}", failure.message);
-        // One that has no value to give often says why.
+        // A script without a value often explains why.
         let silent = Ran {
             complaint: "Get-X : no adapter".into(),
             ..Ran::default()

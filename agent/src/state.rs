@@ -1,4 +1,4 @@
-//! What the agent keeps on disk beside the request, and what its command and its service say to each other.
+//! State that the agent stores on disk besides the request, and the messages between its command and its service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,67 +11,67 @@ use protocol::{ApplyResult, Failing, Failure, LastResult};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
-    /// Services that the agent made, or replaced with leave: the only ones that it may change or delete.
+    /// Services that the agent created, or was allowed to replace: the only ones that it may change or delete.
     pub ours: Vec<String>,
-    /// How often each service had to be started again since the agent's own start.
+    /// How often each service was restarted since the agent started.
     pub restarts: BTreeMap<String, u32>,
-    /// How the last request ended.
+    /// The result of the last request.
     pub last_result: Option<LastResult>,
     /// Services that do not stay up.
     pub failing: BTreeMap<String, Failing>,
-    /// Services that another program configures as well: they are left to it.
+    /// Services that another program also configures, and that the agent leaves to that program.
     pub contested: BTreeSet<String>,
-    /// Services of others that were stopped for the sake of a service, by that service, in start order. They are started again once
-    /// it is up.
+    /// Foreign services that were stopped because of a service, by that service, in start order. They are started again once
+    /// the service is up.
     pub stopped: BTreeMap<String, Vec<String>>,
-    /// Commands of the kept request in which values of scripts are filled in, by service.
+    /// Commands of the stored request with the values of scripts filled in, by service.
     pub commands: BTreeMap<String, String>,
     /// SHA-256 of the program that the agent's service runs.
     pub running_agent_sha256: Option<String>,
 }
 
-/// What the command says to the service, one line of JSON.
+/// A message from the command to the service, as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "camelCase")]
 pub enum Call {
-    /// Are you there?
+    /// Ask whether the service is up.
     Ping,
-    /// Finish the request in hand, then end, to be started again from the program that is in place by then.
+    /// Finish the current request, then end, so that Windows starts the program that is in place by then.
     Retire,
-    /// Carry out the request in this file.
+    /// Carry out the request in a file.
     Apply {
-        /// The file.
+        /// The path of the file.
         request: String,
     },
 }
 
-/// What the service says to the command, one line of JSON.
+/// A message from the service to the command, as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "camelCase")]
 pub enum Reply {
-    /// To a ping.
+    /// Reply to [`Call::Ping`].
     Pong {
         /// The service's version.
         version: String,
-        /// SHA-256 of the program that it runs, where it knows.
+        /// SHA-256 of the program that it runs, if known.
         #[serde(default)]
         sha256: Option<String>,
     },
-    /// To a retire: the service ends as soon as it can.
+    /// Reply to [`Call::Retire`]: the service ends as soon as it can.
     Retiring,
-    /// To an apply that got as far as a request.
+    /// Reply to a [`Call::Apply`] whose request could be read.
     Result {
-        /// How it ended.
+        /// The result.
         result: Box<ApplyResult>,
     },
-    /// To what cannot be understood.
+    /// Reply to a call that cannot be understood or carried out.
     Refused {
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
 }
 
-/// The description of a service of ours.
+/// Returns the description of a service that the agent creates.
 #[must_use]
 pub fn description(service: &str) -> String {
     format!("{DESCRIPTION_MARK}{service}")

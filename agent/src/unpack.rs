@@ -1,4 +1,4 @@
-//! Unpacking what SFTP brings compressed: in bounded memory, to exactly the announced content, once it has arrived.
+//! Unpacks compressed files that SFTP uploads, in bounded memory, and only to exactly the announced content.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,15 +13,15 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
 use crate::digest::hexadecimal;
 use crate::errors::category;
 
-/// The most that a frame may have its decoder remember, as a power of two of bytes: the 8 MiB that `zstd -19` asks for.
-/// Source: `ZSTD_defaultCParameters` in libzstd's `clevels.h`.
+/// The largest window that a frame may ask for, as a power of two in bytes: the 8 MiB of `zstd -19`. Source:
+/// `ZSTD_defaultCParameters` in libzstd's `clevels.h`.
 const WINDOW_LOG: u32 = 23;
 const BUFFER: usize = 512 << 10;
-/// How soon it is checked again for what arrives, and how late while nothing does.
+/// The shortest and the longest interval between checks for a file that is arriving.
 const POLL: Duration = Duration::from_millis(2);
 const SLOWEST_POLL: Duration = Duration::from_millis(100);
 
-/// What is announced of the content.
+/// The announced properties of the content.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
     /// Its size in bytes.
@@ -30,7 +30,7 @@ pub struct Announced<'a> {
     pub sha256: &'a str,
 }
 
-/// Why something cannot be unpacked.
+/// Why a file cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// The packed file cannot be read, or does not arrive.
@@ -39,12 +39,13 @@ pub enum UnpackError {
     /// The content cannot be written.
     #[error("writing its content: {0}")]
     Write(io::Error),
-    /// It is no frame of Zstandard, is damaged or cut off, wants too much memory, or has another content than announced.
+    /// The file is not a Zstandard frame, is damaged or truncated, needs too much memory, or has other content than
+    /// announced.
     #[error("{0}")]
     Content(String),
 }
 
-/// Unpacks one frame of Zstandard. What was written is of use only after success.
+/// Unpacks one Zstandard frame. The written content is valid only on success.
 pub fn unpack(
     mut packed: impl Read,
     mut content: impl Write,
@@ -74,7 +75,7 @@ pub fn unpack(
         if wanted == 0 {
             break;
         }
-        // A full buffer may not have been large enough for what is there already.
+        // A full buffer may have been too small for the input that is already here.
         if begin == end && length < BUFFER {
             begin = 0;
             end = packed.read(&mut arrived).map_err(UnpackError::Read)?;
@@ -114,29 +115,29 @@ impl Announced<'_> {
     }
 }
 
-/// The pause before the next check for something that has been awaited since then. It makes the wait an eighth longer at
-/// most, or some milliseconds.
+/// Returns the interval before the next check for something that has been awaited since `since`. It lengthens the wait by at
+/// most an eighth, or by a few milliseconds.
 #[must_use]
 pub fn pause(since: Instant) -> Duration {
     (since.elapsed() / 8).clamp(POLL, SLOWEST_POLL)
 }
 
-/// What a look finds of a file that is being brought.
+/// The state of a file that is being uploaded, as one check finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// Another process has it and lets nobody read, as Windows' SFTP server does with all that it writes (`createFile_flags_setup`
-    /// in Win32-OpenSSH's `fileio.c`): it is still arriving.
+    /// Another process has it open without read sharing: it is still arriving. Windows' SFTP server opens every file that it
+    /// writes in this way (`createFile_flags_setup` in Win32-OpenSSH's `fileio.c`).
     Held,
-    /// It is there and may not be read at this moment.
+    /// It exists but cannot be read at the moment.
     Refused,
-    /// It can be read and has so many bytes.
+    /// It can be read and has this many bytes.
     Size(u64),
 }
 
 impl Sight {
-    /// What the attempt to open the file and to read its size says; an error that waiting does not mend is returned.
+    /// Interprets the result of opening the file and reading its size; returns errors that waiting cannot fix.
     pub fn of(opened: io::Result<u64>) -> io::Result<Self> {
         match opened {
             Ok(size) => Ok(Self::Size(size)),
@@ -150,24 +151,23 @@ impl Sight {
     }
 }
 
-/// How long nothing may come of what is still on its way: the sender has given up by then.
+/// How long a file may make no progress. The sender has given up by then.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The wait for a file that another process brings, until it has its announced size.
+/// The wait for a file that another process uploads, until it has its announced size.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     size: u64,
     deadline: Instant,
-    /// How long nothing may come of it.
+    /// How long the file may make no progress.
     pub patience: Duration,
     last: Sight,
-    /// When the last look began to find what it found.
+    /// When `last` was first observed.
     since: Instant,
 }
 
 impl Arrival {
-    /// A file that has so many bytes when it is complete; what is not there at the deadline, or after [`PATIENCE`] in which
-    /// nothing came, does not come.
+    /// Creates a wait for a file of `size` bytes. It times out at the deadline, or after [`PATIENCE`] without progress.
     #[must_use]
     pub fn new(size: u64, now: Instant, deadline: Instant) -> Self {
         Self {
@@ -179,7 +179,7 @@ impl Arrival {
         }
     }
 
-    /// Whether the file is complete, by what a look finds now. How long it is held does not count: over a slow line that is
+    /// Returns whether the file is complete. Time during which it is held counts as progress: over a slow connection that is
     /// most of the time.
     pub fn is_complete(&mut self, sight: Sight, now: Instant) -> io::Result<bool> {
         let before = std::mem::replace(&mut self.last, sight);
@@ -204,7 +204,7 @@ impl Arrival {
     }
 }
 
-/// Opens a file once it has arrived. In between it is not held open, so that the sender can remove it again.
+/// Opens a file once it has arrived. It is not held open between checks, so that the sender can remove it.
 pub fn open_complete(path: &Path, mut arrival: Arrival) -> io::Result<File> {
     let begin = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Prints what stays allocated for each object, kind by kind. `tests/memory` holds the same figures to their bounds.
+//! Prints the memory that stays allocated per object, kind by kind. `tests/memory` checks these figures against limits.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 #[path = "../../tests/memory/kept.rs"]

@@ -10,38 +10,38 @@ use crate::index::Cluster;
 use crate::listing::{self, Step};
 use crate::objects::{Kind, Received, Scope, cluster_kinds};
 
-/// Why the cluster could not be read: a list failed for a reason other than a missing right or a missing kind.
+/// The cluster could not be read: a list failed, and not because of a missing permission or a missing kind.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read objects of kind {kind}: {cause}")]
 pub struct ApiError {
     /// The kind.
     kind: String,
-    /// Why.
+    /// The error.
     cause: CallError,
 }
 
-/// What happens while a cluster is read.
+/// Progress while a cluster is read.
 #[derive(Debug)]
 pub enum Read<'a> {
-    /// The list of a kind begins, or begins again.
+    /// The list of a kind begins, or restarts.
     Begin,
-    /// The server is asked.
+    /// A request is sent to the API server.
     Ask(Progress<'a>),
-    /// The judgement goes by these objects.
+    /// A page of objects was read; contains those that the assessment uses.
     Page(&'a ApiResource, &'a [Received]),
     /// The list has ended.
     End {
-        /// Of which kind.
+        /// The kind.
         resource: &'a ApiResource,
-        /// Whether all of it was read.
+        /// Whether the list was read completely.
         is_complete: bool,
-        /// Why not, or why some of it cannot be read.
+        /// Why the list is incomplete, or why some objects cannot be decoded.
         problem: Option<&'a str>,
     },
 }
 
-/// Reads all kinds. One that may not be read, or that the server does not have, is noted as such, and the verdict says so; any
-/// other failure ends it.
+/// Reads all kinds. A kind that is forbidden or not served is recorded, and the verdict mentions it. Any other failure is
+/// an error.
 pub async fn from_api(
     client: &Client,
     version: String,
@@ -55,7 +55,7 @@ pub async fn from_api(
     read(client, version, &mut Budget::endless(), true, &mut report).await
 }
 
-/// The same, and reports what is read. Where not all is needed, a kind that cannot be read for whatever reason is noted.
+/// Reads all kinds and reports progress. Unless `needs_all`, every failure of a kind is only recorded.
 pub async fn read(
     client: &Client,
     version: String,
@@ -102,7 +102,7 @@ impl Reading<'_> {
         let ended = budget.ask(listing::list(&api, &selected, &mut take)).await;
         let problem = match ended {
             Ok(()) => None,
-            // A custom resource whose definition is not installed has no objects, so the defaults hold.
+            // A custom resource without a CRD has no objects, so the defaults apply.
             Err(error) if error.is_not_found() && kind.is_own() => None,
             Err(error) if error.is_forbidden() => {
                 Some(format!("reading it is forbidden: {}", error.answer()))

@@ -4,7 +4,7 @@ use crate::files::{self, Outcome, Progress, ReadErrors, Source};
 use crate::index::Cluster;
 use crate::objects::{Gathered, Loader, cluster_kinds, kind};
 
-/// The kinds that a verdict rests on and that most clusters with Windows workloads have.
+/// The kinds that the verdict depends on and that most clusters with Windows workloads have.
 const EXPECTED_KINDS: [&str; 9] = [
     "CSINode",
     "Pod",
@@ -17,28 +17,28 @@ const EXPECTED_KINDS: [&str; 9] = [
     "StatefulSet",
 ];
 
-/// What was read from files.
+/// A cluster read from files.
 #[derive(Debug)]
 pub struct Input {
     /// The cluster.
     pub cluster: Cluster,
-    /// How much was read of what, in a sentence.
+    /// What was read, as a sentence.
     pub summary: String,
-    /// Kinds of which nothing was given: the verdict knows nothing of them.
+    /// Expected kinds of which the files have no object.
     pub not_given: Vec<&'static str>,
-    /// What could not be read and may be of use: the verdict is that nothing is known.
+    /// Relevant input that could not be read. It makes the verdict `ReadinessUnknown`.
     pub unread: ReadErrors,
-    /// Files that do not parse, and of which nothing would be of use.
+    /// Files that do not parse and contain nothing relevant.
     pub left_out: ReadErrors,
 }
 
-/// Why the files make no cluster.
+/// Why the files do not give a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// Some are not there or cannot be read, or of none is there anything of use that can.
+    /// Some files are missing or unreadable, or none of the readable content is relevant.
     #[error(transparent)]
     Unreadable(#[from] ReadErrors),
-    /// There is no object of a kind that is used.
+    /// No object has a kind that is used.
     #[error(
         "nothing that a verdict could rest on: {0}; give a must-gather, or the output of kubectl get -A -o yaml for \
          nodes, csinodes, csidrivers, pods, persistentvolumeclaims, persistentvolumes, storageclasses and workloads"
@@ -46,7 +46,7 @@ pub enum InputError {
     Nothing(String),
 }
 
-/// Reads a cluster from files: all that they hold and that can be read.
+/// Reads a cluster from files.
 pub fn from_files(
     sources: &[Source],
     progress: &mut dyn FnMut(Progress<'_>),

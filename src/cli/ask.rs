@@ -18,10 +18,10 @@ pub struct NodesArgs {
     /// Only these nodes
     #[arg(value_name = "NODE")]
     pub names: Vec<String>,
-    /// How to show the nodes
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = NodesFormat::Table)]
     pub output: NodesFormat,
-    /// Whether the table is coloured; auto: on a terminal
+    /// When to colour the table; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
 }
@@ -38,13 +38,13 @@ pub struct CheckNodeArgs {
     /// Only nodes with these labels, such as pool=blue
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "names")]
     pub selector: Option<String>,
-    /// The operator's namespace, where the Secret with the SSH key is; by default the one that its Deployment is in
+    /// Namespace of the operator, with the Secret that holds the SSH key; by default that of its Deployment
     #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
-    /// How to show the hosts
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = HostsFormat::Table)]
     pub output: HostsFormat,
-    /// Whether the table is coloured; auto: on a terminal
+    /// When to colour the table; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
 }
@@ -55,14 +55,14 @@ pub struct WhyArgs {
     /// The cluster, or files.
     #[command(flatten)]
     pub input: InputArgs,
-    /// node/NAME, pod/NAME, pvc/NAME, pv/NAME or another workload such as deployment/NAME. A NAME alone is looked for
-    /// among nodes, then pods, claims, other workloads and volumes
+    /// node/NAME, pod/NAME, pvc/NAME, pv/NAME or another workload such as deployment/NAME. A NAME alone is searched among
+    /// nodes, then pods, claims, other workloads and volumes
     #[arg(value_name = "NODE|POD|PVC", num_args = 1..=2, required = true)]
     pub subject: Vec<String>,
-    /// The namespace of the pod, claim or workload; by default the context's, or "default"
+    /// Namespace of the pod, claim or workload; by default the context's, or "default"
     #[arg(long, short, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// Whether the answer is coloured; auto: on a terminal
+    /// When to colour the answer; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
 }
@@ -73,7 +73,7 @@ pub struct UninstallArgs {
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// How long to wait, such as 90s, 30m or 2h; 0s waits without an end
+    /// How long to wait, such as 90s, 30m or 2h; 0s waits forever
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = timeout)]
     pub timeout: SignedDuration,
 }
@@ -91,13 +91,13 @@ pub struct AcceptHostKeyArgs {
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// The node whose host shows another key
+    /// The node whose host has another key
     #[arg(value_name = "NODE", required_unless_present = "selector")]
     pub node: Option<String>,
-    /// All nodes with these labels, such as pool=blue, in place of one
+    /// All nodes with these labels, such as pool=blue, instead of one node
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with_all = ["node", "fingerprint"], requires = "many")]
     pub selector: Option<String>,
-    /// With --selector: accept a key only if this file has its fingerprint for the node, on a line such as win-1 SHA256:…
+    /// With --selector: accept only keys whose fingerprint this file has for the node, on a line such as win-1 SHA256:…
     #[arg(
         long,
         value_name = "FILE",
@@ -106,13 +106,13 @@ pub struct AcceptHostKeyArgs {
         conflicts_with = "yes"
     )]
     pub fingerprints: Option<PathBuf>,
-    /// The operator's namespace, where ConfigMap windows-storage-host-keys is; by default the one that its Deployment is in
+    /// Namespace of the operator, with the ConfigMap windows-storage-host-keys; by default that of its Deployment
     #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
-    /// Accept the key only if it has this fingerprint, as ssh-keygen -l shows it on the node; asks nothing
+    /// Accept the key, without asking, if it has this fingerprint, as ssh-keygen -l shows it on the node
     #[arg(long, value_name = "SHA256:HASH", value_parser = fingerprint)]
     pub fingerprint: Option<String>,
-    /// Accept whatever key the host shows now; asks nothing
+    /// Accept any key that the host has now, without asking
     #[arg(long, short, group = "many")]
     pub yes: bool,
 }

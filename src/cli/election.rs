@@ -24,17 +24,17 @@ pub struct ElectionArgs {
         default_missing_value = "true"
     )]
     pub leader_elect: bool,
-    /// How long others wait for a leader that no longer renews the lease
+    /// How long other candidates wait after a leader stops renewing the lease
     #[arg(long, value_name = "DURATION", default_value = "137s", value_parser = duration)]
     leader_elect_lease_duration: Duration,
-    /// How long a leader that cannot renew the lease acts; shorter than the lease's duration
+    /// How long a leader keeps acting while it cannot renew the lease; shorter than the lease duration
     #[arg(long, value_name = "DURATION", default_value = "107s", value_parser = duration)]
     leader_elect_renew_deadline: Duration,
-    /// The pause between two renewals, and between two looks at another's lease
+    /// Interval between renewals, and between attempts to acquire the lease
     #[arg(long, value_name = "DURATION", default_value = "26s", value_parser = duration)]
     leader_elect_retry_period: Duration,
-    /// What no other operator on the cluster is called; without it the host's name and a random number. One that comes
-    /// after another of the same name, as a container restarted in its pod does, need not wait for that one's lease to end
+    /// Unique name of this candidate; by default the host's name and a random number. A candidate with the name of the last
+    /// leader, such as a restarted container of its pod, acquires the lease without waiting for its end
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     leader_elect_identity: Option<String>,
 }

@@ -25,18 +25,18 @@ pub struct RolloutArgs {
 /// What is done with the rollout.
 #[derive(Subcommand)]
 pub enum RolloutAction {
-    /// Show how far csi-proxy is on the nodes, and wait until all have it
+    /// Show the progress of the rollout, and wait until it is done
     ///
-    /// The exit status is 0 when every managed node is as it shall be, 1 where the rollout has stopped or the time is over, 2 if the
-    /// command line is wrong; with --watch=false it is 3 while nodes are left.
+    /// The exit status is 0 when every managed node is up to date, 1 if the rollout has stopped or the timeout is over, 2 if the
+    /// command line is wrong. With --watch=false it is 3 while nodes are left.
     Status(RolloutStatusArgs),
-    /// Update no further node; those that are being updated are finished
+    /// Pause the rollout; nodes that are being updated are finished
     Pause(RolloutPoolArgs),
-    /// Let a rollout go on that was paused, or that has stopped after a failure
+    /// Resume a rollout that was paused, or that stopped after a failure
     ///
-    /// Where it has stopped, the nodes on which the update was undone are tried once more.
+    /// After a failure, the nodes on which the update was rolled back are retried.
     Resume(RolloutPoolArgs),
-    /// Show the last ten rollouts, the newest last
+    /// List the last ten rollouts, the newest last
     History(RolloutHistoryArgs),
 }
 
@@ -57,7 +57,7 @@ pub struct RolloutStatusArgs {
     /// Wait until it is done
     #[arg(long, short, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub watch: bool,
-    /// How long to wait, such as 90s, 30m or 2h; 0s waits without an end
+    /// How long to wait, such as 90s, 30m or 2h; 0s waits forever
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = timeout)]
     pub timeout: SignedDuration,
 }

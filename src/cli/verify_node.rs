@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 
 /// What `--help` begins with.
-pub const ABOUT: &str = r"Try on a Windows host all that the operator does with a node
+pub const ABOUT: &str = r"Test on a Windows host everything that the operator does to a node
 
-For a Windows host that is no node: installs the agent and csi-proxy over SSH as the operator does, updates csi-proxy, cuts the connection in the middle, brings a program that is no csi-proxy, upgrades the agent, uploads over a slow line, and removes it all. Takes about five minutes. Needs no cluster.
+Use a Windows host that is not a node. The command installs the agent and csi-proxy over SSH as the operator does, updates csi-proxy, cuts the connection in the middle, sends a program that is not csi-proxy, upgrades the agent, uploads over a slow connection, and removes everything. It takes about five minutes and needs no cluster.
 
-Prints a line of JSON for each step: what was expected, what was observed, and whether that is the same. The lines name no host, user or key; what a step has as its problem may quote the host: read it before you give it away.
+Prints one line of JSON per step: what was expected, what was observed, and whether they match. The lines name no host, user or key, but the problem of a failed step may quote the host: read it before you share it.
 
-Where the host has a kubelet, csi-proxy or the agent, nothing is tried without --destructive: pods there lose their storage, and csi-proxy and the agent are removed at the end. What an interrupted run has left is removed by the next one with --destructive.
+On a host with a kubelet, csi-proxy or the agent, the command changes nothing unless you give --destructive: pods there lose their storage, and csi-proxy and the agent are removed at the end. After an interrupted run, run it again with --destructive to clean up.
 
-The exit status is 0 if all was as expected, 3 if not, 1 if nothing could be tried, 2 if the command line is wrong.";
+The exit status is 0 if everything was as expected, 3 if not, 1 if nothing could be tested, 2 if the command line is wrong.";
 
 /// What `--help` ends with.
 pub const EXAMPLES: &str = "Examples:
@@ -24,23 +24,23 @@ pub const EXAMPLES: &str = "Examples:
 /// Arguments of `verify-node`.
 #[derive(Args)]
 pub struct VerifyNodeArgs {
-    /// Who logs in where; the user must be an administrator
+    /// The user to log in as, who must be an administrator, and the host
     #[arg(value_name = "USER@HOST", value_parser = place)]
     pub place: Place,
-    /// The port of the host's SSH server
+    /// Port of the host's SSH server
     #[arg(long, short, value_name = "PORT", default_value_t = 22)]
     pub port: u16,
-    /// The private key, in PEM or OpenSSH format
+    /// File with the private key, in PEM or OpenSSH format
     #[arg(long, short, value_name = "FILE")]
     pub identity_file: PathBuf,
-    /// The private key's passphrase
+    /// File with the passphrase of the private key
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
     /// The SSH host keys that are trusted.
     #[arg(
         long,
         value_name = "FILE",
-        help = "The SSH host keys that are trusted; by default ~/.ssh/known_hosts"
+        help = "File with the trusted SSH host keys; by default ~/.ssh/known_hosts"
     )]
     pub known_hosts: Option<PathBuf>,
     /// Folder with csi-proxy.exe, windows-storage-agent.exe and payload.json
@@ -51,13 +51,13 @@ pub struct VerifyNodeArgs {
         default_value = "/payload"
     )]
     pub payload_dir: PathBuf,
-    /// Another csi-proxy.exe to update to and from, such as an older one with the same pipes; by default the same with another hash
+    /// A second csi-proxy.exe for the update, with the same pipes; by default the same program with another hash
     #[arg(long, value_name = "FILE")]
     pub other_csi_proxy: Option<PathBuf>,
-    /// How fast the slow line is, in kilobytes per second
+    /// Speed of the slow connection, in kilobytes per second
     #[arg(long, value_name = "KB", default_value_t = 30, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub slow_line: u64,
-    /// Go on where the host is a node, or has csi-proxy or the agent: the operator's are replaced and removed
+    /// Continue on a host that is a node, or has csi-proxy or the agent; csi-proxy and the agent are replaced and removed
     #[arg(long)]
     pub destructive: bool,
 }

@@ -1,4 +1,4 @@
-//! Ends the bodies of requests when leadership ends.
+//! Cuts off the bodies of requests when leadership ends.
 
 use futures::{Stream, StreamExt};
 use http::Request;
@@ -10,9 +10,8 @@ use tower::BoxError;
 
 use crate::lease::Fence;
 
-/// Sends nothing of a body once the fence that the request carries is closed; the server then drops the request, whose
-/// end is missing. Between the decision to send it and its sending may lie a new connection, or the time for which
-/// the process was stopped.
+/// Sends nothing more of a body once the request's fence is closed; the server then drops the incomplete request. Between
+/// the decision to send a request and its sending, a new connection may be opened, or the process may be paused for a while.
 pub fn fenced(
     mut request: Request<Body>,
 ) -> Request<StreamBody<impl Stream<Item = Result<Frame<Bytes>, BoxError>>>> {

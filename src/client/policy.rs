@@ -1,5 +1,5 @@
-//! What holds for every request: a server that does not answer is given up, none is sent sooner than the server has asked
-//! for, no watch begins in a hot loop, and nothing is changed unless this process leads.
+//! Rules for every request: a server that does not answer is given up, no request is sent sooner than the server has asked
+//! for, no watch restarts in a hot loop, and nothing is changed unless this process leads.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub const LIMITS: Limits = Limits {
 };
 
 const LEASES: &str = "/apis/coordination.k8s.io/";
-/// What decides who leads, and who sees metrics: a process needs no lease for that.
+/// Requests that decide who leads, and who may read metrics: a process needs no lease for them.
 const UNFENCED: [&str; 3] = [
     LEASES,
     "/apis/authentication.k8s.io/",
@@ -30,22 +30,22 @@ const UNFENCED: [&str; 3] = [
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long an answer may take to begin, of a watch as well: its first bytes come before its first event. A request
-    /// may wait a quarter of the server's `--request-timeout` of 60 s in its queue; twice that is no queue any more.
+    /// The timeout until an answer begins, also that of a watch, whose first bytes come before its first event. A request
+    /// may wait a quarter of the server's `--request-timeout` of 60 s in its queue; twice that is no longer queueing.
     pub answer: Duration,
-    /// The most that is heeded of a `Retry-After`: a server that says more, or a proxy with a clock of its own, must not
-    /// keep the gate from closing.
+    /// The longest `Retry-After` that is obeyed: a server that asks for more, or a proxy with its own clock, must not keep
+    /// the gate from closing.
     pub longest_hold: Duration,
-    /// The least time between two starts of the same watch. kube begins one again at once when it ends.
+    /// The minimum time between two starts of the same watch. kube restarts it at once when it ends.
     pub between_watches: Duration,
 }
 
-/// No answer has begun in time.
+/// No answer began in time.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {} s", .0.as_secs())]
 pub struct NoAnswer(pub Duration);
 
-/// What all requests of a client share. Clones are the same.
+/// The state that all requests of a client share. Clones share it too.
 #[derive(Clone, Debug)]
 pub struct RequestPolicy {
     limits: Limits,
@@ -56,9 +56,9 @@ pub struct RequestPolicy {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Before when the server has asked not to be asked.
+    /// Until when the server has asked not to be sent requests.
     hold: Option<Instant>,
-    /// When each watch may begin again, by its path.
+    /// When each watch may start again, by its path.
     watches: HashMap<String, Instant>,
 }
 
@@ -84,7 +84,7 @@ impl RequestPolicy {
         if is_watch {
             sleep_until(self.next_start(&path)).await;
         }
-        // A leader must not lose its lease by what else is refused; the election has its own, longer pauses.
+        // A leader must not lose its lease because other requests are refused; the election has its own, longer delays.
         if !path.starts_with(LEASES) {
             // The server may ask for more time meanwhile.
             while let Some(until) = self.held_until() {
@@ -111,7 +111,7 @@ impl RequestPolicy {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When a watch may begin; the next of that path waits longer.
+    /// Returns when a watch may start, and delays the next one of that path.
     fn next_start(&self, path: &str) -> Instant {
         let now = Instant::now();
         let mut state = self.state();
@@ -134,13 +134,13 @@ impl RequestPolicy {
     }
 }
 
-/// How long an answer asks to wait before the next request.
+/// Returns how long an answer asks to wait before the next request.
 pub fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
     let too_many_or_unavailable = [429, 503];
     if !too_many_or_unavailable.contains(&answer.status().as_u16()) {
         return None;
     }
-    // The API server says seconds; a date, which HTTP allows as well, it never does.
+    // The API server sends seconds, never a date, which HTTP also allows.
     let value = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
     value.trim().parse().ok().map(Duration::from_secs)
 }
@@ -150,14 +150,14 @@ fn is_watch<B>(request: &Request<B>) -> bool {
     query.any(|part| part == "watch=true" || part == "watch=1")
 }
 
-/// Whether a request changes what only the leader may change.
+/// Returns whether a request changes something that only the leader may change.
 fn is_fenced<B>(request: &Request<B>) -> bool {
     let reads = [Method::GET, Method::HEAD, Method::OPTIONS];
     let path = request.uri().path();
     !reads.contains(request.method()) && !UNFENCED.iter().any(|group| path.starts_with(group))
 }
 
-/// A bounded word for metrics, as the API server's own have it.
+/// Returns the verb for metrics, out of a fixed set like the API server's own.
 fn verb(method: &Method, is_watch: bool) -> &'static str {
     match method.as_str() {
         "GET" if is_watch => "WATCH",

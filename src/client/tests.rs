@@ -21,7 +21,7 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/a/leases/b";
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// A server that notes when it is asked.
+/// A server that records when it gets requests.
 struct Server {
     policy: RequestPolicy,
     connections: kube::Client,
@@ -34,7 +34,7 @@ impl Server {
         Self::behind(Fence::open(), answer)
     }
 
-    /// It answers with what `answer` says, or never.
+    /// Creates a server that answers with what `answer` returns, or never.
     fn behind(
         fence: Fence,
         mut answer: impl FnMut() -> Option<Response<Body>> + Send + 'static,
@@ -129,7 +129,7 @@ async fn nothing_but_the_lease_is_asked_for_before_retry_after_has_passed() {
         assert!(until <= latest, "no longer than that");
     }
     let held = server.policy.held_until().unwrap();
-    // Only refusals are heeded.
+    // Only refusals are obeyed.
     for path in ["/c", TOKEN_REVIEWS, "/c"] {
         server.get(path).await.unwrap();
         assert_eq!(server.policy.held_until(), None);
@@ -142,7 +142,7 @@ async fn nothing_but_the_lease_is_asked_for_before_retry_after_has_passed() {
 #[tokio::test]
 async fn the_same_watch_is_not_begun_again_at_once() {
     let server = Server::new(|| Some(answer(200, "")));
-    // It counts from when a watch may begin, and the first one may be noted late.
+    // The interval counts from when a watch may start, and the first request may be recorded late.
     let begin = Instant::now();
     for uri in [
         "/pods?watch=true&resourceVersion=1",
@@ -169,7 +169,7 @@ async fn without_the_lease_everything_is_read_and_nothing_changed() {
         assert!(error.is::<crate::lease::Closed>(), "{method}: {error}");
     }
     assert_eq!(server.asked().len(), 0, "it was sent");
-    // A watch changes nothing, and by the others it is decided who leads, and who sees metrics.
+    // A watch changes nothing, and the others decide who leads and who may read metrics.
     for (method, path) in [
         (Method::GET, "/api/v1/pods?watch=true"),
         (Method::PUT, LEASE),

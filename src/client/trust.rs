@@ -1,7 +1,7 @@
-//! Connects with trust in the cluster's own certificate authority and none of the system's.
+//! Connects with trust in the cluster's own certificate authority only, not in the system's.
 //!
-//! kube's connections trust both: whoever holds any public authority could pass for the API server, and the system's
-//! hundred and more certificates stay in memory, 1.5 MB of them. kubectl and controllers in Go trust the cluster's alone.
+//! kube's connections trust both: anyone with a public authority could impersonate the API server, and the more than one
+//! hundred system certificates stay in memory, 1.5 MB of them. kubectl and controllers in Go trust only the cluster's.
 
 use hyper_openssl::client::legacy::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
@@ -17,8 +17,8 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::fence::fenced;
 
-/// Connections that trust the authorities of the configuration alone, unless it needs what only kube's own connections
-/// have: proxies, names that differ from the address, certificates from programs.
+/// Returns connections that trust only the configuration's authorities, unless it needs something that only kube's own
+/// connections support: proxies, names that differ from the address, certificates from programs.
 pub(super) fn connections(config: kube::Config) -> kube::Result<kube::Client> {
     let needs_more = config.proxy_url.is_some()
         || config.tls_server_name.is_some()
@@ -48,28 +48,28 @@ fn https(config: &kube::Config) -> kube::Result<HttpsConnector<HttpConnector>> {
     let authorities = authorities.map(|der| X509::from_der(der));
     let store = authorities.collect::<Result<_, _>>().and_then(store);
     let mut tls = config.openssl_ssl_connector_builder()?;
-    // In the place of the system's, which kube has read by now.
+    // Replaces the system's store, which kube has already read.
     tls.set_cert_store(store.map_err(tls_error)?);
     let mut http = HttpConnector::new();
     http.enforce_http(false);
-    // Else a request waits for the answer to the last piece of the handshake, or of the request before: 40 ms.
+    // Otherwise a request waits 40 ms for the acknowledgement of the last part of the handshake, or of the previous request.
     http.set_nodelay(true);
     HttpsConnector::with_connector(http, tls).map_err(tls_error)
 }
 
-/// Trusts these authorities, and no others.
+/// Returns a store that trusts these authorities, and no others.
 pub(crate) fn store(authorities: Vec<X509>) -> Result<X509Store, ErrorStack> {
     let mut store = X509StoreBuilder::new()?;
     for authority in authorities {
         store.add_cert(authority)?;
     }
-    // What is named is trusted, as in Go: also an authority whose own issuer is not named.
+    // Every listed authority is trusted, as in Go, even if its own issuer is not listed.
     store.set_flags(X509VerifyFlags::PARTIAL_CHAIN)?;
     Ok(store.build())
 }
 
-/// Whom connections trust, and by which certificate they are known: what the files said when they were read. kube reads
-/// a token's file again, and these never.
+/// The trusted authorities and the client certificate, as read from the files. kube reads a token's file again, but never
+/// these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
     authorities: Option<Vec<Vec<u8>>>,
@@ -77,7 +77,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// That of a configuration.
+    /// Returns the trust of a configuration.
     #[must_use]
     pub fn of(config: &kube::Config) -> Self {
         let file = config.auth_info.client_certificate.as_ref();
@@ -87,8 +87,8 @@ impl Trust {
         }
     }
 
-    /// Whether that configuration says something else which can be used. A file without a certificate has no authorities,
-    /// and of a certificate and its key, one file is written first.
+    /// Returns whether that configuration is different and usable. A file without a certificate has no authorities, and a
+    /// certificate and its key are written one after the other.
     #[must_use]
     pub fn is_replaced_by(&self, config: &kube::Config) -> bool {
         let found = Self::of(config);

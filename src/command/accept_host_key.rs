@@ -23,14 +23,14 @@ use crate::command::connect::connect;
 use crate::command::own::{nodes_with, one, operators_namespace};
 use crate::command::{print, report_line, runtime};
 
-/// Hosts that are asked for their keys at one time.
+/// How many hosts are asked for their keys at the same time.
 const AT_ONCE: usize = 16;
 
 /// Shows the keys, asks, and pins.
 pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let accepted = runtime.block_on(accept(arguments, called_as));
-    // A host that does not answer is not waited for.
+    // Do not wait for a host that does not answer.
     runtime.shutdown_background();
     accepted
 }
@@ -94,12 +94,12 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
         .await
         .map_err(|error| shown(&error))?;
     let (node, key) = (visible(node), summary(&offered));
-    // The key is pinned, whoever reads that.
+    // The key is pinned even if the output cannot be written.
     let _ = print(&format!("node/{node} host key accepted: {key}\n"));
     Ok(())
 }
 
-/// The way to a node, and the key that its host shows now.
+/// Returns how to reach a node, and the key that its host offers now.
 async fn offer(client: &Client, namespace: &str, node: &str) -> anyhow::Result<(Way, HostKey)> {
     let cluster = read(client, namespace, node).await?;
     let way = Way::to(&cluster, node).map_err(|error| shown(&error))?;
@@ -109,7 +109,7 @@ async fn offer(client: &Client, namespace: &str, node: &str) -> anyhow::Result<(
     }
 }
 
-/// Accepts the keys of all nodes with these labels, each only if the file has its fingerprint, where there is a file.
+/// Accepts the keys of all nodes with these labels; if there is a file, only keys whose fingerprints it contains.
 async fn accept_many(
     client: &Client,
     namespace: &str,
@@ -177,7 +177,7 @@ fn read_fingerprints(path: &Path) -> anyhow::Result<BTreeMap<String, Vec<String>
     fingerprints(&text).with_context(|| format!("{} cannot be used", path.display()))
 }
 
-/// Lines of a node's name and a fingerprint; a node may have several.
+/// Parses lines of a node's name and a fingerprint; a node may have several.
 fn fingerprints(text: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -195,7 +195,8 @@ fn fingerprints(text: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     Ok(all)
 }
 
-/// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.
+/// Reads the objects that determine how to reach a node. It lists by name, which needs only permissions that the operator
+/// has.
 async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cluster> {
     let mut cluster = Cluster::default();
     let (maps, own) = (own_kind("ConfigMap"), Some(namespace));
@@ -209,7 +210,7 @@ async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cl
         is_there = one(client, kind, namespace, name, &mut cluster).await?;
     }
     if !is_there {
-        // The operator makes it at its first contact with a node, also where it trusts no key.
+        // The operator creates it at its first contact with a node, even if it trusts no key.
         bail!(
             "there is no ConfigMap {HOST_KEYS_CONFIG_MAP} in the namespace {}; is the operator in another one? Say which with \
              --namespace",
@@ -238,7 +239,7 @@ fn confirm(takes_the_place: bool) -> anyhow::Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// A host that is out of reach from here may be within the operator's.
+/// Explains that a host that is unreachable from here may be reachable for the operator.
 fn unreachable(error: &NodeError, namespace: &str, node: &str) -> anyhow::Error {
     let elsewhere = if error.reason == Reason::Unreachable {
         let (namespace, node) = (visible(namespace), visible(node));
@@ -256,7 +257,7 @@ fn shown(error: &dyn std::fmt::Display) -> anyhow::Error {
     anyhow::anyhow!("{}", visible(&error.to_string()))
 }
 
-/// Type and fingerprint. The type comes from the host, or from whoever wrote the pin.
+/// Returns the type and fingerprint. The type comes from the host, or from whoever wrote the pin.
 fn summary(key: &HostKey) -> String {
     visible(&key.summary())
 }

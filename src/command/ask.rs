@@ -73,7 +73,7 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeab
     }
 }
 
-/// An object that does not matter is not kept, so whether it is there at all has to be asked for.
+/// Looks an object up in the cluster: an object that does not matter is not kept, so its existence must be checked there.
 fn look_up(
     arguments: &ClusterArgs,
     question: &Question,
@@ -146,7 +146,7 @@ fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf])
     }
 }
 
-/// Where not everything could be read, nothing good is certain.
+/// Refuses a good result if not everything could be read.
 fn refuse_unread(report: &ReadinessReport, looks_good: bool) -> anyhow::Result<()> {
     if looks_good && report.verdict.reason == Reason::ReadinessUnknown {
         bail!(

@@ -12,7 +12,7 @@ use windows_storage_operator::visible::visible;
 use crate::cli::{CalledAs, CheckArgs};
 use crate::command::{input, is_colored, print, report_line};
 
-/// Judges and shows the judgement.
+/// Judges the input and prints the report.
 pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
     let mut cluster = input::read(&arguments.input)?.cluster;
     if let Some(target) = arguments.to {
@@ -31,7 +31,7 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgra
     let color = is_colored(arguments.color);
     let made = Timestamp::now();
     print(&render(&report, arguments.output, color, made)?)?;
-    // What files say of the operator may be of another time than they are, and it speaks of the version that runs.
+    // In files, the operator's status may be from another time, and the operator judges only the running version.
     let is_alike = arguments.input.files.is_empty() && arguments.to.is_none();
     let difference = difference(&cluster, &report.verdict);
     if let Some(difference) = difference.filter(|_| is_alike) {
@@ -40,7 +40,7 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgra
     Ok(report.verdict.upgradeable)
 }
 
-/// What the operator in the cluster says otherwise.
+/// Returns a note if the operator in the cluster reports another verdict.
 fn difference(cluster: &Cluster, verdict: &Verdict) -> Option<String> {
     let status = cluster.settings.get(SETTINGS_NAME)?.status.as_ref()?;
     let mut conditions = status.conditions.iter();

@@ -25,14 +25,14 @@ use crate::command::own::{nodes_with, one, operators_namespace};
 use crate::command::progress::{show_reading, spinner};
 use crate::command::{is_colored, print, report_line, runtime};
 
-/// Hosts that are looked at at one time.
+/// How many hosts are checked at the same time.
 const AT_ONCE: usize = 16;
 
-/// Looks at the hosts. What is in the way of one counts as what holds an upgrade.
+/// Checks the hosts. Returns `False` if one has a problem, as for a held upgrade.
 pub fn check_node(arguments: &CheckNodeArgs) -> anyhow::Result<Upgradeable> {
     let runtime = runtime()?;
     let looked = runtime.block_on(look(arguments));
-    // A host that does not answer is not waited for.
+    // Do not wait for a host that does not answer.
     runtime.shutdown_background();
     let hosts = HostList::of(looked?);
     print(&hosts.render(arguments.output, is_colored(arguments.color))?)?;
@@ -111,7 +111,7 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
     Ok(found)
 }
 
-/// Whose a node is, and how it is reached, follows from what was read: nobody logs in without all of it.
+/// Refuses to log in to hosts unless everything was read: it determines who manages a node, and how to reach it.
 fn refuse_unread(cluster: &Cluster) -> anyhow::Result<()> {
     let unread: Vec<String> = cluster.unread().iter().map(ToString::to_string).collect();
     if !unread.is_empty() {
@@ -131,7 +131,7 @@ fn refuse_unread(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which nodes are meant.
+/// Returns the names of the selected nodes.
 async fn names(
     arguments: &CheckNodeArgs,
     client: &Client,

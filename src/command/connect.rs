@@ -1,5 +1,5 @@
-//! The way to the cluster. What goes wrong on it is reported without anything that may be a secret: a kubeconfig holds
-//! tokens and passwords, and the program that it names prints them.
+//! Connects to the cluster. Errors are reported without anything that may be a secret: a kubeconfig contains tokens and
+//! passwords, and the program that it names prints them.
 
 use std::error::Error;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use windows_storage_operator::{backoff, deadline};
 
 use crate::cli::ClusterArgs;
 
-/// A connection on which nothing comes for so long is dead: watches are renewed, and say that they live, sooner.
+/// A connection without any data for this long is dead: watches are renewed, and show that they are alive, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// How often a server is asked for its version that is too busy to answer, and the pauses between.
+/// How often a server that is too busy to answer is asked for its version, and the delays between.
 const ATTEMPTS: u32 = 5;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 
-/// How often files with certificates are compared with what they were.
+/// How often files with certificates are compared with their earlier content.
 const COMPARED: Duration = Duration::from_secs(10);
 
-/// A client of the cluster, and the version of its API server.
+/// Returns a client of the cluster, and the version of its API server.
 pub async fn connect(arguments: &ClusterArgs) -> anyhow::Result<(Client, String)> {
     let config = configuration(arguments).await?;
     connect_by(config, Metrics::default(), Fence::open()).await
 }
 
-/// The same, where the client's requests are counted, and change something only while the fence is open.
+/// Like [`connect`], but counts the client's requests, which change something only while the fence is open.
 pub async fn connect_by(
     mut config: kube::Config,
     metrics: Metrics,
@@ -60,8 +60,8 @@ pub async fn connect_by(
     Ok((client, version.git_version))
 }
 
-/// Waits until the files say that other authorities are to be trusted, or another certificate to be shown. What they say
-/// cannot be used while it is being written, and changes nothing.
+/// Waits until the files contain other authorities to trust, or another client certificate. Files that are being written
+/// cannot be used, and change nothing.
 pub async fn trust_changes(arguments: &ClusterArgs, trust: &Trust) {
     loop {
         sleep(COMPARED).await;
@@ -73,7 +73,7 @@ pub async fn trust_changes(arguments: &ClusterArgs, trust: &Trust) {
     }
 }
 
-/// How to reach the cluster that is meant.
+/// Returns the configuration of the selected cluster.
 pub async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Config> {
     let ClusterArgs {
         kubeconfig,
@@ -110,7 +110,7 @@ pub async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Conf
     })
 }
 
-/// What is wrong with a kubeconfig, without what it holds.
+/// Describes what is wrong with a kubeconfig, without its content.
 fn explain(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(_) => {
@@ -131,7 +131,7 @@ fn explain(error: &KubeconfigError) -> String {
     }
 }
 
-/// The address without the user and password that may stand in it.
+/// Returns the address without a user and password in it.
 fn without_password(address: &Uri) -> String {
     let scheme = address.scheme_str().unwrap_or("https");
     let place = address.authority().map_or("", |place| place.as_str());

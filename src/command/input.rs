@@ -9,15 +9,15 @@ use crate::command::connect::connect;
 use crate::command::progress::{show_reading, spinner};
 use crate::command::{report_line, runtime};
 
-/// What was read.
+/// The input that was read.
 pub struct Input {
     /// The cluster.
     pub cluster: Cluster,
-    /// The namespace that is meant where none is named: the context's, or else as kubectl has it.
+    /// The default namespace: the context's, or else the same as kubectl's.
     pub namespace: String,
 }
 
-/// Reads a cluster, or the files in its place.
+/// Reads a cluster, or files instead.
 pub fn read(arguments: &InputArgs) -> anyhow::Result<Input> {
     if arguments.files.is_empty() {
         return read_cluster(arguments);

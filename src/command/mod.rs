@@ -1,4 +1,4 @@
-//! What each command does.
+//! Implements the commands.
 
 mod accept_host_key;
 mod ask;
@@ -35,7 +35,7 @@ pub use run::run;
 pub use uninstall::uninstall;
 pub use verify_node::verify_node;
 
-/// Writes a line for people to standard error. Nobody may be listening there, which is no fault.
+/// Writes a human-readable line to standard error. It is no error if nothing reads it.
 pub fn report_line(line: impl std::fmt::Display) {
     // There is nowhere else to report it.
     let _ = writeln!(io::stderr(), "{line}");
@@ -55,7 +55,7 @@ pub fn crds(arguments: &CrdsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes to standard output. Who reads only the first lines has not failed.
+/// Writes to standard output. It is no error if the reader stops after the first lines.
 fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -65,13 +65,13 @@ fn print(text: &str) -> anyhow::Result<()> {
 
 fn is_colored(choice: ColorChoice) -> bool {
     let is_terminal = io::stdout().is_terminal();
-    // A console of Windows shows the codes themselves unless it is asked to take them.
+    // A Windows console prints color codes as text unless it is asked to interpret them.
     #[cfg(windows)]
     let is_terminal = is_terminal && anstyle_query::windows::enable_ansi_colors() == Some(true);
     use_color(choice, is_terminal, |name| std::env::var_os(name))
 }
 
-/// For commands that do one thing after the other.
+/// Creates a runtime for sequential commands.
 fn runtime() -> anyhow::Result<Runtime> {
     let mut builder = Builder::new_current_thread();
     builder

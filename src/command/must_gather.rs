@@ -1,4 +1,4 @@
-//! `must-gather`: everything that one needs to see from afar what is wrong.
+//! `must-gather`: gathers everything that is needed to diagnose problems remotely.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::command::progress::Gathering;
 use crate::command::signals::{Signal, signalled};
 use crate::command::{print, report_line, runtime};
 
-/// How long threads that read from nodes may take to see that their connections were cut.
+/// How long threads that read from nodes may take to notice that their connections were closed.
 const ENDING: Duration = Duration::from_secs(3);
 
 /// The process was asked to end.
@@ -25,18 +25,18 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// What a shell says of a process that such a signal has ended.
+    /// Returns the status that a shell reports for a process that this signal has ended.
     pub fn status(&self) -> u8 {
         u8::try_from(128 + self.signal).unwrap_or(u8::MAX)
     }
 }
 
-/// Gathers, and says where. Where it is interrupted, or fails, nothing is left.
+/// Gathers, and prints where. If it fails or is interrupted, nothing is left.
 pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
     let since = from_when(arguments)?;
     let name = match &arguments.dest {
         Some(name) => name.clone(),
-        // As `oc adm must-gather` calls them.
+        // The name that `oc adm must-gather` uses.
         None => PathBuf::from(format!("must-gather.local.{}", rand::random::<u64>() >> 1)),
     };
     let folder = Folder::create(&name)?;
@@ -49,21 +49,22 @@ pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
             }
         }
     });
-    // Before the folder gets its name or goes: nothing may write into it any more.
+    // Before the folder is renamed or removed: nothing may write into it any more.
     runtime.shutdown_timeout(ENDING);
     let summary = ended?;
     let name = folder.keep()?;
     report_summary(&summary);
     let place = visible(&name.to_string_lossy());
     if let Err(error) = print(&format!("{place}\n")) {
-        // It is kept all the same.
+        // The folder is kept anyway.
         report_line(format!("{error:#}"));
         report_line(format!("gathered into {place}"));
     }
     Ok(())
 }
 
-/// From when on logs are wanted. `oc adm must-gather` passes its own options to the image by the environment.
+/// Returns the time from which logs are wanted. `oc adm must-gather` passes its own options to the image as environment
+/// variables.
 fn from_when(arguments: &MustGatherArgs) -> anyhow::Result<Option<Timestamp>> {
     if let Some(given) = arguments.since.or(arguments.since_time) {
         return Ok(Some(given));
@@ -72,11 +73,11 @@ fn from_when(arguments: &MustGatherArgs) -> anyhow::Result<Option<Timestamp>> {
         from_variable("MUST_GATHER_SINCE", since)?,
         from_variable("MUST_GATHER_SINCE_TIME", since_time)?,
     ];
-    // Rather more than asked for than less.
+    // Rather too many logs than too few.
     Ok(times.into_iter().flatten().min())
 }
 
-/// A variable that is empty counts as one that is not there.
+/// Parses an environment variable; an empty one counts as unset.
 fn from_variable(
     name: &str,
     parse: fn(&str) -> Result<Timestamp, String>,
@@ -107,7 +108,7 @@ async fn work(
     Ok(summary?)
 }
 
-/// What is not in order comes last, where it is seen.
+/// Reports the summary. Problems come last, where they are seen.
 fn report_summary(summary: &Summary) {
     let (reached, of) = summary.reached();
     let verdict = &summary.report.verdict;

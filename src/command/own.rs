@@ -1,4 +1,4 @@
-//! What is the operator's own in the cluster, for commands that go the way that it goes.
+//! Finds the operator's own objects in the cluster, for commands that reach nodes as the operator does.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use windows_storage_operator::installed::{self, OPERATOR};
 use windows_storage_operator::objects::{Kind, Received, kind};
 use windows_storage_operator::visible::visible;
 
-/// Where the operator is.
+/// Returns the operator's namespace.
 pub async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
     let found = match installed::namespaces(client).await {
         Ok(found) => found,
-        // Who may not look for it gets the default, which the error then names.
+        // Users who may not look for it get the default, which the error then names.
         Err(error) if error.is_forbidden() => BTreeSet::new(),
         Err(error) => return Err(error.into()),
     };
@@ -27,7 +27,7 @@ pub async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
     Ok(found.into_iter().next().unwrap_or(OPERATOR.to_owned()))
 }
 
-/// Takes one object in, and says whether it is there.
+/// Adds one object to the cluster; returns whether it exists.
 pub async fn one(
     client: &Client,
     kind: Option<&Kind>,
@@ -48,20 +48,20 @@ pub async fn one(
             }
             !list.items.is_empty()
         }
-        // Where the definition of the settings is not there, the defaults hold.
+        // If the settings' definition is not installed, the defaults apply.
         Err(error) if error.is_not_found() => false,
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {} {name}", kind.name()));
         }
     };
-    // The defaults would lead to another port, or past the keys that are known.
+    // Do not continue with the defaults: they may have another port, or miss known host keys.
     if let Some(problem) = kind.table(cluster).problem() {
         bail!("{}", visible(problem));
     }
     Ok(is_there)
 }
 
-/// The names of the Nodes with these labels.
+/// Returns the names of the Nodes with these labels.
 pub async fn nodes_with(client: &Client, selector: &str) -> anyhow::Result<Vec<String>> {
     let nodes = kind("v1", "Node").context("the kind is not known")?;
     let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);

@@ -10,8 +10,8 @@ use windows_storage_operator::visible::visible;
 
 use crate::command::report_line;
 
-/// A line on standard error that moves while there is something to wait for; nothing where that is no terminal. What is
-/// longer than the terminal is wide is cut.
+/// Returns a spinner on standard error, which shows nothing unless that is a terminal. Text beyond the terminal's width is
+/// cut.
 pub fn spinner() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
@@ -21,7 +21,7 @@ pub fn spinner() -> ProgressBar {
     bar
 }
 
-/// Shows how far reading is.
+/// Shows the progress of reading.
 pub fn show_reading(bar: &ProgressBar, reading: &check::Progress<'_>) {
     let check::Progress {
         what,
@@ -39,15 +39,15 @@ pub fn show_reading(bar: &ProgressBar, reading: &check::Progress<'_>) {
     ));
 }
 
-/// What `must-gather` shows.
+/// The progress display of `must-gather`.
 pub struct Gathering {
     bar: ProgressBar,
-    /// The line that was reported last, where there is no terminal.
+    /// The last line reported, if there is no terminal.
     last: String,
 }
 
 impl Gathering {
-    /// Nothing is shown yet.
+    /// Creates a display that shows nothing yet.
     pub fn new() -> Self {
         Self {
             bar: spinner(),
@@ -55,7 +55,7 @@ impl Gathering {
         }
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub fn show(&mut self, stage: &Stage<'_>) {
         let line = match stage {
             Stage::Objects(reading) if stderr().is_terminal() => {
@@ -79,13 +79,13 @@ impl Gathering {
         if stderr().is_terminal() {
             self.bar.set_message(line);
         } else if line != self.last {
-            // A line for each kind, not for each page.
+            // One line per kind, not per page.
             report_line(&line);
             self.last = line;
         }
     }
 
-    /// Nothing more is shown.
+    /// Ends the display.
     pub fn finish(self) {
         self.bar.finish_and_clear();
     }

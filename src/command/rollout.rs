@@ -22,14 +22,14 @@ use crate::command::connect::connect;
 use crate::command::progress::spinner;
 use crate::command::{print, report_line, runtime};
 
-/// The pause between two looks.
+/// The interval between two reads.
 const PAUSE: Duration = Duration::from_secs(2);
-/// What the condition says where nothing is left to be done.
+/// The condition's reasons that mean that nothing is left to be done.
 const DONE: [&str; 4] = ["Complete", "NotManaged", "Pinned", "Removed"];
-/// How many characters the bar of a rollout has.
+/// The width of a rollout's bar, in characters.
 const BAR: u32 = 30;
 
-/// Does it. Nodes that are left count as what holds an upgrade.
+/// Runs the command. Returns `False` while nodes are left, as for a held upgrade.
 pub fn rollout(arguments: &RolloutArgs) -> anyhow::Result<Upgradeable> {
     runtime()?.block_on(async {
         match &arguments.action {
@@ -62,7 +62,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
             Err(error) if error.is_forbidden() || error.is_not_found() || !arguments.watch => {
                 break Err(error.into());
             }
-            // An API server may be away for a while.
+            // An API server may be unavailable for a while.
             Err(error) => Seen::nothing(format!("{error}; it is tried again")),
         };
         if !arguments.watch {
@@ -98,7 +98,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
     })
 }
 
-/// What the object says of the rollout.
+/// What the object says about the rollout.
 #[derive(Default)]
 struct Seen {
     rollout: RolloutStatus,
@@ -132,7 +132,7 @@ impl Seen {
         DONE.contains(&self.reason.as_str())
     }
 
-    /// One line, with a bar.
+    /// Returns one line, with a bar.
     fn line(&self) -> String {
         let RolloutStatus {
             nodes,
@@ -142,7 +142,7 @@ impl Seen {
         format!("{} {}", bar(updated_nodes, nodes), self.message)
     }
 
-    /// All of it: a line, and one for each pool.
+    /// Returns all of it: a line, and one for each pool.
     fn text(&self) -> String {
         let mut text = self.line() + "\n";
         for pool in &self.rollout.pools {
@@ -168,7 +168,7 @@ fn bar(done: u32, of: u32) -> String {
     format!("[{}{}]", "#".repeat(full), ".".repeat(empty))
 }
 
-/// The condition of the rollout, where it is about what is wanted now.
+/// Returns the rollout's condition, if it is about the current generation.
 fn progress(object: &WindowsStorage) -> Option<&Condition> {
     let mut conditions = object.status.as_ref()?.conditions.iter();
     let said = conditions.find(|condition| condition.type_ == "RolloutProgressing")?;
@@ -237,17 +237,17 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
     Ok(Upgradeable::True)
 }
 
-/// The change of the rollout of all nodes.
+/// Returns the patch for the rollout of all nodes.
 fn of_all(paused: bool, retries: bool) -> Value {
     let mut rollout = json!({"paused": paused});
     if retries {
-        // Any text that was not there before.
+        // Any text that differs from the previous one.
         rollout["resume"] = Timestamp::now().to_string().into();
     }
     json!({"spec": {"rollout": rollout}})
 }
 
-/// The change of a pool, as a JSON patch: what this program does not know of pools stays.
+/// Returns the JSON patch for a pool: fields of pools that this program does not know stay.
 fn of_pool(object: &WindowsStorage, name: &str, paused: bool) -> anyhow::Result<Value> {
     let pools = &object.spec.node_pools;
     let Some(at) = pools.iter().position(|pool| pool.name == name) else {
@@ -259,7 +259,7 @@ fn of_pool(object: &WindowsStorage, name: &str, paused: bool) -> anyhow::Result<
         );
     };
     let at = format!("/spec/nodePools/{at}");
-    // Another change in between is not mistaken for it. That `rollout` is there is the definition's doing.
+    // Detects a concurrent change of the list. `rollout` exists because the definition has a default for it.
     Ok(json!([
         {"op": "test", "path": format!("{at}/name"), "value": name},
         {"op": "add", "path": format!("{at}/rollout/paused"), "value": paused},

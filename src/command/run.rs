@@ -18,7 +18,7 @@ use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};
 use crate::command::signals::{Signal, signalled};
 
-/// Runs the controller. The verdict decides on the exit status of a single pass only.
+/// Runs the controller. The verdict determines the exit status only for a single pass.
 pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
     let candidacy = arguments.election.candidacy();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -27,7 +27,7 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
         .context("cannot start the runtime")?;
     let levels = log(arguments)?;
     let outcome = runtime.block_on(serve(arguments, levels, candidacy));
-    // Connections to nodes are cut; the agents finish what they are at by themselves.
+    // Connections to nodes are closed; the agents finish their work by themselves.
     runtime.shutdown_background();
     Ok(outcome?.filter(|_| arguments.once))
 }
@@ -37,7 +37,7 @@ async fn serve(
     levels: Levels,
     candidacy: Option<Candidacy>,
 ) -> anyhow::Result<Option<Upgradeable>> {
-    // From the first moment on: as the first process of a container it would not be ended by the signal itself.
+    // From the start: as the first process of a container, it is not ended by the signal itself.
     let mut stop = std::pin::pin!(signalled([Signal::Terminate, Signal::Interrupt]));
     let cluster = &arguments.cluster;
     let metrics = Metrics::default();

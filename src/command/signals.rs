@@ -1,24 +1,24 @@
-//! How a process is asked to end.
+//! Waits for signals that ask the process to end.
 
 use futures::future::select_all;
 
-/// A signal, by its number.
+/// A signal with its number.
 #[derive(Clone, Copy)]
 pub enum Signal {
-    /// The terminal is gone.
+    /// The terminal was closed.
     Hangup = 1,
     /// Ctrl-C.
     Interrupt = 2,
-    /// As a container runtime does.
+    /// What a container runtime sends.
     Terminate = 15,
 }
 
-/// Waits until one of these signals comes, also where it came before this is waited for, and returns its number.
+/// Waits until one of these signals arrives, even if that is before this is polled, and returns its number.
 pub fn signalled<const N: usize>(signals: [Signal; N]) -> impl Future<Output = i32> {
     let waiting = signals.map(|signal| {
         let coming = listen(signal);
         Box::pin(async move {
-            // Where it cannot be waited for, the signal ends the process as it would any other.
+            // If no handler can be installed, the signal ends the process as usual.
             match coming {
                 Ok(coming) => coming.await,
                 Err(_) => std::future::pending().await,
@@ -39,7 +39,7 @@ fn listen(signal: Signal) -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// What Windows has instead: the console is closed, Ctrl-C, Ctrl-Break.
+/// The equivalents on Windows: the console is closed, Ctrl-C, Ctrl-Break.
 #[cfg(windows)]
 fn listen(signal: Signal) -> std::io::Result<impl Future<Output = ()>> {
     use futures::FutureExt;

@@ -1,4 +1,4 @@
-//! `uninstall`: has the operator remove csi-proxy and its agent from all nodes, and waits for the end.
+//! `uninstall`: makes the operator remove csi-proxy and its agent from all nodes, and waits until that is done.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,14 +20,14 @@ use crate::cli::UninstallArgs;
 use crate::command::connect::connect;
 use crate::command::{report_line, runtime};
 
-/// The pause between two looks at how far it is.
+/// The interval between two reads of the progress.
 const PAUSE: Duration = Duration::from_secs(2);
-/// An operator that runs has noticed within this that it is to remove everything.
+/// An operator that runs has noticed the request within this time.
 const NOTICED: Duration = Duration::from_secs(60);
-/// What the condition says when nothing is left on any node.
+/// The condition's reason when nothing is left on any node.
 const REMOVED: &str = "Removed";
 
-/// Asks for the removal, and shows how far it is.
+/// Requests the removal, and shows its progress.
 pub fn uninstall(arguments: &UninstallArgs) -> anyhow::Result<()> {
     runtime()?.block_on(remove(arguments))
 }
@@ -45,7 +45,7 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
         match look(&client, &settings, &mut shown).await {
             Ok(()) => {}
             Err(error) if error.is_forbidden() || error.is_not_found() => return Err(error.into()),
-            // An API server may be away for a while.
+            // An API server may be unavailable for a while.
             Err(error) => shown.show("cluster", format!("{error}; it is tried again")),
         }
         let is_noticed = |said: &&Condition| said.observed_generation >= generation;
@@ -79,7 +79,7 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Writes what is wanted, and returns the generation of the object that says so.
+/// Writes the request, and returns the generation of the object that contains it.
 async fn ask(settings: &Api<WindowsStorage>) -> anyhow::Result<Option<i64>> {
     let wanted = json!({"spec": {"csiProxy": {"management": "Removed"}}});
     let (parameters, patch) = (PatchParams::default(), Patch::Merge(&wanted));
@@ -112,11 +112,11 @@ fn explain(error: CallError) -> anyhow::Error {
 /// What was seen and shown so far.
 #[derive(Default)]
 struct Shown {
-    /// The last line of each object.
+    /// The last line shown for each object.
     lines: BTreeMap<String, String>,
     /// The nodes on which something is left.
     left: Vec<String>,
-    /// How far the removal is in all.
+    /// The progress of the removal as a whole.
     progress: Option<Condition>,
 }
 
@@ -130,7 +130,7 @@ impl Shown {
     }
 }
 
-/// Looks how far it is, and shows what has changed.
+/// Reads the progress, and shows what has changed.
 async fn look(
     client: &Client,
     settings: &Api<WindowsStorage>,

@@ -16,7 +16,7 @@ use crate::cli::VerifyNodeArgs;
 use crate::command::progress::spinner;
 use crate::command::{print, report_line, runtime};
 
-/// Tries all of it. What does not fit counts as what holds an upgrade.
+/// Runs all checks. Returns `False` on a deviation, as for a held upgrade.
 pub fn verify_node(arguments: &VerifyNodeArgs) -> anyhow::Result<Upgradeable> {
     let payload = Payload::load(&arguments.payload_dir)?;
     let mut described = json!({
@@ -75,7 +75,7 @@ fn report(tried: &Tried) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The host, with the key to log in with and the host keys that it may show.
+/// Returns the host, with the private key for the login and the host keys that it may show.
 fn target(arguments: &VerifyNodeArgs) -> anyhow::Result<Target> {
     let host = &arguments.place.host;
     let known_hosts = match &arguments.known_hosts {
@@ -112,7 +112,7 @@ fn target(arguments: &VerifyNodeArgs) -> anyhow::Result<Target> {
             known,
             ..HostKeyPolicy::default()
         },
-        // What is found there was looked at before.
+        // What is on the host was checked before.
         is_given: true,
         purpose: Purpose::Reconcile,
         agent_seen: false,

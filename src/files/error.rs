@@ -1,4 +1,4 @@
-//! The errors of input files, with their position.
+//! Errors in input files, with their position.
 
 use std::path::Path;
 use std::{fmt, io};
@@ -11,21 +11,21 @@ use crate::visible::visible;
 
 const MIB: usize = 1024 * 1024;
 
-/// What is wrong.
+/// An error in the input.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// The operating system says no.
+    /// The operating system returned an error.
     #[error("cannot be read: {0}; check the path and its permissions")]
     Read(io::Error),
-    /// A directory holds nothing that is read.
+    /// A directory has no files with a supported extension.
     #[error(
         "no *.yaml, *.yml or *.json in it; name its files one by one if they are called otherwise"
     )]
     NothingInDirectory,
-    /// Standard input can be read once.
+    /// Standard input was given more than once.
     #[error("given twice; give `-f -` once")]
     StandardInputTwice,
-    /// Bytes that are no text in the encoding that the file claims to have, from that byte on.
+    /// Bytes that are invalid in the file's encoding, starting at this byte.
     #[error("no valid {0} at byte {1}; save it as UTF-8, or as UTF-16 with a byte-order mark")]
     Encoding(&'static str, u64),
     /// A NUL byte.
@@ -36,72 +36,72 @@ pub enum Problem {
     /// Neither YAML nor JSON.
     #[error("{0}; correct the file")]
     Syntax(String),
-    /// One token that is too long to keep.
+    /// A token that is too long to keep.
     #[error(
         "a single text of more than {limit} MiB, which no Kubernetes object has; look for a lost quote, or take the file out",
         limit = MAX_OBJECT / MIB
     )]
     TextTooLong,
-    /// One document of YAML that is too long to keep.
+    /// A YAML document that is too long to keep.
     #[error(
         "a document of more than {limit} MiB; take it with kubectl get -o json, which may be of any size",
         limit = MAX_DOCUMENT / MIB
     )]
     DocumentTooLong,
-    /// One object that is too large to keep, by its kind and apiVersion.
+    /// An object, by kind and apiVersion, that is too large to keep.
     #[error(
         "this {0} of {1} is larger than {limit} MiB, and no API server stores objects that large; take it out",
         limit = MAX_OBJECT / MIB
     )]
     ObjectTooLarge(String, String),
-    /// A field of an object of that kind is wrong.
+    /// An object of this kind has an invalid field.
     #[error("{kind}: {field}")]
     Field {
         /// The kind.
         kind: String,
-        /// Which field, and what is wrong with it.
+        /// The field and the error.
         field: String,
     },
-    /// What the API server said in place of objects.
+    /// The API server's error in place of objects.
     #[error(
         "the API server refused to give objects: {0}; take them again with the rights to read them"
     )]
     Refused(String),
-    /// A list that is a part of a longer one.
+    /// A list that is one page of a longer one.
     #[error(
         "this list is one page of a longer one (metadata.continue is set); take all of it, as kubectl get does"
     )]
     OnePage,
-    /// The items of a list are none.
+    /// The items of a list are not objects.
     #[error("the items of this {0} are no list of objects; take it again")]
     NoItems(String),
-    /// An object does not say of which apiVersion it is.
+    /// An object has no apiVersion.
     #[error("an object of kind {0} without an apiVersion; add it")]
     NoApiVersion(String),
-    /// A kind or apiVersion that is no name.
+    /// A kind or apiVersion that is not a name.
     #[error("the {0} must be a name; correct it")]
     NotAName(&'static str),
-    /// A kind that is no list, of that apiVersion, has items.
+    /// A kind, with its apiVersion, that has items but is not a list.
     #[error("a {0} of {1} has no items; correct its kind")]
     NotAList(String, String),
-    /// One mapping has a key twice.
+    /// A mapping has the same key twice.
     #[error("the key {0:?} is there twice; remove one")]
     DuplicateKey(String),
-    /// Items of a list that waits for its kind cannot be kept.
+    /// Items of a list whose kind is not known yet cannot be buffered.
     #[error(
         "no room to keep the items of a list until its kind is known: {0}; set TMPDIR to a folder with room"
     )]
     Spool(io::Error),
 }
 
-/// Why the reading of a file ended, and at which line and column if it was what is written there.
+/// Why reading a file ended, with line and column if the content is at fault.
 pub(super) struct Failure {
     pub problem: Problem,
     pub place: Option<(u64, u64)>,
 }
 
 impl Failure {
-    /// What the parser of a document says that starts on that line.
+    /// Converts a parser error in a document that starts at `first_line`.
     pub fn in_yaml(error: &serde_saphyr::Error, first_line: u64) -> Self {
         let place = error.location();
         let (line, column) = place.map_or((1, 1), |place| (place.line(), place.column()));
@@ -143,23 +143,23 @@ impl From<serde_json::Error> for Failure {
 }
 
 impl Problem {
-    /// A parser's message. It may quote the input, which must not reach a terminal as it is.
+    /// Creates a syntax error. Escapes the parser's message, which may quote the input.
     fn syntax(message: &str) -> Self {
         Self::Syntax(visible(message))
     }
 }
 
-/// What is wrong with the input, and where.
+/// An error in the input, with its position.
 #[derive(Debug, thiserror::Error)]
 #[error("{origin}: {problem}")]
 pub struct ReadError {
-    /// Where.
+    /// The position.
     pub origin: Origin,
-    /// What is wrong.
+    /// The error.
     pub problem: Problem,
 }
 
-/// Everything that is wrong with the input, the first [`ReadErrors::KEPT`] of it by name.
+/// All errors in the input, of which the first [`ReadErrors::KEPT`] are kept.
 #[derive(Debug, Default)]
 pub struct ReadErrors {
     kept: Vec<ReadError>,
@@ -167,16 +167,16 @@ pub struct ReadErrors {
 }
 
 impl ReadErrors {
-    /// How many are kept.
+    /// How many errors are kept.
     pub const KEPT: usize = 20;
 
-    /// Whether nothing is wrong.
+    /// Whether there are no errors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// The first by name, and how many more there are.
+    /// Returns the first error and the number of others.
     #[must_use]
     pub fn summary(&self) -> Option<String> {
         let first = self.kept.first()?;
@@ -186,7 +186,7 @@ impl ReadErrors {
         })
     }
 
-    /// These and the others.
+    /// Appends other errors.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         others.kept.into_iter().for_each(|error| self.push(error));

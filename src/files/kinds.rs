@@ -1,4 +1,4 @@
-//! Which kinds the text of a file names, whether it parses or not. That decides what a file that does not parse is worth.
+//! Finds the kinds that a file's text names, even if it does not parse. They decide whether a broken file matters.
 
 use std::io::{self, Read};
 
@@ -8,16 +8,16 @@ use super::Wanted;
 use super::outline::Outline;
 
 const KEY: &[u8] = b"kind";
-/// Enough for the key, what stands between, and any name.
+/// Enough for the key, the separator and any name.
 const LONGEST: usize = 512;
 
-/// The bytes of a file on their way to the parser.
+/// Passes a file's bytes to the parser and watches for kinds.
 pub(super) struct Watched<'a, R> {
     input: R,
     wanted: Wanted<'a>,
-    /// What was read and is not looked through yet.
+    /// The text that was read but not searched yet.
     rest: Vec<u8>,
-    /// Where the rest starts.
+    /// The outline at the start of `rest`.
     outline: Outline,
     names_wanted: bool,
 }
@@ -33,9 +33,9 @@ impl<'a, R: Read> Watched<'a, R> {
         }
     }
 
-    /// Reads what is left, and says whether any of the text names a kind that is wanted, the list of one, or what may
-    /// hold one or stand for one. What cannot be read may name it. A kind that is plainly part of a field of an object,
-    /// such as `ownerReferences`, is not the object's own.
+    /// Reads the remaining input. Returns whether the text names a wanted kind, a list of one, or a kind that may contain
+    /// or replace one. Also true if the input cannot be read. Kinds inside an object's field, such as `ownerReferences`, do
+    /// not count.
     pub fn names_wanted(mut self) -> bool {
         let read = io::copy(&mut self, &mut io::sink());
         self.look(b"\n");
@@ -47,7 +47,7 @@ impl<'a, R: Read> Watched<'a, R> {
             return;
         }
         if piece.contains(&0) {
-            // Of UTF-16 the letters are left.
+            // UTF-16 without its NUL bytes leaves the letters.
             self.rest.extend(piece.iter().filter(|byte| **byte != 0));
         } else {
             self.rest.extend(piece);
@@ -80,7 +80,7 @@ impl<'a, R: Read> Watched<'a, R> {
         };
         let of_items = name.strip_suffix("List");
         let holds_wanted = |kind: &str| kind.is_empty() || (self.wanted)(None, kind);
-        // A Status stands for what the API server did not give.
+        // The API server returns a Status in place of objects.
         name == "Status" || (self.wanted)(None, name) || of_items.is_some_and(holds_wanted)
     }
 }
@@ -93,7 +93,7 @@ impl<R: Read> Read for Watched<'_, R> {
     }
 }
 
-/// The name behind a key, in YAML or JSON; empty where there is none, and nothing where it goes on beyond the text.
+/// Returns the name after a key, in YAML or JSON. Empty if there is none; `None` if it may continue beyond the text.
 fn name_after(key: &[u8]) -> Option<&[u8]> {
     let blank = |byte: &u8| b" \t\r\n\"'".contains(byte);
     let colon = key.iter().position(|byte| !blank(byte))?;
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Objects of Longhorn, one of which says in whose place it is, and an Event.
+    /// Objects of Longhorn, one of which has an owner reference, and an Event.
     const NESTED: &str = "\
 apiVersion: longhorn.io/v1beta2
 items:
@@ -189,7 +189,7 @@ metadata:
     #[test]
     fn a_kind_that_may_be_an_objects_own_is_found_in_whatever_is_around_it() {
         for text in [
-            // Objects and items, however far they are indented.
+            // Objects and items, at any indentation.
             "metadata:\n  name: a\nkind: Pod\n",
             "  metadata:\n    name: a\n  kind: Pod\n",
             "items:\n- metadata:\n    name: a\n  kind: Pod\n",
@@ -199,14 +199,14 @@ metadata:
             "- metadata:\n    name: a\n  kind: Pod\n",
             "---\n- metadata:\n  kind: Pod\n",
             "metadata:\n--- # the next\n  kind: Pod\n",
-            // Its first lines are lost, or one has no room for what is below it.
+            // The first lines are missing, or a value leaves no room for nested fields.
             "      name: a\n  kind: Pod\n",
             "name: a\n- kind: Pod\n",
             "metadata: {}\n  kind: Pod\n",
             "metadata: ***HIDDEN***:\n  kind: Pod\n",
             "'metadata':\n  kind: Pod\n",
             "\tmetadata:\n\tkind: Pod\n",
-            // Braces and quotes, in all layouts.
+            // Braces and quotes in all layouts.
             "items:\n- {metadata: {name: a}, kind: Pod}\n",
             "items: [{metadata: {},\n  kind: Pod}]\n",
             "{items: [\n {\n  metadata:\n   {},\n   kind: Pod\n",

@@ -1,5 +1,5 @@
-//! Items of a typed list that do not say what they are, until the list says it. `kubectl` prints the kind of a list
-//! after its items, so these wait on disk.
+//! Buffers items of a typed list that have no kind of their own until the list's kind is known. `kubectl` prints the kind
+//! of a list after its items, so the items wait on disk.
 
 use std::io::{self, BufReader, BufWriter, IntoInnerError, Seek};
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tempfile::SpooledTempFile;
 
-/// Lists up to this size need no file.
+/// Lists up to this size stay in memory.
 const IN_MEMORY: usize = 1024 * 1024;
 
-/// Kubernetes allows no longer names.
+/// The longest name that Kubernetes allows.
 const MAX_NAME: usize = 253;
 
-/// What an object says that it is.
+/// An object's apiVersion and kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Identity {
     pub api_version: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Identity {
 
 impl Identity {
     pub fn of(fields: &Map<String, Value>) -> Self {
-        // What cannot be a name would only garble messages.
+        // Anything else is not a name and would only garble messages.
         let name = |key| {
             let name = fields.get(key)?.as_str()?;
             let fits = (1..=MAX_NAME).contains(&name.len());
@@ -39,12 +39,12 @@ impl Identity {
         kind.is_some_and(|kind| kind.ends_with("List"))
     }
 
-    /// Both, where both are known.
+    /// Returns apiVersion and kind if both are known.
     pub fn whole(&self) -> Option<(&str, &str)> {
         Some((self.api_version.as_deref()?, self.kind.as_deref()?))
     }
 
-    /// What an item of a list with this identity is, where it does not say so itself.
+    /// Returns the identity of an item of this list, filling in what the item itself lacks.
     pub fn of_item(&self, item: Self) -> Self {
         let kind = self.kind.as_ref();
         let kind = kind.and_then(|kind| kind.strip_suffix("List"));
@@ -61,20 +61,19 @@ impl Identity {
 /// A mapping that may be an object.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Mapping {
-    /// Which item it is.
+    /// The item's path in the document.
     pub path: String,
     pub fields: Map<String, Value>,
-    /// Whether all fields are there; else it was too large.
+    /// Whether all fields were kept; false if the object was too large.
     pub is_whole: bool,
 }
 
-/// The items of one list.
 pub(super) struct Items {
-    /// What the list says of itself before its items.
+    /// The list's identity as far as known before its items.
     pub list: Identity,
-    /// The first item that is no object at all.
+    /// The path of the first item that is not an object.
     pub misfit: Option<String>,
-    /// How many wait.
+    /// The number of buffered items.
     pub waiting: u64,
     spool: BufWriter<SpooledTempFile>,
 }
@@ -89,13 +88,13 @@ impl Items {
         }
     }
 
-    /// Keeps an item until the list's end.
+    /// Buffers an item until the end of the list.
     pub fn wait(&mut self, item: &Mapping) -> io::Result<()> {
         self.waiting += 1;
         Ok(serde_json::to_writer(&mut self.spool, item)?)
     }
 
-    /// Those that wait, in the order in which they came.
+    /// Returns the buffered items in order.
     pub fn recall(self) -> io::Result<impl Iterator<Item = serde_json::Result<Mapping>>> {
         let spool = self.spool.into_inner();
         let mut file = spool.map_err(IntoInnerError::into_error)?;

@@ -1,9 +1,9 @@
-//! Reads Kubernetes objects from files, one at a time, as `kubectl get -o yaml|json` or a must-gather prints them.
+//! Reads Kubernetes objects one at a time from files, as written by `kubectl get -o yaml|json` or a must-gather.
 //!
-//! `sources` finds the files, `text` makes UTF-8 of them, `yaml` splits YAML into documents, `objects` takes the objects
-//! and lists in a document apart, and `list` keeps items until their list says what they are. JSON is read item by item,
-//! in little memory whatever its size; of YAML one document is in memory as text. `kinds` says whether a file that does
-//! not parse may hold something of use, and `outline` below which field its lines stand.
+//! `sources` finds the files, `text` converts them to UTF-8, `yaml` splits YAML into documents, `objects` splits documents
+//! and lists into objects, and `list` buffers items until their list's kind is known. JSON is read item by item, in little
+//! memory whatever its size; for YAML, the text of one document is in memory. `kinds` decides whether a file that does not
+//! parse may contain relevant objects, and `outline` finds the field that a line belongs to.
 
 mod error;
 mod kinds;
@@ -33,28 +33,28 @@ use kinds::Watched;
 use sources::{Format, STANDARD_INPUT};
 use text::{Counts, Text};
 
-/// What is kept of one object, in bytes, each value with a few for itself. An API server takes 3 MiB at the most.
+/// The memory limit of one object in bytes, including a small overhead per value. An API server accepts at most 3 MiB.
 const MAX_OBJECT: usize = 16 * 1024 * 1024;
 
-/// The text of one document of YAML, in bytes.
+/// The longest YAML document in bytes.
 const MAX_DOCUMENT: usize = 512 * 1024 * 1024;
 
-/// How deeply mappings and sequences may be nested; the bound of `serde_json`.
+/// The maximum nesting of mappings and sequences, the same as `serde_json`'s.
 const MAX_DEPTH: usize = 127;
 
-/// What bounds the number of kinds that are counted one by one.
+/// How many kinds are counted separately.
 const MAX_KINDS: usize = 10_000;
 
 /// An object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
-    /// Where it came from.
+    /// The object's position in the input.
     pub origin: Origin,
-    /// Its apiVersion, which an item of a typed list may have from the list.
+    /// The object's apiVersion, which may come from its list.
     pub api_version: String,
-    /// Its kind, likewise.
+    /// The object's kind, which may come from its list.
     pub kind: String,
-    /// All of it, apiVersion and kind included.
+    /// The whole object, including apiVersion and kind.
     pub value: Value,
 }
 
@@ -62,7 +62,7 @@ pub struct Object {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     source_name: Arc<str>,
-    /// Where in it; empty if it is the file as a whole.
+    /// The position in the source; empty for the whole file.
     place: String,
 }
 
@@ -85,18 +85,18 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What was read.
+/// Counts of what was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Files, standard input included.
+    /// Files, including standard input.
     pub files: u64,
     /// Documents that are not empty.
     pub documents: u64,
-    /// Objects handed over.
+    /// Objects passed to the sink.
     pub objects: u64,
-    /// Objects that nobody wants, by kind.
+    /// Objects that are not wanted, by kind.
     pub unused: BTreeMap<String, u64>,
-    /// Documents and items that are no Kubernetes objects.
+    /// Documents and items that are not Kubernetes objects.
     pub not_objects: u64,
     /// Bytes.
     pub bytes: u64,
@@ -110,44 +110,44 @@ impl Tally {
     }
 }
 
-/// How far reading has come, for people who wait.
+/// The progress of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
     /// The file or the kind that is being read.
     pub what: &'a str,
-    /// How many files or kinds are done.
+    /// How many files or kinds have been read.
     pub done: u64,
-    /// How many there are.
+    /// How many files or kinds there are.
     pub of: u64,
-    /// Objects that were read.
+    /// Objects read.
     pub objects: u64,
-    /// Bytes that were read, where that is known.
+    /// Bytes read, if known.
     pub bytes: Option<u64>,
 }
 
-/// Whether objects of that apiVersion and kind are wanted; without an apiVersion, whether those of any are.
+/// Whether objects of an apiVersion and kind are wanted. Without an apiVersion: whether any apiVersion of the kind is.
 pub type Wanted<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
 
-/// What takes an object, or says which field of it is wrong.
+/// Receives an object. Returns which field of the object is invalid, if any.
 pub type Sink<'a> = &'a mut dyn FnMut(Object) -> Result<(), String>;
 
-/// What was read, and what was not.
+/// The result of reading.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What was read.
+    /// Counts of what was read.
     pub tally: Tally,
     /// Paths that cannot be read.
     pub absent: ReadErrors,
-    /// Parts of files that cannot be read, and objects with a field that is wrong.
+    /// Parts of files that cannot be parsed, and objects with an invalid field.
     pub unread: ReadErrors,
-    /// Files of which a part does not parse, and which name no kind that is wanted.
+    /// Files that do not parse completely and name no wanted kind.
     pub left_out: ReadErrors,
 }
 
-/// Reads all sources and hands each object of a wanted apiVersion and kind to `sink`.
+/// Reads all sources and passes each object of a wanted apiVersion and kind to `sink`.
 ///
-/// What is wrong in a file ends the reading of that file, but for a wrong field of an object; all else is read all the
-/// same, so that all errors are known at once.
+/// An error ends the reading of its file, except for an invalid field of an object. Other files are still read, so that all
+/// errors are reported at once.
 pub fn read(
     sources: &[Source],
     wanted: Wanted<'_>,
@@ -170,7 +170,7 @@ pub fn read(
     reading.outcome
 }
 
-/// Reads one source, as [`read`] reads standard input.
+/// Reads one source, like [`read`] reads standard input.
 pub fn read_from(
     name: &str,
     input: impl Read,
@@ -183,7 +183,6 @@ pub fn read_from(
     reading.outcome
 }
 
-/// All that is known while files are read.
 struct Reading<'a> {
     wanted: Wanted<'a>,
     sink: Sink<'a>,
@@ -192,14 +191,14 @@ struct Reading<'a> {
     outcome: Outcome,
     source_name: Arc<str>,
     counts: Rc<Counts>,
-    /// The document, from 1, and the line where it starts.
+    /// The number of the document, from 1; `line` is the line where it starts.
     document: u64,
     line: u64,
-    /// Which item of it.
+    /// The path of the item in the document.
     path: String,
-    /// How many bytes may still be kept of the object; nothing if it is too large, or not wanted.
+    /// The remaining memory for the object in bytes; `None` if it is too large or not wanted.
     left: Option<usize>,
-    /// What ended the reading of the file, if it was not the parser.
+    /// The error that ended the reading of the file, unless the parser found it.
     problem: Option<Problem>,
 }
 
@@ -234,7 +233,7 @@ impl<'a> Reading<'a> {
         let mut input = Watched::new(input, self.wanted);
         let text = Text::new(&mut input, Rc::clone(&self.counts));
         if let Err(failure) = self.documents(format, text) {
-            // What names no line was found ahead of what is read.
+            // An error without a line was found ahead of the parser's position.
             let origin = match failure.place {
                 Some(place) => self.origin(Some(place)),
                 None => Origin::whole(name),
@@ -269,7 +268,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Any number of values, one after the other.
+    /// Reads any number of consecutive values.
     fn json(&mut self, text: impl Read) -> Result<(), Failure> {
         let mut json = serde_json::Deserializer::from_reader(text);
         while let Err(more) = json.end() {
@@ -297,7 +296,7 @@ impl<'a> Reading<'a> {
         self.path.clear();
     }
 
-    /// Where that line and column is, or the document or item that is read.
+    /// Returns the origin of a line and column, or of the current document or item.
     fn origin(&self, place: Option<(u64, u64)>) -> Origin {
         let item = match self.path.as_str() {
             "" => String::new(),
@@ -306,7 +305,7 @@ impl<'a> Reading<'a> {
         let place = match place {
             Some((line, column)) => format!(", line {line} column {column}"),
             None if item.is_empty() => format!(", line {}", self.line),
-            // An item is found by its number, and the line of its document says nothing.
+            // An item is found by its number; the line of its document does not help.
             None => String::new(),
         };
         Origin {

@@ -10,10 +10,10 @@ use super::list::{Identity, Items, Mapping};
 use super::{MAX_OBJECT, Object, Reading};
 use crate::visible::visible;
 
-/// What of a list is kept beside its items.
+/// The fields of a list that are kept besides its items.
 const HEAD: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// A node of a document that is about to be read.
+/// A node of a document, before it is read.
 struct Node<'r, 'a> {
     reading: &'r mut Reading<'a>,
     place: Place<'r>,
@@ -22,21 +22,21 @@ struct Node<'r, 'a> {
 enum Place<'r> {
     /// The root of a document: an object, or a sequence of objects.
     Root,
-    /// The items of a mapping: if they are a sequence, it is a list.
+    /// The items of a mapping. If they are a sequence, the mapping is a list.
     Items(&'r mut Items),
-    /// One of them, or of the root's.
+    /// One item of a list or of the root.
     Item(Option<&'r mut Items>),
-    /// Anything inside of an object.
+    /// Any node inside an object.
     Field,
 }
 
-/// What was read.
+/// The result of reading a node.
 enum Seen {
-    /// A mapping or a sequence that was taken apart.
+    /// A mapping or sequence that was split into objects.
     Objects,
-    /// A value.
+    /// A value that was kept.
     Value(Value),
-    /// A value that is not kept.
+    /// A value that was dropped.
     Dropped,
 }
 
@@ -55,14 +55,14 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// An error for the parser, which ends with it; what is wrong is kept aside.
+    /// Stores the problem and returns an error that stops the parser.
     fn fail<E: Error>(&mut self, problem: Problem) -> E {
         let error = E::custom(&problem);
         self.problem = Some(problem);
         error
     }
 
-    /// The nodes of a sequence, each of which may be an object.
+    /// Reads a sequence whose nodes may be objects.
     fn sequence<'de, A: SeqAccess<'de>>(
         &mut self,
         name: &str,
@@ -72,7 +72,7 @@ impl<'a> Reading<'a> {
         let length = self.path.len();
         for number in 0_u64.. {
             let dot = if length == 0 { "" } else { "." };
-            // Writing to a String does not fail.
+            // Writing to a String cannot fail.
             let _ = write!(self.path, "{dot}{name}[{number}]");
             self.left = Some(MAX_OBJECT);
             let place = Place::Item(items.as_deref_mut());
@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
             ) {
                 (None, _) => break,
                 (Some(Seen::Objects), _) => {}
-                // Whether that is a fault depends on what the list is of.
+                // Whether this is an error depends on the list's kind.
                 (_, Some(items)) => {
                     items.misfit.get_or_insert_with(|| self.path.clone());
                 }
@@ -95,7 +95,7 @@ impl<'a> Reading<'a> {
         Ok(Seen::Objects)
     }
 
-    /// As in Kubernetes itself, whatever has a sequence of items is a list.
+    /// Reads a mapping. As in Kubernetes, a mapping with a sequence of items is a list.
     fn mapping<'de, A: MapAccess<'de>>(
         &mut self,
         mut mapping: A,
@@ -109,7 +109,7 @@ impl<'a> Reading<'a> {
             if fields.contains_key(&key) || (key == "items" && list.is_some()) {
                 return Err(self.fail(Problem::DuplicateKey(key)));
             }
-            // What says whether the rest is of use is kept beside the bound.
+            // The fields that decide whether the rest is relevant have a limit of their own.
             let is_head = match key.as_str() {
                 "apiVersion" | "kind" | "items" => true,
                 "metadata" => list.is_some() || identity.is_list(),
@@ -165,7 +165,7 @@ impl<'a> Reading<'a> {
             (Some(_), None) if is_something("kind") => return Err(Problem::NotAName("kind")),
             _ => {}
         }
-        // So Go prints a list without items. An object has a name.
+        // Go prints an empty list with null items. Unlike a list, an object has a name.
         let is_empty = fields.get("items") == Some(&Value::Null) && !has_name(fields);
         if identity.is_list() && self.is_list_wanted(&identity) {
             let kind = || identity.kind.clone().unwrap_or_default();
@@ -262,10 +262,10 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Whether the items of a list may be of use.
+    /// Whether the items of a list may be wanted.
     fn is_list_wanted(&self, list: &Identity) -> bool {
         let item = list.of_item(Identity::default());
-        // A List may be of all sorts.
+        // The items of a plain List may be of any kind.
         item.whole()
             .is_none_or(|(version, kind)| (self.wanted)(Some(version), kind))
     }
@@ -284,10 +284,10 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The value, if there is room for that many bytes.
+    /// Keeps a value if it fits into the remaining memory.
     fn keep(&mut self, bytes: usize, value: impl FnOnce() -> Value) -> Seen {
         self.counts.since_token.set(0);
-        // About what it costs to keep a value besides its text.
+        // The approximate overhead of a value besides its text.
         self.left = self.left.and_then(|left| left.checked_sub(32 + bytes));
         match self.left {
             Some(_) => Seen::Value(value()),
@@ -363,7 +363,7 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
             if fields.contains_key(&key) {
                 return Err(reading.fail(Problem::DuplicateKey(key)));
             }
-            // An object in memory has room for eleven fields from the first.
+            // In memory, an object allocates space for eleven fields at once.
             reading.keep(key.len(), || Value::Null);
             match mapping.next_value_seed(reading.field())? {
                 Seen::Value(value) => {
@@ -390,7 +390,7 @@ fn is_status(api_version: &str, kind: &str) -> bool {
     api_version == "v1" && kind == "Status"
 }
 
-/// What the API server says when it does not give what it was asked for.
+/// Returns the API server's error message, if the Status is a failure.
 fn refusal(status: &Map<String, Value>) -> Option<String> {
     let text = |key: &str| status.get(key).and_then(Value::as_str);
     (text("status") == Some("Failure")).then(|| visible(text("message").unwrap_or("Failure")))

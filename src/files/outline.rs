@@ -1,13 +1,13 @@
 //! Finds the field that a line of YAML belongs to, in text that need not parse.
 
-/// So much of a line is looked at.
+/// How much of a line is examined.
 const LONGEST: usize = 512;
 
-/// The fields that a line may stand below, by their columns.
+/// The fields that a line may be nested in, by column.
 #[derive(Default)]
 pub(super) struct Outline {
     fields: Vec<Field>,
-    /// The start of the line that is read.
+    /// The start of the current line.
     line: Vec<u8>,
 }
 
@@ -16,19 +16,19 @@ struct Field {
     below: Below,
 }
 
-/// What stands below a field.
+/// What may be nested in a field.
 #[derive(Clone, Copy, PartialEq)]
 enum Below {
-    /// What may be objects.
+    /// Objects.
     Items,
-    /// Parts of it.
+    /// Parts of the field's own value.
     Parts,
-    /// Nobody knows, as there should be nothing.
+    /// Unknown, because nothing should be nested here.
     Unclear,
 }
 
 impl Outline {
-    /// Takes the text as it follows on what was taken before.
+    /// Adds text that follows the text passed before.
     pub fn pass(&mut self, text: &[u8]) {
         let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
         for piece in text.split_inclusive(is_end) {
@@ -41,8 +41,8 @@ impl Outline {
         }
     }
 
-    /// Whether a key that follows is plainly a part of a field: it is the first in its line, and all that the line stands
-    /// below are fields with room for it. Nothing is plain in braces.
+    /// Whether a key at this point is certainly part of a field: it is the first in its line, and all enclosing fields can
+    /// have nested content. Inside braces, nothing is certain.
     pub fn is_part_of_field(&self) -> bool {
         let line = Line::of(&self.line);
         let above = &self.fields[..self.above(&line)];
@@ -64,19 +64,19 @@ impl Outline {
         }
     }
 
-    /// How many of the fields the line stands below. Items that start in the column of their field are taken to stand
-    /// beside it: for those of a list that comes to the same.
+    /// Returns how many of the fields enclose the line. Items in the same column as their field count as its siblings; for
+    /// the items of a list, the result is the same.
     fn above(&self, line: &Line<'_>) -> usize {
         let start = line.start;
         self.fields.partition_point(|field| field.column < start)
     }
 }
 
-/// A line, or as much of it as is there.
+/// A line, possibly incomplete.
 struct Line<'a> {
-    /// The column of its first dash, or else of its text.
+    /// The column of the first dash, or of the text if there is none.
     start: usize,
-    /// The column of its text.
+    /// The column of the text.
     column: usize,
     text: &'a [u8],
 }
@@ -99,7 +99,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What the lines below it are: parts only of a field whose value they are.
+    /// Returns what is nested below this line: `Parts` only if the line is a field without an inline value.
     fn below(&self) -> Below {
         let colon = self.text.iter().rposition(|byte| *byte == b':');
         let (name, value) = self.text.split_at(colon.unwrap_or_default());

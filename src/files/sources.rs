@@ -1,4 +1,4 @@
-//! Resolves the paths that the user gives to the files that are read.
+//! Resolves the paths that the user gives to files.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use walkdir::WalkDir;
 use super::error::{Problem, ReadErrors};
 use crate::visible::visible;
 
-/// What the user names.
+/// An input that the user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Standard input.
@@ -36,7 +36,7 @@ pub(super) enum Format {
     Json,
 }
 
-/// The format that the name of a file says.
+/// Returns the format by the file's extension.
 pub(super) fn format_of(path: &Path) -> Option<Format> {
     let extension = path.extension()?.to_ascii_lowercase();
     match extension.to_str()? {
@@ -46,12 +46,11 @@ pub(super) fn format_of(path: &Path) -> Option<Format> {
     }
 }
 
-/// The name of a file in messages.
 pub(super) fn name_of(path: &Path) -> String {
     visible(&path.to_string_lossy())
 }
 
-/// All that is to be read, each file once, in a stable order.
+/// Returns all files to read, each once, in a stable order.
 pub(super) fn find(sources: &[Source], errors: &mut ReadErrors) -> Vec<Source> {
     let mut search = Search {
         found: Vec::new(),
@@ -73,13 +72,13 @@ pub(super) fn find(sources: &[Source], errors: &mut ReadErrors) -> Vec<Source> {
 
 struct Search<'a> {
     found: Vec<Source>,
-    /// Files and directories without symbolic links in their names.
+    /// The canonical paths of files and directories seen so far.
     seen: HashSet<PathBuf>,
     errors: &'a mut ReadErrors,
 }
 
 impl Search<'_> {
-    /// Takes a file, whatever its name is, or the files of a directory that are called as what is read.
+    /// Adds a file with any name, or the files of a directory that have a supported extension.
     fn walk(&mut self, root: &Path) {
         let mut has_some = false;
         let mut walk = WalkDir::new(root)
@@ -88,7 +87,7 @@ impl Search<'_> {
             .into_iter();
         while let Some(entry) = walk.next() {
             match entry {
-                // The loop ends here, and what is in it is read on its other way.
+                // A symbolic link to a parent directory. Its content is found on the regular path.
                 Err(error) if error.loop_ancestor().is_some() => {}
                 Err(error) => {
                     has_some = true;
@@ -108,7 +107,7 @@ impl Search<'_> {
                     let is_named = entry.depth() == 0;
                     if is_named || is_file && format_of(entry.path()).is_some() {
                         has_some = true;
-                        // A pipe that the shell makes has no name of its own, and cannot be there twice.
+                        // A pipe from the shell has no canonical path and cannot be given twice.
                         if !is_file || self.note(entry.path()) {
                             self.found.push(Source::Path(entry.into_path()));
                         }
@@ -121,7 +120,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether it was not seen yet. What has no real name cannot be read either, which says more.
+    /// Records a path. Returns whether it is new. True also if it cannot be resolved: reading it gives a better error.
     fn note(&mut self, path: &Path) -> bool {
         std::fs::canonicalize(path).map_or(true, |real| self.seen.insert(real))
     }
@@ -134,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// The names found, under the folder, and the errors.
+    /// Returns the names found, relative to the folder, and the errors.
     fn names(folder: &Path, sources: &[&str]) -> (Vec<String>, Vec<String>) {
         let sources: Vec<_> = sources
             .iter()
@@ -247,7 +246,7 @@ mod tests {
         let folder = folder(&["d/sub/a.yaml", "d/b.yaml"]);
         let sub = folder.path().join("d/sub");
         fs::set_permissions(&sub, fs::Permissions::from_mode(0o000)).unwrap();
-        // The superuser reads it all the same.
+        // The superuser can read it anyway.
         if fs::read_dir(&sub).is_err() {
             let (found, errors) = names(folder.path(), &["d"]);
             assert_eq!(found, ["d/b.yaml"]);

@@ -14,7 +14,7 @@ fn pods(api_version: Option<&str>, kind: &str) -> bool {
     api_version.is_none_or(|version| version == "v1") && kind == "Pod"
 }
 
-/// All that was read, or else what was not.
+/// Returns the counts, or all errors if there are any.
 fn whole(outcome: Outcome) -> Result<Tally, ReadErrors> {
     let errors = outcome.absent.and(outcome.unread).and(outcome.left_out);
     if errors.is_empty() {
@@ -73,7 +73,7 @@ fn reading_goes_on_with_the_next_file() {
     assert_eq!(objects.len(), 1);
     let one = |errors: ReadErrors| errors.summary().unwrap();
     assert!(one(outcome.absent).starts_with("/absent: "));
-    // The one that names a kind.
+    // Only this broken file names a wanted kind.
     assert!(one(outcome.unread).starts_with(path("d.json").to_str().unwrap()));
     let left_out = outcome.left_out.to_string();
     let expected = [path("a.yaml"), path("b.json")];

@@ -11,23 +11,23 @@ use super::error::Problem;
 
 const CHUNK: usize = 64 * 1024;
 
-/// What was taken from a source.
+/// Counts of a source.
 #[derive(Default)]
 pub(super) struct Counts {
-    /// Bytes of the source.
+    /// Bytes read from the source.
     pub bytes: Cell<u64>,
-    /// Bytes of text since the last line or token. What reads them sets it to 0.
+    /// Bytes of text since the last line or token. The parser resets it to 0.
     pub since_token: Cell<usize>,
 }
 
-/// The text of a source in UTF-8, with LF as the only line end. Its errors are a [`Problem`] each.
+/// The text of a source as UTF-8, with LF line ends. Each of its errors wraps a [`Problem`].
 pub(super) struct Text<R> {
     input: R,
     raw: Vec<u8>,
-    /// It is known once the first bytes are read.
+    /// Known once the first bytes have been read.
     decoder: Option<Decoder>,
     ready: String,
-    /// What of `ready` was handed out.
+    /// How much of `ready` has been consumed.
     taken: usize,
     is_after_cr: bool,
     counts: Rc<Counts>,
@@ -46,13 +46,13 @@ impl<R: Read> Text<R> {
         }
     }
 
-    /// The first character that is not blank, without taking anything; nothing if it is far away.
+    /// Returns the first non-blank character without consuming it; `None` if the first chunk is blank.
     pub fn peek(&mut self) -> Result<Option<char>, Problem> {
         self.fill()?;
         Ok(self.ready.trim_start().chars().next())
     }
 
-    /// Decodes the next piece.
+    /// Decodes the next chunk.
     fn fill(&mut self) -> Result<(), Problem> {
         self.raw.clear();
         let mut piece = self.input.by_ref().take(CHUNK as u64);
@@ -69,7 +69,7 @@ impl<R: Read> Text<R> {
         bytes = &bytes[mark..];
         self.ready.clear();
         self.taken = 0;
-        // Three bytes of UTF-8 for two of UTF-16 at the most, and what the decoder has kept of the piece before.
+        // At most three bytes of UTF-8 per two of UTF-16, plus what the decoder kept from the previous chunk.
         self.ready.reserve(2 * CHUNK);
         let is_last = length < CHUNK;
         let (result, read) =

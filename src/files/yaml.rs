@@ -9,14 +9,14 @@ use super::error::{Failure, Problem};
 use super::text::Counts;
 use super::{MAX_DEPTH, MAX_DOCUMENT, MAX_OBJECT};
 
-/// Splits text at the lines that start and end documents. Within a document no line may look like one of them, whatever
-/// it is a part of.
+/// Splits text at the lines that start and end documents. Any line that looks like a marker counts as one, even inside a
+/// block scalar.
 pub(super) struct Documents<R> {
     input: R,
     counts: Rc<Counts>,
-    /// How many lines are read.
+    /// The number of lines read.
     lines: u64,
-    /// The line that starts the next document.
+    /// The first line of the next document.
     start: String,
 }
 
@@ -30,7 +30,7 @@ impl<R: BufRead> Documents<R> {
         }
     }
 
-    /// The next document; nothing at the end.
+    /// Returns the next document, or `None` at the end.
     pub fn next(&mut self) -> Result<Option<Document>, Failure> {
         let mut text = std::mem::take(&mut self.start);
         let mut has_content = !text.is_empty();
@@ -47,7 +47,7 @@ impl<R: BufRead> Documents<R> {
             } else if text.len() > MAX_DOCUMENT {
                 return Err(Problem::DocumentTooLong.into());
             } else if !is_end && !is_marker(line, "...") {
-                // Directives and comments belong to the document after them.
+                // Directives and comments belong to the document that follows.
                 has_content |= !(line.trim().is_empty() || line.starts_with(['#', '%']));
                 continue;
             }
@@ -61,14 +61,13 @@ fn is_marker(line: &str, marker: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\n']))
 }
 
-/// The text of one document.
 pub(super) struct Document {
     text: String,
     first_line: u64,
 }
 
 impl Document {
-    /// The line where there is more than a marker, a directive or a comment.
+    /// Returns the first line that is not a marker, directive or comment.
     pub fn content_line(&self) -> u64 {
         let is_content = |line: &str| {
             let line = line.trim();
@@ -78,7 +77,7 @@ impl Document {
         self.first_line + before as u64
     }
 
-    /// Hands its parser over.
+    /// Passes a parser of the document to `take`.
     pub fn parse<'de>(
         &'de self,
         take: impl FnOnce(Deserializer<'de, '_>) -> Result<(), Error>,
@@ -89,7 +88,7 @@ impl Document {
     }
 }
 
-/// Scalars as `kubectl` understands them, and bounds on what anchors and aliases make of the text.
+/// Returns the parser options: scalars as `kubectl` reads them, and limits on anchors and aliases.
 fn options(length: usize) -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -97,7 +96,7 @@ fn options(length: usize) -> Options {
             flow_nesting_limit: MAX_DEPTH,
             max_events: usize::MAX,
             max_nodes: usize::MAX,
-            // What aliases repeat counts as well.
+            // Text repeated by aliases counts too.
             max_total_scalar_bytes: length + 4 * MAX_OBJECT,
             max_recorded_anchor_bytes: MAX_OBJECT,
             enforce_alias_anchor_ratio: false,

@@ -10,19 +10,19 @@ use crate::gate::Decision;
 use crate::gate::decider::Found;
 use crate::visible::visible;
 
-/// What was seen of the condition when it was made to say what was decided.
+/// The result of checking that the condition says what was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// It had to be written.
+    /// Whether it had to be written.
     pub is_changed: bool,
-    /// OLM has taken it over.
+    /// Whether OLM has copied it to `status`.
     pub is_confirmed: bool,
-    /// The status that an administrator makes OLM take instead.
+    /// The status that an administrator's override sets, if there is one.
     pub overridden: Option<String>,
 }
 
 impl Check {
-    /// What that object shows.
+    /// Reads the check from an object.
     pub fn new(object: &OperatorCondition, is_changed: bool) -> Self {
         Self {
             is_changed,
@@ -32,12 +32,12 @@ impl Check {
     }
 }
 
-/// Whether ours has been written.
+/// Returns whether our condition exists.
 pub fn is_there(object: &OperatorCondition) -> bool {
     object.spec.conditions.iter().any(is_ours)
 }
 
-/// What ours says that is to be thought of before it is written for the first time.
+/// Returns what our condition says before this process writes it for the first time.
 pub fn found(object: &OperatorCondition) -> Found {
     let mut ours = object.spec.conditions.iter().filter(|value| is_ours(value));
     let text =
@@ -55,8 +55,8 @@ pub fn found(object: &OperatorCondition) -> Found {
     }
 }
 
-/// All conditions with ours as it was decided; `None` where nothing is to be written. The list is atomic for the API
-/// server, so it is merged by type here.
+/// Returns all conditions with ours set to the decision; `None` if nothing is to be written. The API server treats the list
+/// as atomic, so it is merged by type here.
 pub fn merged(existing: &[Value], decision: &Decision, now: Timestamp) -> Option<Vec<Value>> {
     let verdict = &decision.verdict;
     let (ours, mut conditions): (Vec<Value>, Vec<Value>) =
@@ -88,8 +88,8 @@ pub fn merged(existing: &[Value], decision: &Decision, now: Timestamp) -> Option
     Some(conditions)
 }
 
-/// Whether OLM has taken over what the object says now: it judges by the copy in `status`, and holds upgrades while that
-/// is of an older generation.
+/// Returns whether OLM has copied the object's current condition. OLM judges by the copy in `status`, and holds upgrades
+/// while the copy is of an older generation.
 fn is_confirmed(object: &OperatorCondition) -> bool {
     let status_of = |condition: &Value| condition.get("status").cloned();
     let written = object.spec.conditions.iter().find(|value| is_ours(value));
@@ -102,9 +102,9 @@ fn is_confirmed(object: &OperatorCondition) -> bool {
         && copy.get("observedGeneration").and_then(Value::as_i64) == object.metadata.generation
 }
 
-/// The status that an administrator makes OLM take instead of what is written.
+/// Returns the status that an administrator's override sets, if there is one.
 fn overridden(object: &OperatorCondition) -> Option<String> {
-    // OLM takes the first of the type alone.
+    // OLM uses only the first override of the type.
     let ours = object.spec.overrides.iter().find(|value| is_ours(value));
     ours.and_then(|value| value.get("status").and_then(Value::as_str))
         .map(visible)
@@ -253,7 +253,7 @@ pub(super) mod tests {
         assert!(is_there(&ours));
         let other = with(json!([of("Other", "False")]), json!([of("Other", "True")]));
         assert!(!is_there(&other) && overridden(&other).is_none());
-        // OLM takes the first.
+        // OLM uses the first one.
         let overrides = json!([
             of("Other", "True"),
             of("Upgradeable", "False"),

@@ -1,5 +1,5 @@
-//! What the gate shall say: the verdict, but `True` only when nothing can be on its way back. Pure, but for the moment that
-//! it is given.
+//! Decides what the gate says: the verdict, but `True` only if nothing that held upgrades can be about to come back. Pure:
+//! the current time is an argument.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,95 +8,93 @@ use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::gate::operations::Operations;
 use crate::visible::some_of;
 
-/// How long nothing may hold upgrades before the gate opens where something that held them has gone from sight: what is
-/// deleted and made again is away for a moment, and so is a pod between two that its owner makes.
+/// How long nothing may hold upgrades before the gate opens after something that held them has disappeared: an object that
+/// is deleted and recreated is missing for a moment, and so is a pod between two that its owner creates.
 pub const MINUTE: Duration = Duration::from_secs(60);
-/// How long where all that held the gate is still there and has what it lacked: watches of different kinds run beside each
-/// other, so that the pieces of one change may be seen apart.
+/// This delay applies instead if everything that held the gate still exists and got what it lacked: watches of different
+/// kinds run in parallel, so the parts of one change may arrive separately.
 pub const BRIEF_MOMENT: Duration = Duration::from_millis(20);
-/// How long a process that has only just started leaves standing why upgrades are held.
+/// How long a process that has just started keeps an existing reason for holding upgrades.
 const START: Duration = Duration::from_secs(30);
-/// How long the proof that nothing was missed may take before it is said that it is missing.
+/// How long the proof that nothing was missed may take before the condition says that it is missing.
 const PROOF: Duration = Duration::from_secs(10);
-/// How much of a message is said again in another one: both together are no longer than a condition takes.
+/// How much of one message is repeated in another: both together fit into a condition.
 const MOST_SAID: usize = 32_000;
-/// How many nodes a message names before it only counts.
+/// How many nodes a message names; the rest is only counted.
 const NAMED_NODES: usize = 10;
 
-/// What was judged of the cluster.
+/// The result of judging the cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Judged<'a> {
     /// The verdict.
     pub verdict: &'a Verdict,
-    /// All that the verdict rests on can be read now.
+    /// Whether all data that the verdict rests on can be read now.
     pub is_readable: bool,
-    /// All of it is known to be the present.
+    /// Whether all of it is known to be current.
     pub is_fresh: bool,
-    /// When something has gone from sight the last time, rather than got what it lacked, that would hold upgrades if it
-    /// came back.
+    /// When something last disappeared, rather than got what it lacked, that would hold upgrades if it came back.
     pub gone: Option<Instant>,
-    /// The nodes that are in the middle of an update.
+    /// The nodes on which an update is in progress.
     pub in_progress: &'a BTreeSet<String>,
 }
 
-/// What the condition shall say.
+/// What the condition is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The verdict, or what else holds upgrades.
+    /// The verdict, or another reason for holding upgrades.
     pub verdict: Verdict,
-    /// A `False` that is there already says more, and stays.
+    /// Whether an existing `False` stays because it says more.
     pub yields: bool,
 }
 
 impl Decision {
-    /// Whether it holds upgrades.
+    /// Returns whether it holds upgrades.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.verdict.upgradeable == Upgradeable::False
     }
 }
 
-/// What this process has found in the condition when it began to write it.
+/// What this process found in the condition before it first wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing, or what holds no upgrades.
+    /// Nothing, or a condition that holds no upgrades.
     Open,
-    /// That csi-proxy was being replaced on a node, and nothing else held upgrades.
+    /// Only that csi-proxy was being replaced on a node.
     Operation,
-    /// Anything else that holds them. What did may have gone from sight a moment before.
+    /// Any other condition that holds upgrades. What caused it may have disappeared just before.
     Held,
 }
 
-/// Decides what the gate shall say: `False` at once; `True` on fresh data, at once where what held has got what it lacked,
-/// and after a minute where it has gone from sight. A verdict that was right a while ago keeps the gate open, but does not
-/// open it.
+/// Decides what the gate says: `False` at once; `True` only on fresh data, at once if what held upgrades got what it lacked,
+/// and after a minute if it disappeared. An older verdict keeps an open gate open, but does not open it.
 #[derive(Debug)]
 pub struct Decider {
     started: Instant,
     /// A single pass does not wait.
     is_once: bool,
-    /// What was decided last.
+    /// The last decision.
     pub decision: Option<Decision>,
-    /// When the gate opens if the verdict stands and its data is fresh, where it is not open.
+    /// When the closed gate opens if the verdict stands and its data is fresh.
     pub opens_at: Option<Instant>,
-    /// It is time to have it shown that what is known is the present.
+    /// Whether the data must now be proved current.
     pub wants_proof: bool,
-    /// What was written last.
+    /// The last decision that was written.
     written: Option<Decision>,
-    /// What has held upgrades last, before nothing did.
+    /// The last decision that held upgrades.
     held: Option<Decision>,
     found: Option<Found>,
-    /// Since when the verdict is one that would open the gate.
+    /// Since when the verdict would open the gate.
     open_since: Option<Instant>,
-    /// When something had gone from sight the last time, since all was known for the first time.
+    /// When something last disappeared, since all data was first known.
     gone: Option<Instant>,
-    /// When all was known for the first time.
+    /// When all data was first known.
     known_since: Option<Instant>,
     operations: Operations,
 }
 
 impl Decider {
-    /// Nothing decided yet, by a process that has started at that moment.
+    /// Creates a decider without a decision, for a process that started at `started`.
     pub fn new(started: Instant, is_once: bool) -> Self {
         Self {
             started,
@@ -114,17 +112,17 @@ impl Decider {
         }
     }
 
-    /// Whether it is known what the condition said before this process wrote it.
+    /// Returns whether it is known what the condition said before this process wrote it.
     pub fn has_found(&self) -> bool {
         self.found.is_some()
     }
 
-    /// The condition said that before this process wrote it.
+    /// Records what the condition said before this process wrote it.
     pub fn find(&mut self, found: Found) {
         self.found = Some(found);
     }
 
-    /// Takes in a verdict and decides.
+    /// Processes a verdict and decides.
     pub fn judge(&mut self, judged: &Judged<'_>, now: Instant) {
         self.note_gone(judged, now);
         let holding = self.operations.holding(judged.in_progress, now);
@@ -146,7 +144,7 @@ impl Decider {
         }
         let operation = (!holding.is_empty()).then(|| operation(&holding));
         let is_open = self.is_open();
-        // What is open stays so on data that was right a while ago.
+        // Data that was right a while ago keeps an open gate open.
         let since = self.open_since.or(Some(now));
         self.open_since = since.filter(|_| judged.is_readable && !is_open);
         self.opens_at = (self.open_since).and_then(|since| self.opening(since, verdict));
@@ -168,12 +166,12 @@ impl Decider {
     fn note_gone(&mut self, judged: &Judged<'_>, now: Instant) {
         let is_known = judged.verdict.reason != Reason::ReadinessUnknown && judged.is_readable;
         self.known_since = self.known_since.or(is_known.then_some(now));
-        // Before all is known, its pieces come and go as they are read.
+        // Until all data is known, its parts come and go as they are read.
         self.gone =
             (judged.gone).filter(|gone| self.known_since.is_some_and(|since| *gone > since));
     }
 
-    /// When a verdict that would open the gate since that moment does so; never, where this process must not.
+    /// Returns when the gate opens if the verdict would open it since `since`; `None` if this process must not open it.
     fn opening(&self, since: Instant, verdict: &Verdict) -> Option<Instant> {
         let found_held = self.found? == Found::Held;
         if self.is_once && self.found? != Found::Open {
@@ -188,7 +186,7 @@ impl Decider {
         Some(gone.map_or(soon, |gone| soon.max(gone + MINUTE)))
     }
 
-    /// That was written.
+    /// Records that this decision was written.
     pub fn wrote(&mut self, decision: Decision) {
         if !decision.holds() {
             self.found = Some(Found::Open);
@@ -196,7 +194,7 @@ impl Decider {
         self.written = Some(decision);
     }
 
-    /// When to judge again though nothing is new.
+    /// Returns when to judge again if nothing changes.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let yields = self.decision.as_ref().is_some_and(|last| last.yields);
         let insists = Some(self.started + START).filter(|at| yields && *at > now);
@@ -211,7 +209,7 @@ impl Decider {
         written.is_some_and(|written| !written.holds())
     }
 
-    /// What is said while the verdict would open the gate and has not yet.
+    /// Returns the decision while the verdict would open the gate but has not opened it yet.
     fn waiting(&self, verdict: &Verdict, now: Instant) -> Decision {
         let (held, opens_at) = (self.held.as_ref(), self.opens_at);
         if opens_at.is_some_and(|at| at + PROOF <= now) {
@@ -228,7 +226,7 @@ impl Decider {
     }
 }
 
-/// What held upgrades has gone from sight. It says what that was, and for how long it is waited for.
+/// Returns the decision after what held upgrades has disappeared. It says what that was, and how long the gate waits for it.
 fn gone(held: &Decision) -> Decision {
     let said: String = held.verdict.message.chars().take(MOST_SAID).collect();
     let mut gone = held.clone();
@@ -256,7 +254,7 @@ fn operation(nodes: &[&str]) -> Verdict {
     }
 }
 
-/// The first verdict of a process, before it may open the gate.
+/// Returns the decision on the first verdict of a process, before it may open the gate.
 fn unopened(verdict: &Verdict) -> Decision {
     let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
     let message = format!(

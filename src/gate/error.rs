@@ -6,22 +6,22 @@ use crate::gate::object::LIMIT;
 /// Why the gate could not be set. It keeps its last state, which is never `True` by mistake.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// OLM has not made the object yet, or the name is wrong.
+    /// OLM has not created the object yet, or the name is wrong.
     #[error(
         "there is no OperatorCondition {0}: OLM makes it together with the CSV; check OPERATOR_CONDITION_NAME or --operator-condition and the namespace"
     )]
     NotFound(String),
-    /// The cluster does not know the kind.
+    /// The cluster does not serve the kind.
     #[error(
         "the cluster does not serve OperatorCondition in operators.coreos.com/v2: OLM is not installed, or too old for it. Without OLM run the operator without OPERATOR_CONDITION_NAME and --operator-condition: the verdict is in WindowsStorage as well"
     )]
     NotServed,
-    /// The right is missing.
+    /// The permission is missing.
     #[error(
         "OperatorCondition {0} may not be read or written ({1}): OLM gives get, update and patch on it to the ServiceAccount of the CSV; is the operator running as that?"
     )]
     Forbidden(String, String),
-    /// Others keep changing it.
+    /// Other clients keep changing it.
     #[error("OperatorCondition {0} was changed by others at every attempt; it is tried again")]
     Contended(String),
     /// It took too long.
@@ -33,7 +33,7 @@ pub enum GateError {
 }
 
 impl GateError {
-    /// A word for machines.
+    /// Returns the machine-readable reason.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {

@@ -12,12 +12,12 @@ use crate::gate::condition::{Check, found, is_there, merged};
 use crate::gate::decider::Found;
 use crate::gate::{Decision, GateError};
 
-/// How often a write is tried again when others write at the same time.
+/// How many attempts a write gets when others write at the same time.
 const ATTEMPTS: u32 = 5;
-/// How long the attempts may take together.
+/// The time limit for all attempts together.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
-/// The object that holds the gate.
+/// The object that contains the gate.
 #[derive(Clone, Debug)]
 pub struct GateObject {
     api: Api<OperatorCondition>,
@@ -26,25 +26,25 @@ pub struct GateObject {
 }
 
 impl GateObject {
-    /// The object of that name.
+    /// Creates the gate in the object of that name.
     #[must_use]
     pub fn new(api: Api<OperatorCondition>, name: String) -> Self {
         Self { api, name }
     }
 
-    /// Whether a leader has written the condition: OLM takes one that is missing for permission. For those that stand by,
-    /// who write nothing.
+    /// Returns whether a leader has written the condition: OLM takes a missing one as permission. For standby processes,
+    /// which write nothing.
     pub async fn is_written(&self) -> Result<bool, GateError> {
         Ok(is_there(&self.read().await?))
     }
 
-    /// What the condition says before this process writes it.
+    /// Returns what the condition says before this process writes it.
     pub(super) async fn found(&self) -> Result<Found, GateError> {
         Ok(found(&self.read().await?))
     }
 
-    /// Makes the condition say what was decided. Reads first, writes only a difference, keeps what others wrote. `None`: it is no
-    /// longer wanted, and nothing was written.
+    /// Makes the condition say what was decided. Reads first, writes only a difference, and keeps what others wrote. Returns
+    /// `None` if the decision is no longer wanted and nothing was written.
     pub async fn ensure(
         &self,
         decision: &Decision,

@@ -1,19 +1,19 @@
-//! Nodes that are in the middle of an update of csi-proxy: while there are any, the operator had better not be replaced.
+//! Nodes on which csi-proxy is being updated. The operator should not be replaced while there are any.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How long one node holds upgrades. The agent's own limits end every update well before; a node that was lost in the
-/// middle, or that fails again and again, must not hold them for ever.
+/// How long one node holds upgrades. The agent's own limits end every update well before that. A node that was lost during
+/// an update, or that fails repeatedly, must not hold upgrades forever.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// Since when nodes are being worked on, and when that was last seen.
+/// Since when each node is being updated, and when that was last seen.
 #[derive(Debug, Default)]
 pub struct Operations(BTreeMap<String, (Instant, Instant)>);
 
 impl Operations {
-    /// The nodes that hold upgrades, out of those that are worked on now. A node that comes back soon after it ended
-    /// goes on with the time that it had: trying again and again makes no more of it.
+    /// Returns the nodes that hold upgrades, out of those that are being updated now. A node that comes back soon keeps its
+    /// start time, so repeated attempts do not extend the limit.
     pub fn holding(&mut self, in_progress: &BTreeSet<String>, now: Instant) -> Vec<&str> {
         for node in in_progress {
             let (_, seen) = self.0.entry(node.clone()).or_insert((now, now));
@@ -27,7 +27,7 @@ impl Operations {
         holding.map(|(node, _)| node.as_str()).collect()
     }
 
-    /// When the next of them stops to hold upgrades.
+    /// Returns when the next node stops holding upgrades.
     pub fn next_end(&self, now: Instant) -> Option<Instant> {
         let ends = self.0.values().map(|(since, _)| *since + LIMIT);
         ends.filter(|end| *end > now).min()
@@ -53,7 +53,7 @@ mod tests {
         assert!(operations.holding(&names(&[]), after(10)).is_empty());
         let both = names(&["a", "b"]);
         assert_eq!(operations.holding(&both, after(20)), ["a", "b"]);
-        // It came back within the limit, so its time runs from its first beginning.
+        // Node a came back within the limit, so its time still counts from its first start.
         assert_eq!(operations.holding(&both, after(310)), ["b"]);
         assert!(operations.holding(&both, after(330)).is_empty());
         assert_eq!(operations.next_end(after(330)), None);
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(operations.next_end(before), Some(end));
         assert_eq!(operations.next_end(end), None);
         assert!(operations.holding(&names(&["a"]), end).is_empty());
-        // It has rested for as long as the limit since it was seen last, so it begins again.
+        // Node b was last seen a whole limit ago, so its time starts again.
         assert_eq!(operations.holding(&names(&["b"]), end), ["b"]);
     }
 }

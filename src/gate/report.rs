@@ -1,5 +1,4 @@
-//! How the condition stands: when to check it again, and what is reported of it. Pure, but for the moment that it
-//! is given.
+//! The state of the condition: when to check it again, and what is reported. Pure: the current time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -7,62 +6,60 @@ use crate::backoff;
 use crate::gate::condition::Check;
 use crate::gate::{Decision, GateError};
 
-/// How often the condition is checked though nothing has changed: a client of an old API version can wipe it without
-/// a trace.
+/// How often the condition is checked if nothing changes: a client of an old API version can remove it without a trace.
 pub const REASSERT: Duration = Duration::from_secs(15);
-/// The first pause between two checks, while OLM has not taken it over or another client has changed it.
+/// The first interval between two checks while OLM has not copied the condition, or another client has changed it.
 const FIRST_CHECK: Duration = Duration::from_millis(500);
-/// The pauses before what failed is tried again. OLM makes a deleted `OperatorCondition` again, and an empty one lets every
-/// upgrade go.
+/// The backoff after a failure. OLM recreates a deleted `OperatorCondition`, and an empty one allows every upgrade.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(12);
-/// OLM takes a condition over in less than a second; after this it is said that it has not.
+/// OLM copies a condition in less than a second. After this time the report says that it has not.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(15);
-/// So many changes by others within [`CONTEST`] are no accident.
+/// This many changes by others within [`CONTEST`] are no accident.
 const CONTESTED: usize = 3;
 const CONTEST: Duration = Duration::from_secs(600);
 const PENDING: &str = "Pending";
 
-/// What is reported: the contents of a condition of ours.
+/// The content of a condition that reports on the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateReport {
-    /// `True`, `False` or `Unknown`: whether what the gate shall say has been written.
+    /// `True`, `False` or `Unknown`: whether the gate's decision has been written.
     pub status: &'static str,
-    /// A word for machines.
+    /// A machine-readable reason.
     pub reason: &'static str,
-    /// A sentence for people.
+    /// A human-readable message.
     pub message: String,
-    /// What the condition says; `None` where it could not be made to say it.
+    /// What the condition says; `None` if it could not be written.
     pub written: Option<Decision>,
 }
 
 impl GateReport {
-    /// Whether it is not known yet how the gate stands.
+    /// Returns whether the state of the gate is not known yet.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.reason == PENDING
     }
 
-    /// Whether the condition says what was decided last, or before that.
+    /// Returns whether the condition says what was decided last, or before that.
     #[must_use]
     pub fn is_written(&self) -> bool {
         self.written.is_some()
     }
 
-    /// Whether the last attempt to write it failed.
+    /// Returns whether the last write failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         !self.is_written() && !self.is_pending()
     }
 
-    /// Whether the condition says that.
+    /// Returns whether the condition contains this decision.
     #[must_use]
     pub fn says(&self, decision: Option<&Decision>) -> bool {
         self.is_written() && self.written.as_ref() == decision
     }
 }
 
-/// Why the condition could not be made to say that.
+/// Why a decision could not be written.
 #[derive(Debug)]
 struct Failure {
     held: bool,
@@ -70,29 +67,29 @@ struct Failure {
     message: String,
 }
 
-/// How the condition stands, as of the last check.
+/// The state of the condition at the last check.
 #[derive(Debug, Default)]
 pub struct Track {
     name: String,
     written: Option<Decision>,
     overridden: Option<String>,
-    /// When to check again though nothing is new.
+    /// When to check again if nothing changes.
     pub next_check: Option<Instant>,
-    /// Checks in a row at which all was as it should be.
+    /// The number of consecutive checks without a problem.
     quiet: u32,
-    /// Since when OLM has not taken over what was written.
+    /// Since when OLM has not copied what was written.
     unconfirmed_since: Option<Instant>,
-    /// OLM has taken it over once, and not been late since.
+    /// Whether OLM has copied the condition once, and has not been late since.
     is_trusted: bool,
     /// When others had changed it.
     changes: Vec<Instant>,
-    /// How often it could not be written in a row, and why the last time.
+    /// The number of consecutive failed writes, and why the last one failed.
     failures: u32,
     failure: Option<Failure>,
 }
 
 impl Track {
-    /// Nothing seen yet of the object of that name.
+    /// Creates a track for the object of that name, which has not been checked.
     pub fn new(name: String) -> Self {
         Self {
             name,
@@ -100,8 +97,8 @@ impl Track {
         }
     }
 
-    /// Whether it is time to make the object say that. What failed is tried again at its own pace, but for a `False` that
-    /// comes instead of a `True`: the object may say `True`.
+    /// Returns whether it is time to write the decision. A failed write is retried at its own pace, except when a `False`
+    /// replaces a `True`: the object may say `True`.
     pub fn is_due(&self, decision: &Decision, now: Instant) -> bool {
         let is_another = match &self.failure {
             None => self.written.as_ref() != Some(decision),
@@ -110,7 +107,7 @@ impl Track {
         is_another || self.next_check.is_none_or(|next| next <= now)
     }
 
-    /// The object says now what it shall. Says whether another client had changed it.
+    /// Records that the object contains the decision; returns whether another client had changed it.
     pub fn saw(&mut self, decision: Decision, check: Check, now: Instant) -> bool {
         let is_same = self.written.as_ref() == Some(&decision);
         let is_disturbed = is_same && self.failure.is_none() && check.is_changed;
@@ -149,7 +146,7 @@ impl Track {
         is_disturbed
     }
 
-    /// It could not be made to say that.
+    /// Records that the decision could not be written.
     pub fn failed(&mut self, decision: &Decision, error: &GateError, now: Instant) {
         self.quiet = 0;
         self.failures += 1;
@@ -161,7 +158,7 @@ impl Track {
         self.next_check = Some(now + backoff::pause(self.failures, FIRST_RETRY, LONGEST_RETRY));
     }
 
-    /// What is reported.
+    /// Returns the report.
     pub fn report(&self, now: Instant) -> GateReport {
         let (status, reason, message) = self.describe(now);
         GateReport {
@@ -303,7 +300,7 @@ mod tests {
         let mut rig = Rig::new();
         let late = rig.now + CONFIRMED_WITHIN;
         rig.saw("m", WRITTEN, true);
-        // It was trusted before, so news of the verdict are no news of OLM.
+        // OLM was trusted before; a new verdict says nothing new about OLM.
         rig.saw("n", WRITTEN, false);
         assert_eq!(rig.reports(), ("True", "Confirmed"));
         while rig.now < late {

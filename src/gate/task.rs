@@ -1,5 +1,5 @@
-//! Keeps the condition as it was decided: writes it, tries again what failed, and checks it again and again. OLM's role
-//! grants `get`, `update` and `patch` on the one object, but not `watch`.
+//! Keeps the condition as decided: writes it, retries failures, and checks it periodically. OLM's role grants `get`,
+//! `update` and `patch` on the one object, but not `watch`.
 
 use std::convert::Infallible;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::gate::report::{REASSERT, Track};
 use crate::gate::{Decision, GateError, GateObject, GateReport};
 use crate::http::Metrics;
 
-/// The one that writes the gate.
+/// The task that writes the gate.
 pub struct GateTask {
     object: GateObject,
     decider: watch::Sender<Decider>,
@@ -36,7 +36,7 @@ impl GateTask {
         }
     }
 
-    /// Writes what is decided, for as long as this is polled.
+    /// Writes the decisions for as long as this is polled.
     pub async fn run(mut self) -> Infallible {
         let mut decider = self.decider.subscribe();
         loop {
@@ -48,7 +48,7 @@ impl GateTask {
             }
             let next_check = self.track.next_check.unwrap_or(now + REASSERT);
             tokio::select! {
-                // Its sender is here.
+                // Never closed: `self` has the sender.
                 _ = decider.changed() => {}
                 () = tokio::time::sleep_until(next_check.into()) => {}
             }
@@ -56,7 +56,7 @@ impl GateTask {
     }
 
     async fn ensure(&mut self, decision: Decision) {
-        // A True must not be written once a False was decided, however slow the server is.
+        // A `True` must not be written once a `False` was decided, however slow the server is.
         let decider = &self.decider;
         let is_wanted = || {
             let now = decider.borrow();
@@ -103,7 +103,7 @@ impl GateTask {
         });
     }
 
-    /// Has it known what the condition says before it is written for the first time.
+    /// Records what the condition says before it is written for the first time.
     async fn find(&self) -> Result<(), GateError> {
         if !self.decider.borrow().has_found() {
             let found = self.object.found().await?;

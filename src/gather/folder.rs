@@ -1,4 +1,4 @@
-//! The folder that is gathered into: it has its name when it is whole, and is gone where it is not.
+//! The output folder of a must-gather. It gets its final name only when it is complete, and is removed otherwise.
 
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -10,23 +10,23 @@ use crate::payload::sha256_hex;
 use crate::report;
 use crate::visible::visible;
 
-/// The end of the name of a folder that is being filled.
+/// The suffix of an incomplete folder's name.
 const PARTIAL: &str = ".partial";
-/// Logs and objects are for the one who gathers them alone. On Windows they inherit the access list of their folder.
+/// Only the user may read logs and objects. On Windows, they inherit the access control list of their folder.
 #[cfg(unix)]
 const FOLDER_MODE: u32 = 0o700;
 #[cfg(unix)]
 const FILE_MODE: u32 = 0o600;
-/// A thread that is being stopped may still make a file while all is removed.
+/// How often removal is tried: a thread that is being stopped may still create files meanwhile.
 const REMOVALS: u32 = 10;
 
-/// Why nothing can be gathered into a folder.
+/// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// Another one has to be named, for what that one is.
+    /// The folder is unsuitable: why, and what else the user can do.
     #[error("{0}; name another folder with --dest, or {1}")]
     Unsuitable(String, &'static str),
-    /// The operating system refuses: what was to be done, with which file or folder, and why not.
+    /// The operating system returned an error: the operation, the path, and the error.
     #[error("cannot {0} {1}: {2}")]
     Io(&'static str, String, io::Error),
 }
@@ -37,7 +37,7 @@ impl FolderError {
         move |cause| Self::Io(what, path, cause)
     }
 
-    /// Whether it is the fault of one name, and others can still be written.
+    /// Whether the error concerns a single file's name, so that other files can still be written.
     #[must_use]
     pub fn is_of_name(&self) -> bool {
         let Self::Io(_, _, cause) = self else {
@@ -53,21 +53,21 @@ impl FolderError {
     }
 }
 
-/// A folder that is being filled. Dropped before it [is kept](Folder::keep), it is removed with all that is in it.
+/// A folder that is being filled. Removed with its content when dropped, unless [kept](Folder::keep).
 #[derive(Debug)]
 pub struct Folder {
-    /// Where things are written.
+    /// The temporary folder.
     partial: PathBuf,
-    /// What it is to be called.
+    /// The final name.
     name: PathBuf,
-    /// That was there before, and stays: a volume is mounted there.
+    /// Whether the final folder already existed. It then stays, because it may be a mount point.
     is_there: bool,
-    /// What was made for it to be in, the innermost first.
+    /// The parent folders that were created, innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Folder {
-    /// A folder of that name, which may be there if it is empty.
+    /// Creates a folder for this name. The name may already exist if it is an empty folder.
     pub fn create(name: &Path) -> Result<Self, FolderError> {
         let refused = |what: &str, or| {
             let shown = visible(&name.to_string_lossy());
@@ -80,7 +80,7 @@ impl Folder {
                 return refused(&format!("there and not empty: it has {found}"), "empty it");
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                // Without a slash at its end, which would follow the link.
+                // Remove a trailing slash, which would follow the link.
                 let link = name.with_file_name(name.file_name().unwrap_or_default());
                 if fs::symlink_metadata(link).is_ok() {
                     return refused("a link that leads nowhere", "remove it");
@@ -102,7 +102,7 @@ impl Folder {
         };
         let outer = name.ancestors().skip(1);
         let outer = outer.take_while(|outer| !outer.as_os_str().is_empty() && !outer.exists());
-        // From here on what is made is removed again.
+        // From here on, `Drop` removes what was created.
         let folder = Self {
             partial,
             name: name.to_owned(),
@@ -116,16 +116,16 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where to write for now.
+    /// Returns the folder to write to.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.partial
     }
 
-    /// Gives what was gathered its name.
+    /// Moves the content to the final name.
     pub fn keep(self) -> Result<PathBuf, FolderError> {
         if self.is_there {
-            // All names first: what is renamed while a folder is read may be passed over.
+            // Collect all names first: renaming entries while reading the folder may skip some.
             let entries: Vec<_> = fs::read_dir(&self.partial)
                 .and_then(Iterator::collect)
                 .map_err(FolderError::io("read", &self.partial))?;
@@ -133,10 +133,10 @@ impl Folder {
                 let name = self.name.join(entry.file_name());
                 fs::rename(entry.path(), &name).map_err(FolderError::io("name", &name))?;
             }
-            // Refused where anything is left in it.
+            // Fails if anything is left in it.
             fs::remove_dir(&self.partial).map_err(FolderError::io("empty", &self.partial))?;
         } else {
-            // Over a folder that is not empty by now, the system refuses to.
+            // Fails if the target is by now a folder that is not empty.
             fs::rename(&self.partial, &self.name).map_err(FolderError::io("name", &self.name))?;
         }
         Ok(self.name.clone())
@@ -154,13 +154,13 @@ impl Drop for Folder {
             }
         }
         for outer in &self.made {
-            // One that has something in it stays: what was gathered, or what another program has put there.
+            // Fails for a folder that is not empty: it holds the result, or another program's files.
             let _ = fs::remove_dir(outer);
         }
     }
 }
 
-/// What is in a folder. What begins with a dot is easily overlooked, and some of it is ours.
+/// Lists a folder's entries, and explains our own hidden folders, which are easily overlooked.
 fn names_in_words(entries: &[DirEntry]) -> String {
     const LEFT: &str = " (left by a must-gather that was killed; unless one is still writing it, it may be removed)";
     let name = |entry: &DirEntry| {
@@ -181,10 +181,10 @@ fn make(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// A new file in a folder that is made where it is not there.
+/// Creates a file, and its parent folder if needed.
 pub fn create(root: &Path, path: &str) -> Result<BufWriter<File>, FolderError> {
     let path = root.join(path);
-    // Never the root itself: it goes when all is called off, and must not come back.
+    // Never create the root: it is removed on cancellation and must not reappear.
     let folder = path.parent().filter(|folder| *folder != root);
     if let Some(folder) = folder
         && root.exists()
@@ -200,7 +200,7 @@ pub fn create(root: &Path, path: &str) -> Result<BufWriter<File>, FolderError> {
     Ok(BufWriter::new(file))
 }
 
-/// A whole file.
+/// Writes a whole file.
 pub fn write(root: &Path, path: &str, content: &[u8]) -> Result<(), FolderError> {
     let mut file = create(root, path)?;
     file.write_all(content)
@@ -208,13 +208,12 @@ pub fn write(root: &Path, path: &str, content: &[u8]) -> Result<(), FolderError>
         .map_err(FolderError::io("write", &root.join(path)))
 }
 
-/// What went wrong while a file was written.
+/// Converts an error that occurred while writing a file.
 pub fn not_written(root: &Path, path: &str) -> impl FnOnce(io::Error) -> FolderError + use<> {
     FolderError::io("write", &root.join(path))
 }
 
-/// A name that a node or a cluster has given, as one of a file that no program takes for something else. Where that is
-/// not the name itself, a hash of it keeps it apart from others.
+/// Converts a name from a node or cluster to a safe file name. A changed name gets a hash so that it stays unique.
 #[must_use]
 pub fn file_name(name: &str) -> String {
     const LONGEST: usize = 120;
@@ -231,7 +230,7 @@ pub fn file_name(name: &str) -> String {
     }
 }
 
-/// The same for a log, which `check -f` must not take for objects.
+/// Converts a log's name to a file name that `check -f` does not read as objects.
 #[must_use]
 pub fn log_name(name: &str) -> String {
     let safe = file_name(name);

@@ -1,4 +1,4 @@
-//! Selects the logs of a node and how much of each is taken.
+//! Selects the logs of a node, and how much of each to take.
 
 use jiff::Timestamp;
 
@@ -7,43 +7,43 @@ use crate::node::Found;
 /// A log on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// What writes it.
+    /// The program that writes the log.
     pub of: &'static str,
-    /// The folder that it is in, as Windows writes it.
+    /// The log's folder as a Windows path.
     pub folder: &'static str,
     /// The file.
     pub file: Found,
 }
 
 impl Log {
-    /// Whether it was written to at or after that time, by the node's clock. Within a file nothing is left out: csi-proxy's
-    /// lines say neither the year nor the time zone.
+    /// Whether the file was modified at or after `since`, by the node's clock. Files are not cut by time: csi-proxy's
+    /// lines contain neither the year nor the time zone.
     #[must_use]
     pub fn is_since(&self, since: Timestamp) -> bool {
-        // Servers give whole seconds.
+        // Servers report whole seconds.
         i64::try_from(self.file.modified).is_ok_and(|modified| modified >= since.as_second())
     }
 }
 
-/// The newest first. Of two of one second the order must not depend on the server.
+/// Sorts newest first. The order of files from the same second does not depend on the server.
 pub fn sort(logs: &mut [Log]) {
     logs.sort_by(|a, b| {
         (b.file.modified, a.of, &a.file.name).cmp(&(a.file.modified, b.of, &b.file.name))
     });
 }
 
-/// Begins what is kept of a log: where its beginning was left out, with a line that says so, and not within a line.
+/// Trims the start of a truncated log: drops the first partial line and notes what is missing.
 #[derive(Debug, Default)]
 pub struct Beginning {
     is_over: bool,
-    /// How much of a broken line was dropped.
+    /// How many bytes of the partial line were dropped.
     dropped: u64,
 }
 
 impl Beginning {
-    /// A line that goes before the next bytes, and those of them that are kept.
+    /// Returns a line to insert before the next bytes, and the part of the bytes to keep.
     pub fn pass<'a>(&mut self, left_out: u64, bytes: &'a [u8]) -> (String, &'a [u8]) {
-        /// A longer line is not looked for the end of.
+        /// The end of a line longer than this is not searched for.
         const LONGEST_LINE: u64 = 64 * 1024;
         if self.is_over || left_out == 0 {
             return (String::new(), bytes);

@@ -1,8 +1,8 @@
-//! `must-gather`: everything that one needs to see from afar what is wrong, as a folder of files. Nothing is changed, in the
+//! `must-gather`: collects what is needed for remote troubleshooting, as a folder of files. Changes nothing in the
 //! cluster or on nodes.
 //!
-//! The objects are those that the judgement goes by, written as they are judged, so that `check -f` on the folder judges as
-//! `check` did on the cluster. What could not be had is reported, and ends nothing.
+//! It collects the objects that the assessment uses, in the form that it reads, so that `check -f` on the folder returns
+//! the same verdict as `check` on the cluster. What cannot be read is reported and does not stop the rest.
 
 mod folder;
 mod logs;
@@ -31,20 +31,20 @@ pub use folder::{Folder, FolderError};
 use objects::Objects;
 pub use summary::{NodeLine, Summary};
 
-/// How long the API server is asked for objects, in all, and how long for logs. `oc adm must-gather` gives up after ten
-/// minutes, and the nodes are still to come.
+/// The total time for reading objects from the API server. `oc adm must-gather` times out after ten minutes, and nodes
+/// and logs come afterwards.
 const OBJECTS: Duration = Duration::from_secs(240);
 
-/// Why nothing could be gathered.
+/// Why nothing was gathered.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
-    /// It could not be written.
+    /// The folder cannot be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The cluster could not be read.
+    /// The cluster cannot be read.
     #[error(transparent)]
     Cluster(#[from] ApiError),
-    /// The API server gives nothing that is judged.
+    /// The API server returned no object that the assessment uses.
     #[error(
         "nothing of the cluster can be read, so nothing was kept; see that kubectl get nodes works with the same kubeconfig. The \
          first is {0}"
@@ -52,31 +52,31 @@ pub enum GatherError {
     NothingRead(String),
 }
 
-/// What to gather.
+/// Options of a must-gather.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The operator's namespace; where it is not given it is found by the operator's Deployment.
+    /// The operator's namespace. By default, the namespace of the operator's Deployment.
     pub namespace: Option<String>,
-    /// How much of the logs of one node is taken, in bytes.
+    /// The limit for the logs of one node in bytes.
     pub node_log_limit: u64,
-    /// Logs from then on; `None` for all.
+    /// Takes only logs from this time on; `None` for all.
     pub since: Option<Timestamp>,
 }
 
-/// How far it is.
+/// The progress of a must-gather.
 #[derive(Debug)]
 pub enum Stage<'a> {
-    /// Objects are read.
+    /// Reading objects.
     Objects(check::Progress<'a>),
-    /// What is the operator's own is read.
+    /// Reading the operator's own objects.
     Operator,
-    /// So many of so many nodes were looked at, this one last.
+    /// Inspecting nodes.
     Nodes {
-        /// How many.
+        /// The number of nodes done.
         done: usize,
-        /// Of how many.
+        /// The number of all nodes.
         of: usize,
-        /// The last one.
+        /// The node that finished last.
         last: Option<&'a NodeLine>,
     },
 }
@@ -151,7 +151,7 @@ pub async fn gather(
         write(root, name, render(&summary.report, format, false, begin))?;
     }
     write(root, "summary.txt", Ok(summary.text()))?;
-    // What `oc adm must-gather` looks for: whose it is, and which version.
+    // `oc adm must-gather` reads this file: the tool's name and version.
     let version = format!("{OPERATOR}\n{}\n", env!("CARGO_PKG_VERSION"));
     write(root, "version", Ok(version))?;
     Ok(summary)

@@ -23,33 +23,33 @@ use crate::node::{
 };
 use crate::report::json;
 
-/// Nodes that are inspected at one time.
+/// How many nodes are inspected in parallel.
 const AT_ONCE: usize = 16;
-/// How long one node may take from the login on.
+/// The time limit per node after login.
 const NODE: Duration = Duration::from_secs(300);
-/// From when on no more logs are begun, nor read on: what is there by then is better than nothing.
+/// When to stop reading logs: a partial result is better than none.
 const LOGS: Duration = Duration::from_secs(240);
-/// Files of one folder that are thought of. The two programs leave a handful.
+/// The maximum number of files per folder. The two programs leave only a few.
 const MOST_FILES: usize = 200;
-/// Who writes logs, and where.
+/// The programs that write logs, and their log folders.
 const FOLDERS: [(&str, &str); 2] = [
     ("csi-proxy", CSI_PROXY_LOG_DIR),
     ("windows-storage-agent", AGENT_LOG_DIR),
 ];
 
-/// What was found on a node.
+/// The results from a node.
 #[derive(Default)]
 struct Found {
     state: Option<NodeState>,
     logs: u64,
     bytes: u64,
-    /// Logs from before the time that was asked for.
+    /// The number of logs older than requested.
     older: usize,
     problems: Vec<String>,
     renamed: Vec<String>,
 }
 
-/// Inspects all Windows nodes and reports each as soon as it is done.
+/// Inspects all Windows nodes, and reports each as soon as it is done.
 pub async fn gather(
     cluster: &Cluster,
     root: &Path,
@@ -124,7 +124,7 @@ async fn inspect_node(
     inspected.unwrap_or(Ok(())).map(|()| line)
 }
 
-/// A node's line. An inspection that did not end may have found something.
+/// Builds a node's summary. An unfinished inspection may still have results.
 fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
     let mut problems = found.problems;
     if let Some(error) = failure {
@@ -153,7 +153,7 @@ fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
 }
 
 fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
-    // What was found before a panic was found.
+    // Results from before a panic are valid.
     found.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -162,7 +162,7 @@ struct Inspection<'a> {
     root: PathBuf,
     folder: String,
     until: Instant,
-    /// Kept at once: an inspection that takes too long is left alone with what it has.
+    /// Results are stored immediately, because an inspection that takes too long is abandoned.
     found: &'a Mutex<Found>,
 }
 
@@ -184,13 +184,13 @@ impl Inspection<'_> {
             self.found().older = all - logs.len();
         }
         sort(&mut logs);
-        // Half of it for one file, so that there is room for another. It is counted by what was read: Windows lists files
-        // that are being written with the size that they had when they were opened.
+        // One file may use half of the limit, to leave room for another. Count the bytes that were read: Windows lists
+        // open files with the size that they had when they were opened.
         let (mut room, file) = (options.node_log_limit, options.node_log_limit.div_ceil(2));
         let mut left = Vec::new();
         for log in &logs {
             if self.session.given_up {
-                // The reason is a problem already.
+                // The reason has been noted already.
                 return Ok(());
             }
             if room > 0 && Instant::now() < self.until {
@@ -218,7 +218,7 @@ impl Inspection<'_> {
         self.found().problems.push(problem);
     }
 
-    /// What the node gave, if anything. A failure becomes a problem.
+    /// Returns what the node sent, if anything. Notes a failure as a problem.
     fn noted<T>(&self, given: Result<Option<T>, NodeError>) -> Option<T> {
         given.unwrap_or_else(|error| {
             self.note(error.to_string());
@@ -226,7 +226,7 @@ impl Inspection<'_> {
         })
     }
 
-    /// What a node calls its files ends nothing but the writing of that file.
+    /// Treats an error caused by a file name from the node as a problem of that file only.
     fn unless_of_name<T>(&self, made: Result<T, FolderError>) -> Result<Option<T>, FolderError> {
         match made {
             Err(error) if error.is_of_name() => {
@@ -255,7 +255,7 @@ impl Inspection<'_> {
         let log = |mut file: crate::node::Found| {
             if !self.session.given_up {
                 let path = format!("{}/{}", to_sftp(folder), file.name);
-                // What cannot be asked for is noted when it cannot be read.
+                // An error here is noted when reading the file fails too.
                 let _ = self.session.update_stat(&path, &mut file);
             }
             Log { of, folder, file }
@@ -263,7 +263,7 @@ impl Inspection<'_> {
         files.into_iter().flatten().map(log).collect()
     }
 
-    /// Takes the end of a log: how much was read.
+    /// Copies the end of a log. Returns how many bytes were read.
     fn log(&mut self, log: &Log, most: u64) -> Result<u64, FolderError> {
         let shown = &log.file.name;
         let from = format!("{}/{shown}", to_sftp(log.folder));
@@ -290,7 +290,7 @@ impl Inspection<'_> {
         });
         file.flush().map_err(folder::not_written(&self.root, &to))?;
         if is_empty {
-            // Should it stay, it says no more than that there is such a log.
+            // If this fails, an empty file is left, which is harmless.
             let _ = std::fs::remove_file(self.root.join(&to));
         } else if name != *shown {
             let line = format!("{shown} is written as {name}");

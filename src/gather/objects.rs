@@ -1,4 +1,5 @@
-//! Gathers the cluster's objects as files: those of the assessment, as they were then, and some for people.
+//! Writes the cluster's objects to files: those that the assessment uses, unchanged except for redaction, and others for
+//! people.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -16,23 +17,23 @@ use crate::gather::redact;
 use crate::objects::{GatheredKind, Received};
 use crate::report::json_as_yaml;
 
-/// The files of objects: one for each kind, and for each namespace where the kind has some.
+/// The object files: one per kind, and per namespace for namespaced kinds.
 pub struct Objects<'a> {
     root: &'a Path,
-    /// The files of the list that is being read, and how many objects are in each.
+    /// The files of the current list, with the number of objects in each.
     files: BTreeMap<String, u64>,
-    /// What the judgement's kinds came to, for the record.
+    /// The results per kind of the assessment, for the record.
     pub kinds: Vec<GatheredKind>,
-    /// How many objects were written.
+    /// The number of objects written.
     pub count: u64,
-    /// What could not be read, in words.
+    /// What could not be read.
     pub problems: Vec<String>,
-    /// What stopped the writing. The reading goes on for the judgement.
+    /// The error that stopped writing. Reading continues for the assessment.
     broken: Option<FolderError>,
 }
 
 impl<'a> Objects<'a> {
-    /// No objects yet.
+    /// Creates an empty set.
     #[must_use]
     pub fn new(root: &'a Path) -> Self {
         Self {
@@ -45,15 +46,15 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// What could not be written, if anything.
+    /// Returns the error that stopped writing, if any.
     pub fn check(&mut self) -> Result<(), FolderError> {
         self.broken.take().map_or(Ok(()), Err)
     }
 
-    /// Where nothing could be read of any kind that every cluster has, why not the first.
+    /// Returns the first kind's error if no object of any built-in kind could be read.
     #[must_use]
     pub fn nothing_read(&self) -> Option<String> {
-        // Where our definitions are not there, they count as read.
+        // Our own kinds count as read if their CRDs are not installed.
         let kinds = self.kinds.iter();
         let mut kinds = kinds.filter(|kind| !kind.api_version.starts_with(GROUP));
         let is_read = |kind: &GatheredKind| kind.complete || kind.objects > 0;
@@ -65,7 +66,7 @@ impl<'a> Objects<'a> {
         Some(format!("{}: {problem}", first.kind))
     }
 
-    /// Writes what the judgement goes by.
+    /// Writes the objects that the assessment uses.
     pub fn take(&mut self, read: &Read<'_>) {
         match *read {
             Read::Begin => self.begin(),
@@ -90,7 +91,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// A list of a kind begins, or begins again.
+    /// Starts or restarts the list of a kind.
     pub fn begin(&mut self) {
         for path in std::mem::take(&mut self.files).into_keys() {
             let removed = std::fs::remove_file(self.root.join(&path));
@@ -99,14 +100,14 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Some objects of it.
+    /// Writes some objects of the list.
     pub fn put<'b>(
         &mut self,
         resource: &ApiResource,
         objects: impl IntoIterator<Item = &'b Received>,
     ) {
         let objects: Vec<&Received> = objects.into_iter().collect();
-        // The server lists by namespace.
+        // The server sorts lists by namespace.
         for objects in objects.chunk_by(|a, b| a.meta().namespace == b.meta().namespace) {
             if self.broken.is_none() {
                 self.broken = self.append(resource, objects).err();
@@ -114,14 +115,14 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// The list is over. How many objects it had.
+    /// Finishes the list. Returns the number of its objects.
     pub fn end(&mut self) -> u64 {
         let written = std::mem::take(&mut self.files).into_values().sum();
         self.count += written;
         written
     }
 
-    /// Writes objects of one namespace, or of none.
+    /// Writes objects of one namespace, or cluster-scoped objects.
     fn append(&mut self, resource: &ApiResource, objects: &[&Received]) -> Result<(), FolderError> {
         let first = objects.first().map(|object| object.meta());
         let path = path(resource, first.and_then(|meta| meta.namespace.as_deref()));
@@ -148,7 +149,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// As `oc adm inspect` lays out a cluster.
+/// Returns the file's path in the layout of `oc adm inspect`.
 fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
     let group = match &*resource.group {
         "" => "core",
@@ -161,8 +162,8 @@ fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
     }
 }
 
-/// An item of a list: JSON, which every reader of YAML takes for the same. Of plain words and numbers that is not so:
-/// `yes`, `012` and `1_000` are text in YAML 1.2, and something else in the YAML of kubectl.
+/// Formats an item of a list as JSON, which all YAML parsers read alike. Plain YAML scalars are ambiguous: `yes`, `012`
+/// and `1_000` are strings in YAML 1.2, but not in kubectl's YAML.
 fn item(resource: &ApiResource, object: &Received) -> io::Result<String> {
     let mut value: Value = serde_json::from_str(object.text())?;
     redact::object(&resource.kind, &mut value);

@@ -1,4 +1,4 @@
-//! Gathers what the operator itself uses: its `ConfigMap`s, the public SSH key, events.
+//! Gathers the operator's own data: `ConfigMap`s, the `OperatorCondition`, the Lease, events. Never writes the SSH key.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -16,27 +16,27 @@ use crate::node::{HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, SSH_SECRET};
 use crate::objects::{Received, own_kind};
 use crate::services;
 
-/// ConfigMaps that say how nodes are worked on. Others are not read.
+/// The ConfigMaps that configure work on nodes. No others are read.
 const CONFIG_MAPS: [&str; 3] = [
     services::CONFIG_MAP,
     INSTANCES_CONFIG_MAP,
     HOST_KEYS_CONFIG_MAP,
 ];
 
-/// What is asked of the API server beside what the judgement rests on.
+/// Reads objects from the API server that the assessment does not use.
 pub struct Reader<'a, 'b> {
-    /// The server.
+    /// The client.
     pub client: &'a Client,
     /// The operator's namespace.
     pub namespace: &'a str,
-    /// What is written.
+    /// The output.
     pub objects: &'a mut Objects<'b>,
-    /// How long the server is asked.
+    /// The time limit for requests.
     pub budget: &'a mut Budget,
 }
 
 impl Reader<'_, '_> {
-    /// Reads what is needed to connect to nodes, keeps the ConfigMaps, and never the key.
+    /// Reads what is needed to connect to nodes. Writes the ConfigMaps, but never the SSH key.
     pub async fn settings(&mut self, cluster: &mut Cluster) {
         let namespace = self.namespace;
         let Some(kind) = own_kind("ConfigMap") else {
@@ -46,7 +46,7 @@ impl Reader<'_, '_> {
         cluster.config_maps.begin();
         self.objects.begin();
         let mut is_complete = true;
-        // One by one: the right to list them would be that to read all others too.
+        // One by one: permission to list them would include all others.
         for name in CONFIG_MAPS {
             let reading = deadline::call("read ConfigMap", api.get_opt(name));
             let read = self.budget.ask(reading).await;
@@ -67,15 +67,15 @@ impl Reader<'_, '_> {
         let reading = deadline::call("read Secret", secrets.get_opt(SSH_SECRET));
         let read = self.budget.ask(reading).await;
         let what = format!("Secret {SSH_SECRET} of namespace {namespace}, which opens the nodes");
-        // Where there is none, each node says that it could not be logged in to.
+        // Without the Secret, each node reports that login failed.
         if let Some(secret) = self.noted(&what, read).flatten() {
             cluster.secrets.apply(SSH_SECRET.to_owned(), secret.into());
         }
     }
 
-    /// What people look for beside what the judgement goes by. Kinds that the server does not know are left out.
+    /// Writes further objects that help with troubleshooting. Skips kinds that the server does not serve.
     pub async fn others(&mut self) {
-        /// Where Kubernetes keeps events about objects that are in no namespace.
+        /// The namespace where Kubernetes stores events about cluster-scoped objects.
         const OF_CLUSTER: &str = "default";
         let own = Some(self.namespace);
         let all: fn(&Received) -> bool = |_| true;
@@ -123,7 +123,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// What the API server gave. A failure becomes a problem.
+    /// Returns the API server's response. Notes a failure as a problem.
     fn noted<T>(&mut self, what: &str, answer: Result<T, CallError>) -> Option<T> {
         let problems = &mut self.objects.problems;
         let noted = |error: CallError| problems.push(format!("{what}: {}", error.answer()));
@@ -131,20 +131,20 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Whether a Lease says which of several operators acts.
+/// Whether a Lease is the one for leader election.
 fn is_of_election(lease: &Received) -> bool {
     kube::Resource::meta(lease).name.as_deref() == Some(LEASE)
 }
 
-/// Whether an event is about a Node or about one of our kinds.
+/// Whether an event is about a Node or one of this operator's kinds.
 fn is_about_nodes(event: &Received) -> bool {
     let event: Value = serde_json::from_str(event.text()).unwrap_or_default();
     let kind = event["involvedObject"]["kind"].as_str();
     kind.is_some_and(|kind| ["Node", "WindowsNodeStorage", "WindowsStorage"].contains(&kind))
 }
 
-/// Where the operator is: where the caller says, else where its Deployment is, else where it is by default. And how
-/// that is known.
+/// Returns the operator's namespace and how it was determined: as given, else from the operator's Deployment, else the
+/// default.
 pub async fn namespace(client: &Client, given: Option<&str>) -> (String, String) {
     if let Some(given) = given {
         return (given.to_owned(), "as given".to_owned());

@@ -14,13 +14,13 @@ use crate::deadline;
 use crate::gather::folder::{self, FolderError};
 use crate::installed::SELECTOR;
 
-/// The most of one container's log, in lines and in bytes.
+/// The limits per container log, in lines and in bytes.
 const LINES: i64 = 50_000;
 const BYTES: usize = 10 * 1024 * 1024;
-/// How long the logs may take together.
+/// The time limit for all logs together.
 const LOGS: Duration = Duration::from_secs(120);
 
-/// The logs of the operator's pods, those of containers that ended before as well: how many there were.
+/// Writes the logs of the operator's pods, including those of previous containers. Returns their number.
 pub async fn logs(
     client: &Client,
     (namespace, since): (&str, Option<Timestamp>),
@@ -48,7 +48,7 @@ pub async fn logs(
             container: Some(container.to_owned()),
             previous,
             tail_lines: Some(LINES),
-            // The kubelet knows when each line was written.
+            // The kubelet knows each line's time.
             since_time: since,
             ..LogParams::default()
         };
@@ -76,7 +76,7 @@ pub async fn logs(
     Ok(count)
 }
 
-/// The logs of a pod: pod, container, and whether it is that of the container before it was started again.
+/// Returns the logs of a pod: pod, container, and whether it is the log of the previous container.
 fn logs_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, bool)> {
     let statuses = pod.status.iter();
     let statuses = statuses.flat_map(|status| status.container_statuses.iter().flatten());
@@ -91,7 +91,7 @@ fn logs_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, bool)> {
     })
 }
 
-/// The last bytes of what comes until then, from the beginning of a line on, and why there may be more.
+/// Reads until the end or `until`. Returns the last bytes, from the start of a line, and an error if there may be more.
 async fn tail(stream: impl AsyncRead, most: usize, until: Instant) -> (Vec<u8>, Option<String>) {
     let mut stream = std::pin::pin!(stream);
     let mut kept = Vec::new();
@@ -110,7 +110,7 @@ async fn tail(stream: impl AsyncRead, most: usize, until: Instant) -> (Vec<u8>, 
                 break Some(format!("the logs took longer than {limit} s together"));
             }
         }
-        // Twice as much, so that not each piece moves all of it.
+        // Keep up to twice the limit, so that not every read moves the whole buffer.
         if kept.len() > most * 2 {
             kept.drain(..kept.len() - most);
         }

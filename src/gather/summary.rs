@@ -1,4 +1,4 @@
-//! Summarizes for people what was gathered and what could not be.
+//! Summarizes for people what was and was not gathered.
 
 use indicatif::HumanBytes;
 use protocol::NodeState;
@@ -7,23 +7,23 @@ use protocol::paths::CSI_PROXY_SERVICE;
 use crate::assess::report::ReadinessReport;
 use crate::visible::visible;
 
-/// What there is to say of a Windows node.
+/// The summary of one Windows node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeLine {
-    /// The node.
+    /// The node's name.
     pub name: String,
-    /// Whether it was logged in to.
+    /// Whether the login succeeded.
     pub is_reached: bool,
-    /// What was seen, or why nothing was.
+    /// What was found, or why nothing was.
     pub words: String,
-    /// What could not be had.
+    /// What could not be read.
     pub problems: Vec<String>,
-    /// What is called otherwise in the folder.
+    /// Files that have another name in the folder than on the node.
     pub renamed: Vec<String>,
 }
 
 impl NodeLine {
-    /// Of a node that was not looked at, and why.
+    /// Creates the line of a node that was not inspected, with the reason.
     #[must_use]
     pub fn unseen(name: &str, words: String) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl NodeLine {
     }
 }
 
-/// What the agent of a node says, in a few words.
+/// Summarizes the agent's report.
 #[must_use]
 pub fn state_in_words(state: &NodeState) -> String {
     let mut services = state.services.iter();
@@ -58,44 +58,44 @@ pub fn state_in_words(state: &NodeState) -> String {
     )
 }
 
-/// What was gathered.
+/// The summary of a must-gather.
 #[derive(Debug)]
 pub struct Summary {
-    /// When, in UTC.
+    /// The start time in UTC.
     pub time: String,
     /// The API server's version.
     pub kubernetes_version: String,
-    /// The operator's namespace, and how it is known.
+    /// The operator's namespace, and how it was determined.
     pub namespace: String,
-    /// From when on logs were asked for, in UTC.
+    /// The earliest time of requested logs in UTC.
     pub logs_since: Option<String>,
-    /// Objects in all.
+    /// The number of objects.
     pub objects: u64,
-    /// What of the cluster could not be read.
+    /// What could not be read from the cluster.
     pub problems: Vec<String>,
-    /// Logs of the operator's pods.
+    /// The number of logs of the operator's pods.
     pub operator_logs: u64,
     /// The Windows nodes.
     pub nodes: Vec<NodeLine>,
-    /// The judgement.
+    /// The readiness report.
     pub report: ReadinessReport,
 }
 
-/// Bytes for people.
+/// Formats a number of bytes for people.
 #[must_use]
 pub fn bytes(count: u64) -> String {
     HumanBytes(count).to_string()
 }
 
 impl Summary {
-    /// How many nodes were looked at, of how many.
+    /// Returns how many nodes were reached, and the number of all nodes.
     #[must_use]
     pub fn reached(&self) -> (usize, usize) {
         let reached = self.nodes.iter().filter(|node| node.is_reached).count();
         (reached, self.nodes.len())
     }
 
-    /// All of it, a line each.
+    /// Returns the summary, one item per line.
     #[must_use]
     pub fn text(&self) -> String {
         let verdict = &self.report.verdict;

@@ -1,5 +1,5 @@
-//! Who may read the metrics: the API server says so, as it does for Kubernetes' own servers. A `TokenReview` says whose token
-//! it is, a `SubjectAccessReview` whether that user may `get` the path `/metrics`.
+//! Decides who may read the metrics by asking the API server, as Kubernetes' own servers do. A `TokenReview` returns the
+//! user of a token, a `SubjectAccessReview` whether that user may `get` the path `/metrics`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,26 +21,26 @@ use tokio::sync::Semaphore;
 use crate::deadline::{self, CallError};
 use crate::visible::visible;
 
-/// How long an answer holds. A right that is taken away ends with it; a right that is given should not be waited for.
+/// How long an answer is cached. A revoked permission stays valid for that long; a new permission should take effect soon.
 const ALLOWED: Duration = Duration::from_secs(60);
 const REFUSED: Duration = Duration::from_secs(10);
 /// Few programs read metrics.
 const REMEMBERED: usize = 64;
-/// Reviews at one time: whoever can connect can ask for them, and the API server must not feel it.
+/// The number of concurrent reviews: anyone who can connect can trigger them, and they must not burden the API server.
 const REVIEWS: usize = 4;
 
-/// What the API server says of a token.
+/// The API server's answer about a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decision {
     /// Its user may read the metrics.
     Allowed,
-    /// It is nobody's token.
+    /// The token belongs to no user.
     Unknown,
-    /// That user may not.
+    /// This user may not read the metrics.
     Forbidden(String),
 }
 
-/// Lets a request through if its bearer may read the metrics.
+/// Passes a request on if its bearer may read the metrics.
 pub async fn authorize(
     State(access): State<Arc<Access>>,
     request: Request,
@@ -67,7 +67,7 @@ pub async fn authorize(
             );
             (StatusCode::FORBIDDEN, words).into_response()
         }
-        // Fails closed. The operator's log says more than who asks needs to know.
+        // Fails closed. The operator's log has more detail than the client needs.
         Err(_) => {
             let words = "who you are cannot be checked now; the operator's log says why\n";
             (StatusCode::SERVICE_UNAVAILABLE, words).into_response()
@@ -75,24 +75,25 @@ pub async fn authorize(
     }
 }
 
-/// The token of the header `Authorization`. RFC 6750, section 2.1; the scheme's case does not matter (RFC 9110, 11.1).
+/// Returns the token of the header `Authorization`. RFC 6750, section 2.1; the scheme's case does not matter (RFC 9110,
+/// 11.1).
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Asks the API server about tokens, and remembers a few answers.
+/// Asks the API server about tokens, and caches a few answers.
 pub struct Access {
     client: Client,
     known: Mutex<Known>,
     places: Semaphore,
-    /// The fault that was logged last, so that each is logged once.
+    /// The last fault logged, so that each is logged once.
     fault: Mutex<Option<String>>,
 }
 
 impl Access {
-    /// Nothing is known yet.
+    /// Creates an instance with an empty cache.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -102,14 +103,13 @@ impl Access {
         }
     }
 
-    /// Whether the bearer of a token may read the metrics.
     async fn decide(&self, token: &str) -> Result<Decision, CallError> {
-        // The token itself is not kept.
+        // Only a hash of the token is kept.
         let key = Sha256::digest(token).into();
         if let Some(decision) = lock(&self.known).get(&key, Instant::now()) {
             return Ok(decision);
         }
-        // Never closed.
+        // The semaphore is never closed.
         let _place = self.places.acquire().await;
         let asked = Instant::now();
         let reviewed = self.review(token).await;
@@ -153,7 +153,7 @@ impl Access {
         let reviews = Api::all(self.client.clone());
         let answer = reviews.create(&params, &review);
         let answer = deadline::call("create SubjectAccessReview", answer).await?;
-        // What is not said to be allowed is not.
+        // Anything but an explicit permission is a refusal.
         Ok(match answer.status {
             Some(status) if status.allowed => Decision::Allowed,
             _ => Decision::Forbidden(name),
@@ -184,7 +184,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 type Key = [u8; 32];
 
-/// The last answers, and until when each holds.
+/// The cached answers, and when each expires.
 #[derive(Default)]
 struct Known(HashMap<Key, (Decision, Instant)>);
 
@@ -196,7 +196,7 @@ impl Known {
 
     fn put(&mut self, key: Key, decision: Decision, asked: Instant) {
         if self.0.len() >= REMEMBERED {
-            // Anybody can have tokens refused: they must not push out those that are allowed.
+            // Anyone can have tokens refused: these answers must not evict those of allowed tokens.
             let order = |(decision, until): &(Decision, Instant)| {
                 (*until > asked, *decision == Decision::Allowed, *until)
             };

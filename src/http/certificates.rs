@@ -1,4 +1,4 @@
-//! The certificate that metrics are served with: from a folder, and read again when it changes there, or self-signed.
+//! The certificate for metrics: from a folder, and reloaded when it changes there, or self-signed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use openssl::pkey::{PKey, Private};
 use openssl::ssl::{SslAcceptor, SslContext, SslMethod, SslSessionCacheMode};
 use openssl::x509::{X509, X509NameBuilder};
 
-/// As Secrets of type `kubernetes.io/tls` name them.
+/// The file names in Secrets of type `kubernetes.io/tls`.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-/// How long a self-signed certificate holds. Nobody verifies it; there is another one with each start.
+/// How long a self-signed certificate is valid. No client verifies it, and each start creates a new one.
 const DAYS: u32 = 3650;
 
-/// The certificate as it is now.
+/// The current certificate.
 pub struct Certificates {
     dir: Option<PathBuf>,
-    /// With the files that it was made from; absent where it is self-signed.
+    /// The TLS context, with the files that it was made from; without files if it is self-signed.
     current: Option<(Option<Files>, SslContext)>,
-    /// The problem that was logged last, so that each is logged once.
+    /// The last problem logged, so that each is logged once.
     problem: Option<String>,
 }
 
@@ -35,7 +35,7 @@ struct Files {
 }
 
 impl Certificates {
-    /// Those of a folder, or else a self-signed one.
+    /// Uses the certificate of a folder, or else a self-signed one.
     pub fn new(dir: Option<PathBuf>) -> Self {
         Self {
             dir,
@@ -44,8 +44,8 @@ impl Certificates {
         }
     }
 
-    /// What a connection is served with. Nothing is read or made before somebody connects, so that nobody who does not
-    /// pays for it. Files that cannot be used leave in place what was there before.
+    /// Returns the TLS context for a connection. Nothing is read or created before the first connection, so that it costs
+    /// nothing if there is none. Files that cannot be used leave the previous certificate in place.
     pub fn context(&mut self) -> Option<SslContext> {
         let problem = self.update().err();
         let context = self.current.as_ref().map(|(_, context)| context.clone());
@@ -62,13 +62,13 @@ impl Certificates {
         context
     }
 
-    /// Fails with what is wrong, in words.
+    /// Loads a changed certificate; returns a problem as text.
     fn update(&mut self) -> Result<(), String> {
         let files = match &self.dir {
             Some(dir) => read(dir)?,
             None => None,
         };
-        // A certificate that is away for a moment, while it is replaced, leaves the one before in place.
+        // A certificate that is missing for a moment, while it is replaced, leaves the previous one in place.
         if let Some((before, _)) = &self.current
             && (*before == files || files.is_none())
         {
@@ -90,7 +90,7 @@ impl Certificates {
     }
 }
 
-/// Both files; `None` where neither is there, as where an optional Secret was not made.
+/// Reads both files; `None` if neither exists, such as when an optional Secret was not created.
 fn read(dir: &Path) -> Result<Option<Files>, String> {
     let [certificate, key] = [CERTIFICATE, KEY].map(|name| dir.join(name));
     if !certificate.exists() && !key.exists() {
@@ -109,7 +109,8 @@ fn from_files(files: &Files) -> Result<SslContext, ErrorStack> {
     context(&chain, &PKey::private_key_from_pem(&files.key)?)
 }
 
-/// What clients get to see of the server. No sessions are kept: every scrape shakes hands, and none costs memory after it.
+/// Creates the server's TLS context. No sessions are kept: every scrape does a full handshake, and none uses memory
+/// afterwards.
 fn context(chain: &[X509], key: &PKey<Private>) -> Result<SslContext, ErrorStack> {
     // TLS 1.2 and 1.3, with forward secrecy.
     let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server())?;

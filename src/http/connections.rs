@@ -1,5 +1,5 @@
-//! Takes connections, for health and for metrics alike. Anybody can connect, so all that a connection takes is bounded:
-//! how many there are, the size of a request's head, the time for each step. Each has one request.
+//! Accepts connections for health and for metrics. Anyone can connect, so everything that a connection uses is bounded: the
+//! number of connections, the size of a request's head, and the time for each step. Each connection serves one request.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,19 +21,19 @@ use tower::{BoxError, Service};
 
 use super::certificates::Certificates;
 
-/// Connections at one time. More wait in the kernel.
+/// The maximum number of concurrent connections. More wait in the kernel.
 pub(super) const CONNECTIONS: usize = 128;
-/// How long shaking hands may take, and how long a request's head: a kubelet waits for a second in all.
+/// How long the handshake and the request's head may each take: a kubelet waits for one second in total.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 const HEAD_TIME: Duration = Duration::from_secs(2);
-/// How large a request's head may be, in bytes: a token has some kilobytes.
+/// The maximum size of a request's head, in bytes: a token has several kilobytes.
 const HEAD: usize = 16 * 1024;
-/// How long a connection may take in all: the API server is asked twice about an unknown token.
+/// How long a connection may take in total: an unknown token takes two requests to the API server.
 const CONNECTION: Duration = Duration::from_secs(40);
-/// After a connection that could not be taken.
+/// The delay after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves those routes until the process ends; over TLS where there are certificates.
+/// Serves those routes until the process ends; over TLS if there are certificates.
 pub async fn serve(
     listener: TcpListener,
     routes: Router,
@@ -41,11 +41,11 @@ pub async fn serve(
 ) -> Infallible {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // Never closed.
+        // The semaphore is never closed.
         let place = Arc::clone(&places).acquire_owned().await;
         let connection = match listener.accept().await {
             Ok((connection, _)) => connection,
-            // A client that has gone, or too many open files: neither is for ever.
+            // The client has gone, or too many files are open: neither lasts forever.
             Err(error) => {
                 tracing::debug!(%error, "a connection could not be taken");
                 sleep(PAUSE).await;
@@ -57,13 +57,13 @@ pub async fn serve(
         tokio::spawn(async move {
             let answered = match context {
                 None => timeout(CONNECTION, answer(TokioIo::new(connection), routes)).await,
-                // The certificates say themselves what is wrong with them.
+                // `Certificates` itself logs what is wrong.
                 Some(None) => return,
                 Some(Some(context)) => {
                     timeout(CONNECTION, answer_over_tls(connection, &context, routes)).await
                 }
             };
-            // What a client does wrong is its own affair.
+            // An error of a client is not an error of the operator.
             if let Err(problem) = answered.map_err(BoxError::from).flatten() {
                 tracing::debug!("a connection ended: {problem}");
             }
@@ -82,7 +82,7 @@ async fn answer_over_tls(
     answer(stream, routes).await
 }
 
-/// Answers the one request of a connection.
+/// Answers the single request of a connection.
 async fn answer(stream: impl Read + Write + Unpin, routes: Router) -> Result<(), BoxError> {
     let service = service_fn(|request: hyper::Request<Incoming>| routes.clone().call(request));
     http1::Builder::new()

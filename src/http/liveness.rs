@@ -1,5 +1,5 @@
-//! Whether the process gets on: the answer of `/healthz`. It does not ask whether all is well, which is for `/readyz`; it
-//! fails where only a new start helps.
+//! Whether the process makes progress: the answer of `/healthz`. It does not check whether all is well, which is up to
+//! `/readyz`; it fails only if a restart is the only remedy.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 /// How often the controller's task records that it is running.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The longest time between two heartbeats. What else is in that task yields all the time, unless two wait for each other
-/// or one never ends.
+/// The longest time between two heartbeats. All other work in that task yields constantly, unless there is a deadlock or an
+/// endless loop.
 const LONGEST_SILENCE: Duration = Duration::from_secs(90);
-/// The longest time for a pass. The deadlines of all that it does add up to about four minutes, where the API server
-/// answers nothing.
+/// The longest duration of a pass. The deadlines of all its calls add up to about four minutes if the API server answers
+/// nothing.
 const LONGEST_PASS: Duration = Duration::from_secs(600);
 
-/// When the controller was last seen to get on.
+/// When the controller was last seen to make progress.
 #[derive(Clone, Debug)]
 pub struct Liveness(Arc<Mutex<Marks>>);
 
@@ -23,7 +23,7 @@ struct Marks {
     longest_silence: Duration,
     longest_pass: Duration,
     heartbeat: Instant,
-    /// When the pass began that has not ended.
+    /// When the current pass began, if one is running.
     pass_began: Option<Instant>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Liveness {
 }
 
 impl Liveness {
-    /// One that gives up after those times without a heartbeat, and within a pass.
+    /// Creates a liveness check with limits for the time without a heartbeat, and for a pass.
     #[must_use]
     pub fn with_limits(longest_silence: Duration, longest_pass: Duration) -> Self {
         Self(Arc::new(Mutex::new(Marks {
@@ -45,7 +45,7 @@ impl Liveness {
         })))
     }
 
-    /// Records heartbeats of the task that polls this, for ever.
+    /// Records heartbeats of the task that polls this, forever.
     pub async fn beat(&self) -> Infallible {
         let pause = HEARTBEAT.min(self.marks().longest_silence / 4);
         loop {
@@ -54,17 +54,17 @@ impl Liveness {
         }
     }
 
-    /// A pass begins.
+    /// Records that a pass begins.
     pub fn pass_begins(&self) {
         self.marks().pass_began = Some(Instant::now());
     }
 
-    /// It has ended.
+    /// Records that the pass has ended.
     pub fn pass_ends(&self) {
         self.marks().pass_began = None;
     }
 
-    /// Why only a new start helps, where it does.
+    /// Returns why only a restart helps, if that is so.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.problem_at(Instant::now())
@@ -83,7 +83,7 @@ impl Liveness {
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {
-        // Each mark is set by itself.
+        // Each mark is set on its own.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,19 +28,19 @@ pub(crate) use metrics::ReconcileGauges;
 pub use metrics::{Format, Metrics};
 pub use readiness::{Health, Readiness};
 
-/// What the endpoints show.
+/// What the endpoints serve.
 #[derive(Clone, Default)]
 pub struct Shown {
     /// Whether the cluster has been read and the gate has been set.
     pub readiness: Readiness,
-    /// Whether the controller gets on.
+    /// Whether the controller makes progress.
     pub liveness: Liveness,
     /// The metrics.
     pub metrics: Metrics,
 }
 
-/// Serves `/healthz` and `/readyz` until the process ends, and `/metrics` to this machine alone: anybody who can connect
-/// may read what is served here. Others get metrics from [`serve_metrics`].
+/// Serves `/healthz` and `/readyz` until the process ends, and `/metrics` to this machine only: anyone who can connect can
+/// read what is served here. Other clients get metrics from [`serve_metrics`].
 pub async fn serve_health(listener: TcpListener, shown: Shown) -> Infallible {
     let address = listener.local_addr();
     let is_local = address.is_ok_and(|address| address.ip().is_loopback());
@@ -58,8 +58,8 @@ pub async fn serve_health(listener: TcpListener, shown: Shown) -> Infallible {
     serve(listener, routes, None).await
 }
 
-/// Serves `/metrics` over TLS until the process ends, to those whom the API server lets read them, with the certificate in
-/// that folder or one of its own.
+/// Serves `/metrics` over TLS until the process ends, to clients that the API server authorizes, with the certificate in
+/// that folder or a self-signed one.
 pub async fn serve_metrics(
     listener: TcpListener,
     shown: Shown,
@@ -74,7 +74,7 @@ pub async fn serve_metrics(
     serve(listener, routes, Some(Certificates::new(cert_dir))).await
 }
 
-/// What is wrong names no object, so that anybody may see it.
+/// Answers `/healthz`. A problem names no object, so anyone may see it.
 async fn alive(State(shown): State<Shown>) -> impl IntoResponse {
     match shown.liveness.problem() {
         None => (StatusCode::OK, "ok".to_owned()),
@@ -82,7 +82,7 @@ async fn alive(State(shown): State<Shown>) -> impl IntoResponse {
     }
 }
 
-/// Why it is not ready is shown with `?verbose` alone, which also shows each check where all is well.
+/// Answers `/readyz`. Only `?verbose` shows why it is not ready, and each check if all is well.
 async fn ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> impl IntoResponse {
     let is_verbose =
         query.is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));

@@ -1,5 +1,5 @@
-//! Whether the operator is ready, and what is wrong with it: the answer of `/readyz`, in the form that Kubernetes' own
-//! servers give it.
+//! Whether the operator is ready, and what is wrong with it: the answer of `/readyz`, in the format of Kubernetes' own
+//! servers.
 
 use std::fmt::Write;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
@@ -7,27 +7,27 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use crate::gate::GateReport;
 use crate::lease::Standby;
 
-/// What the answer follows from.
+/// What the answer depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// What has not been read of the cluster yet.
+    /// What has not been read from the cluster yet.
     pub unread: Option<String>,
-    /// What was read once and cannot be read at present.
+    /// What was read once but cannot be read at present.
     pub stale: Option<String>,
-    /// How the gate stands, where there is one, and whether it says what it shall.
+    /// The state of the gate, if there is one, and whether it says what was decided.
     pub gate: Option<(GateReport, bool)>,
-    /// The last write that failed and is to be tried again. It makes nothing unready: all else goes on.
+    /// The last failed write that will be retried. It does not affect readiness: all other work goes on.
     pub unwritten: Option<String>,
 }
 
-/// The health as the controller found it last, and whether it has anything to do.
+/// The health that the controller last published, and the role of this process.
 #[derive(Clone, Default)]
 pub struct Readiness(Arc<RwLock<State>>);
 
 #[derive(Default)]
 struct State {
     role: Role,
-    /// Why a process that stands by is not ready although another leads.
+    /// Why a standby process is not ready although another process leads.
     unwritten_gate: Option<String>,
     /// Absent until the first pass.
     health: Option<Health>,
@@ -35,7 +35,7 @@ struct State {
 
 #[derive(Default)]
 enum Role {
-    /// The lease has not been looked at yet.
+    /// The lease has not been read yet.
     #[default]
     Unknown,
     Standby(Standby),
@@ -43,23 +43,23 @@ enum Role {
 }
 
 impl Readiness {
-    /// Publishes how it stands now.
+    /// Publishes the current health.
     pub fn publish(&self, health: Health) {
         self.state().health = Some(health);
     }
 
-    /// This process leads.
+    /// Records that this process leads.
     pub fn leads(&self) {
         self.state().role = Role::Leader;
     }
 
-    /// This process stands by, ready to take over where it can read and write the lease.
+    /// Records that this process is a standby, ready to take over if it can read and write the lease.
     pub fn stands_by(&self, standby: Standby) {
         self.state().role = Role::Standby(standby);
     }
 
-    /// What is wrong with the gate in the eyes of a process that stands by. A pod counts as installed when it is ready, and
-    /// OLM takes a gate that no leader has written yet for an open one.
+    /// Records what is wrong with the gate from the view of a standby process. A ready pod counts as installed, and OLM
+    /// treats a gate that no leader has written yet as open.
     pub fn sees_gate(&self, problem: Option<String>) {
         self.state().unwritten_gate = problem;
     }
@@ -68,7 +68,8 @@ impl Readiness {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the operator is ready, and each check; what is wrong, which has names of objects, only where it is asked for.
+    /// Returns whether the operator is ready, and each check. Problems, which contain object names, are included only if
+    /// requested.
     #[must_use]
     pub fn answer(&self, is_verbose: bool) -> (bool, String) {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +102,7 @@ impl Readiness {
     }
 }
 
-/// The checks of what a leader does. Says whether all is well.
+/// Adds the checks of a leader; returns whether all is well.
 fn leader(answer: &mut Answer, health: Option<&Health>) -> bool {
     let Some(health) = health else {
         return answer.check("cluster-read", Some("nothing has been read yet"));
@@ -124,26 +125,26 @@ fn leader(answer: &mut Answer, health: Option<&Health>) -> bool {
     ready
 }
 
-/// An answer that is being written.
+/// An answer under construction.
 struct Answer {
     is_verbose: bool,
     text: String,
 }
 
 impl Answer {
-    /// One check. Says whether all is well.
+    /// Adds one check; returns whether all is well.
     fn check(&mut self, name: &str, problem: Option<&str>) -> bool {
         // Writing to a String does not fail.
         let _ = match problem {
             None => writeln!(self.text, "[+]{name} ok"),
             Some(problem) if self.is_verbose => writeln!(self.text, "[-]{name} failed: {problem}"),
-            // The words of Kubernetes' own servers.
+            // The wording of Kubernetes' own servers.
             Some(_) => writeln!(self.text, "[-]{name} failed: reason withheld"),
         };
         problem.is_none()
     }
 
-    /// What is worth knowing and does no harm to readiness.
+    /// Adds information that does not affect readiness.
     fn note(&mut self, name: &str, words: &str) {
         if self.is_verbose {
             // Writing to a String does not fail.

@@ -74,7 +74,7 @@ async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_s
     }
 }
 
-/// The code of the answer to `/healthz`, asked for until it is that one.
+/// Requests `/healthz` until the answer has this code, and returns the answer.
 fn wait_for_health(address: SocketAddr, code: &str) -> String {
     let begin = Instant::now();
     loop {
@@ -114,7 +114,7 @@ fn a_controller_that_hangs_fails_its_health_and_one_that_goes_on_is_well_again()
             wait_for_health(address, "200");
             stuck
         });
-        // As two that wait for each other would: this task gives way to nobody.
+        // Blocks this task without yielding, as a deadlock would.
         waiting.recv().unwrap();
         let work = async {
             let asker = tokio::task::spawn_blocking(move || asker.join().unwrap());
@@ -123,7 +123,7 @@ fn a_controller_that_hangs_fails_its_health_and_one_that_goes_on_is_well_again()
                 stuck.contains("the controller has not moved for "),
                 "{stuck}"
             );
-            // A pass that waits for what never comes, while all else goes on.
+            // A pass that never ends, while everything else continues.
             liveness.pass_begins();
             let stuck = move || wait_for_health(address, "500");
             let stuck = tokio::task::spawn_blocking(stuck).await.unwrap();
@@ -139,7 +139,7 @@ fn a_controller_that_hangs_fails_its_health_and_one_that_goes_on_is_well_again()
     });
 }
 
-/// Where metrics are served over TLS, with an API server that is not there.
+/// Serves metrics over TLS with an API server that does not exist; returns the address.
 async fn serve_metrics_without_api_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -149,7 +149,7 @@ async fn serve_metrics_without_api_server() -> SocketAddr {
     address
 }
 
-/// The status of the answer over TLS to that request, which has this header.
+/// Returns the status of the answer over TLS to a request with this header.
 async fn status_over_tls(address: SocketAddr, request: &str, header: &str) -> String {
     let request = format!("{request} HTTP/1.1\r\nHost: x\r\n{header}\r\n");
     let answer = tokio::task::spawn_blocking(move || {
@@ -200,7 +200,7 @@ async fn clients_that_do_not_go_on_lose_their_connections_and_others_are_served(
     assert!(get(health, "/healthz").await.starts_with("HTTP/1.1 200"));
     assert_eq!(status_over_tls(metrics, "GET /metrics", "").await, "401");
     for mut client in silent {
-        // An answer that says so or none, and then the end.
+        // An error answer or none, and then the end of the connection.
         let _ = client.read_to_end(&mut Vec::new()).await;
     }
     assert!(begin.elapsed() < Duration::from_secs(30));

@@ -14,36 +14,36 @@ use crate::backoff;
 use crate::deadline::{self, CallError};
 use crate::visible::visible;
 
-/// How long a process that ends tries to give the lease back; without that others only wait for its end.
+/// Time limit for releasing the lease when the process ends. If that fails, other candidates only wait until it expires.
 const RELEASE: Duration = Duration::from_secs(5);
-/// The pause after another's write came in between: no hot loop, should that happen again and again.
+/// Pause after a conflict with another write, so that repeated conflicts do not cause a busy loop.
 const OVERTAKEN: Duration = Duration::from_millis(100);
 
-/// Who wants to lead.
+/// A candidate for leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidacy {
-    /// What no other candidate is called. A process that comes after this one under the same name leads at once.
+    /// Unique name of the candidate. A later process with the same name leads at once.
     pub identity: String,
-    /// How long a lease lasts.
+    /// Durations of the election.
     pub timings: Timings,
 }
 
-/// What a process that does not lead waits for.
+/// What a process on standby waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standby {
-    /// For another's lease to end.
+    /// Another candidate's lease has to expire.
     Behind {
-        /// Whose.
+        /// Who holds it.
         holder: String,
     },
-    /// To be able to read and write the Lease.
+    /// The Lease cannot be read or written.
     Unable {
-        /// What is wrong and what to do.
+        /// What is wrong, and what to do.
         problem: String,
     },
 }
 
-/// Why a process leads no longer.
+/// Why a process is no longer the leader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; what was in hand is given up, so that another can lead")]
 pub struct Lost(String);
@@ -55,24 +55,24 @@ pub struct Election {
     candidacy: Candidacy,
     fence: Fence,
     record: Record,
-    /// The Lease as it was last written from here: most often it need not be read.
+    /// The Lease as this process last wrote it, so that it usually need not be read.
     written: Option<Lease>,
-    /// Until when this process leads.
+    /// Until when this process is the leader.
     until: Duration,
 }
 
-/// How an attempt ended.
+/// Result of an attempt to acquire or renew the lease.
 enum Attempt {
-    /// The lease is ours.
+    /// This process holds the lease.
     Held,
-    /// It is another's.
+    /// Another candidate holds it.
     Waits { holder: String, free_at: Duration },
-    /// Another has written or removed it between our reading and writing.
+    /// The Lease was written or deleted by another client between read and write.
     Overtaken,
 }
 
 impl Election {
-    /// A candidate for the lease in that namespace, which opens the fence when it has won.
+    /// Creates a candidate for the lease in that namespace. Winning opens the fence.
     #[must_use]
     pub fn new(client: Client, namespace: &str, candidacy: Candidacy, fence: Fence) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Election {
         }
     }
 
-    /// Waits until this process leads, and reports what it waits for whenever that changes.
+    /// Waits until this process is the leader, and reports what it waits for whenever that changes.
     pub async fn acquire(&mut self, mut report: impl FnMut(&Standby)) {
         let mut reported = None;
         loop {
@@ -95,7 +95,7 @@ impl Election {
                 Ok(Attempt::Held) => return,
                 Ok(Attempt::Overtaken) => None,
                 Ok(Attempt::Waits { holder, free_at }) => {
-                    // Not before the lease is over, and not much after it.
+                    // Not before the lease expires, and not long after.
                     pause = pause.min(free_at.saturating_sub(since_boot()));
                     Some(Standby::Behind { holder })
                 }
@@ -113,7 +113,7 @@ impl Election {
         }
     }
 
-    /// Renews the lease for as long as that succeeds. Nothing passes the fence any more when this ends.
+    /// Renews the lease until that fails. Then nothing passes the fence any more.
     pub async fn hold(&mut self) -> Lost {
         let lost = self.renew().await;
         self.fence.close();
@@ -127,7 +127,7 @@ impl Election {
         loop {
             sleep(pause.min(self.remaining())).await;
             pause = timings.retry_period;
-            // A machine may have slept meanwhile.
+            // The machine may have been asleep.
             let remaining = self.remaining();
             let attempt = match remaining {
                 Duration::ZERO => None,
@@ -135,7 +135,7 @@ impl Election {
             };
             match attempt {
                 Some(Ok(Attempt::Held)) => {}
-                // It has not waited for the lease's end.
+                // The other candidate did not wait for the lease to expire.
                 Some(Ok(Attempt::Waits { holder, .. })) => {
                     return Lost(format!("{holder} has taken the lease"));
                 }
@@ -158,12 +158,13 @@ impl Election {
         }
     }
 
-    /// For how long this process still leads.
+    /// Returns how long this process still is the leader.
     fn remaining(&self) -> Duration {
         self.until.saturating_sub(since_boot())
     }
 
-    /// Gives the lease back, if this process holds it: others need not wait for its end. Only when all work has stopped.
+    /// Releases the lease if this process holds it, so that others need not wait until it expires. Call this only when
+    /// all work has stopped.
     pub async fn release(self) {
         self.fence.close();
         if self.remaining().is_zero() {
@@ -171,13 +172,13 @@ impl Election {
         }
         match deadline::call_within(RELEASE, "release Lease", self.give_back()).await {
             Ok(true) => tracing::info!("the lease is released"),
-            // It is another's by now, or nobody's.
+            // Another candidate holds it by now, or nobody does.
             Ok(false) => {}
             Err(error) => tracing::warn!("{error}; others take the lease when it is over"),
         }
     }
 
-    /// The Lease is read: a renewal may have been on its way when this process was asked to stop.
+    /// Clears the holder of the Lease. Reads it first, because a renewal may have been in flight when this process was stopped.
     async fn give_back(&self) -> kube::Result<bool> {
         loop {
             let Some(mut lease) = self.api.get_opt(LEASE).await? else {
@@ -196,16 +197,16 @@ impl Election {
         }
     }
 
-    /// Looks at the Lease and takes or renews it where that may be.
+    /// Reads the Lease, and acquires or renews it if that is allowed.
     async fn attempt(&mut self) -> Result<Attempt, CallError> {
         let Candidacy { identity, timings } = &self.candidacy;
-        // There has to be time for another request.
+        // Leave time for another request.
         let limit = deadline::CALL.min(timings.renew_deadline / 3);
         let known = match self.written.take() {
             Some(lease) => Some(lease),
             None => deadline::call_within(limit, "read Lease", self.api.get_opt(LEASE)).await?,
         };
-        // Others count from when they see what is written, which is not before this.
+        // Others count from when they observe the write, which is not before this time.
         let asked = since_boot();
         let spec = known.as_ref().map(|lease| lease.spec.clone());
         let spec = spec.map(Option::unwrap_or_default);
@@ -219,7 +220,7 @@ impl Election {
         let parameters = PostParams::default();
         let was_there = known.is_some();
         let written = if let Some(known) = known {
-            // In the place of what was read, and of nothing newer.
+            // Replaces exactly the version that was read, and nothing newer.
             let lease = Lease { spec, ..known };
             let replacing = self.api.replace(LEASE, &parameters, &lease);
             deadline::call_within(limit, "write Lease", replacing).await

@@ -1,35 +1,35 @@
-//! What everything that changes something goes past.
+//! A check that all changes have to pass.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// In place of a time: it never opens again.
+/// Value in place of a time: closed forever.
 const ENDED: u64 = u64::MAX;
 
-/// Open for as long as this process leads, by the clock. Clones are the same fence.
+/// Open while this process is the leader, by the clock. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Fence(Option<Arc<AtomicU64>>);
 
-/// What was to be done was not, since this process does not lead.
+/// A change was rejected because this process is not the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this process does not hold the lease (any more), and changes nothing without it")]
 pub struct Closed;
 
 impl Fence {
-    /// Open for ever: there is no election.
+    /// Creates a fence that is always open, for use without an election.
     #[must_use]
     pub fn open() -> Self {
         Self(None)
     }
 
-    /// Closed until an election is won.
+    /// Creates a fence that is closed until an election is won.
     #[must_use]
     pub fn closed() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// Fails unless this process leads now.
+    /// Fails unless this process is the leader now.
     pub fn pass(&self) -> Result<(), Closed> {
         self.is_open_at(since_boot()).then_some(()).ok_or(Closed)
     }
@@ -41,22 +41,22 @@ impl Fence {
         })
     }
 
-    /// Open until then, unless it was closed for good.
+    /// Opens it until that time, unless it was closed forever.
     pub(super) fn open_until(&self, until: Duration) {
         let Some(fence) = &self.0 else { return };
         let until = u64::try_from(until.as_nanos()).unwrap_or(ENDED - 1);
         let later = |before| (before != ENDED).then_some(until);
-        // It fails where it was closed for good, and then there is nothing to do.
+        // This fails if it was closed forever, and then there is nothing to do.
         let _ = fence.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
     }
 
-    /// Opens it for long, as an election that was won does for a while.
+    /// Opens it for a long time, as a won election does for a while.
     #[cfg(test)]
     pub(crate) fn win(&self) {
         self.open_until(since_boot() + Duration::from_secs(24 * 60 * 60));
     }
 
-    /// Closes it for good.
+    /// Closes it forever.
     pub fn close(&self) {
         if let Some(fence) = &self.0 {
             fence.store(ENDED, Ordering::SeqCst);
@@ -64,15 +64,15 @@ impl Fence {
     }
 }
 
-/// The time since the machine was started, also that in which it slept or this process was stopped. Other clocks of the
-/// library stand still while a machine sleeps, and the one of the day is set.
+/// Returns the time since the machine booted, including time in which it slept or this process was stopped. The other
+/// clocks of the standard library stand still while a machine sleeps, and the wall clock can be set.
 #[cfg(unix)]
 pub(super) fn since_boot() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
 
     #[cfg(target_os = "linux")]
     let clock = ClockId::Boottime;
-    // The one of macOS goes on in sleep.
+    // On macOS, this clock continues during sleep.
     #[cfg(not(target_os = "linux"))]
     let clock = ClockId::Monotonic;
     let now = clock_gettime(clock);
@@ -81,7 +81,7 @@ pub(super) fn since_boot() -> Duration {
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
-/// The time since this was first asked: the library's clock goes on while Windows sleeps.
+/// Returns the time since the first call: the standard library's clock continues while Windows sleeps.
 #[cfg(windows)]
 pub(super) fn since_boot() -> Duration {
     use std::sync::LazyLock;

@@ -11,24 +11,24 @@ use super::Timings;
 /// What to do with the Lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Write this in its place, provided that no other has meanwhile.
+    /// Replace it with this, provided that no other client has written it meanwhile.
     Write(LeaseSpec),
-    /// Leave it alone, at least until then: another holds it.
+    /// Another candidate holds it: wait at least until `free_at`.
     Wait {
-        /// Who.
+        /// Who holds it.
         holder: String,
-        /// When it ends, unless it is seen renewed before.
+        /// When it expires, unless it is observed to be renewed before.
         free_at: Duration,
     },
 }
 
-/// What a candidate has seen of a Lease that another holds, and when. Others' clocks may be wrong: a lease ends a
-/// lease's time after it was seen to change, whatever times it names.
+/// What a candidate has observed of a Lease that another candidate holds, and when. Clocks of others may be wrong, so a
+/// lease expires after its duration since the last observed change, whatever times it contains.
 #[derive(Debug, Default)]
 pub struct Record(Option<(LeaseSpec, Duration)>);
 
 impl Record {
-    /// What to do with a Lease that says this, or that is not there. `now` only grows and counts from anywhere.
+    /// Decides what to do with a Lease, or with a missing one. `now` is monotonic, with any starting point.
     pub fn next(
         &mut self,
         spec: Option<&LeaseSpec>,
@@ -55,20 +55,20 @@ impl Record {
     }
 }
 
-/// Who holds it; nobody where it was released.
+/// Returns the holder; `None` if the lease was released.
 fn holder(spec: &LeaseSpec) -> Option<&str> {
     let holder = spec.holder_identity.as_deref();
     holder.filter(|holder| !holder.is_empty())
 }
 
-/// How long its holder has said that it lasts, or as long as ours would.
+/// Returns the duration that the holder has set, or ours if there is none.
 fn lasts(spec: &LeaseSpec, timings: &Timings) -> Duration {
     let said = spec.lease_duration_seconds.unwrap_or_default();
     let said = u64::try_from(said).ok().filter(|seconds| *seconds > 0);
     said.map_or(timings.lease_duration, Duration::from_secs)
 }
 
-/// The Lease with us as its holder.
+/// Returns the Lease with this candidate as its holder.
 fn ours(
     before: Option<&LeaseSpec>,
     identity: &str,
@@ -85,12 +85,12 @@ fn ours(
         acquire_time: acquired.or(Some(MicroTime(now))),
         renew_time: Some(MicroTime(now)),
         lease_transitions: Some(transitions),
-        // Whatever others have said about coordinated elections is left to them.
+        // Leave fields of coordinated leader election as they are.
         ..before.cloned().unwrap_or_default()
     }
 }
 
-/// The Lease when its holder gives it back: anybody may take it at once. As client-go writes it.
+/// Returns the Lease as released by its holder, so that any candidate may acquire it at once. The same as client-go writes.
 pub fn released(held: &LeaseSpec) -> LeaseSpec {
     let now = MicroTime(Timestamp::now());
     LeaseSpec {
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn anothers_lease_is_left_alone_for_its_time_after_it_was_seen_to_change() {
         let mut record = Record::default();
-        // Long over by its own times: its holder's clock may be wrong.
+        // Expired long ago by its own times: its holder's clock may be wrong.
         let spec = held_by("them", "2001-01-01T00:00:00Z");
         assert_eq!(
             waits_until(&next(&mut record, Some(&spec), START)),
@@ -179,7 +179,7 @@ mod tests {
             waits_until(&next(&mut record, Some(&spec), almost)),
             START + SECOND * 20
         );
-        // Renewed at the last moment: the time begins again.
+        // Renewed at the last moment: the duration begins again.
         let renewed = held_by("them", "2001-01-01T00:00:01Z");
         assert_eq!(
             waits_until(&next(&mut record, Some(&renewed), almost)),

@@ -1,18 +1,18 @@
-//! The durations of a lease and their limits.
+//! The durations of a lease, and their limits.
 
 use std::time::Duration;
 
-/// How much client-go's pauses between two attempts differ at most; the renewal has to survive the longest.
+/// How much client-go jitters the pause between two attempts; a renewal must be possible even after the longest pause.
 /// Source: `JitterFactor` in `leaderelection.go`.
 const JITTER: f64 = 1.2;
 
-/// The times of an election. By default OpenShift's, by which an API server may be away for a minute without a change of
-/// leader (library-go, `LeaderElectionDefaulting`): 137 s, 107 s and 26 s.
+/// The durations of an election. The defaults are OpenShift's: 137 s, 107 s and 26 s, with which an API server may be
+/// unavailable for a minute without a change of leader (library-go, `LeaderElectionDefaulting`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
-    /// How long others leave a lease alone that they have not seen renewed.
+    /// How long other candidates wait after the last observed renewal.
     pub(crate) lease_duration: Duration,
-    /// How long a leader acts after it has last begun a renewal that succeeded.
+    /// How long a leader acts after the start of its last successful renewal.
     pub(crate) renew_deadline: Duration,
     /// The pause between two checks of the lease, and between two renewals.
     pub(crate) retry_period: Duration,
@@ -28,18 +28,18 @@ impl Default for Timings {
     }
 }
 
-/// Times with which two could lead at once, or none for long.
+/// Durations with which two processes could lead at once, or none for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingsError {
-    /// The Lease has whole seconds.
+    /// The Lease stores whole seconds.
     #[error("the lease duration is to be whole seconds, from 1 s to a day")]
     LeaseDuration,
-    /// A leader that cannot renew has to end before another begins.
+    /// A leader that cannot renew must stop before another begins.
     #[error(
         "the renew deadline is to be shorter than the lease duration, so that a leader ends before another begins"
     )]
     RenewDeadline,
-    /// There have to be attempts before the deadline.
+    /// There must be attempts before the deadline.
     #[error(
         "the retry period is to be at least 100 ms, and {JITTER} times it shorter than the renew deadline"
     )]
@@ -47,10 +47,10 @@ pub enum TimingsError {
 }
 
 impl Timings {
-    /// The longest lease.
+    /// The longest lease duration.
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// Times that fit each other.
+    /// Checks that the durations fit each other.
     pub fn new(
         lease_duration: Duration,
         renew_deadline: Duration,
@@ -63,7 +63,7 @@ impl Timings {
         if renew_deadline >= lease_duration {
             return Err(TimingsError::RenewDeadline);
         }
-        // A day at most by now: no overflow.
+        // At most a day here, so it cannot overflow.
         let is_short = retry_period < Self::DAY && retry_period.mul_f64(JITTER) < renew_deadline;
         if !is_short || retry_period < Duration::from_millis(100) {
             return Err(TimingsError::RetryPeriod);
@@ -75,9 +75,9 @@ impl Timings {
         })
     }
 
-    /// What the Lease says of itself.
+    /// Returns the duration that is stored in the Lease.
     pub(super) fn lease_seconds(&self) -> i32 {
-        // A day at most.
+        // At most a day.
         i32::try_from(self.lease_duration.as_secs()).unwrap_or(i32::MAX)
     }
 }

@@ -7,14 +7,14 @@ use crate::index::Cluster;
 use crate::node::connect::{HANDSHAKE, connect, place};
 use crate::node::{HostKey, HostKeyPolicy, Judgement, ManagedBy, Managers, NodeError, Planner};
 
-/// Where a node's SSH server is, and what is known of its host keys.
+/// Address of a node's SSH server, and what is known about its host keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     /// The address.
     pub address: String,
     /// The port.
     pub port: u16,
-    /// What is known of its keys.
+    /// What is known about its host keys.
     pub host_keys: HostKeyPolicy,
 }
 
@@ -24,7 +24,7 @@ pub struct Way {
 pub struct NoWay(String);
 
 impl Way {
-    /// The way to a node, from the Node, the settings, and the ConfigMaps of the operator's namespace.
+    /// Finds a node's SSH server, from the Node, the settings, and the ConfigMaps of the operator's namespace.
     pub fn to(cluster: &Cluster, name: &str) -> Result<Self, NoWay> {
         let spec: WindowsStorageSpec = cluster.wanted();
         let node = cluster.nodes.get(name);
@@ -56,21 +56,21 @@ impl Way {
         })
     }
 
-    /// Address and port, as people write them.
+    /// Formats address and port.
     #[must_use]
     pub fn place(&self) -> String {
         place(&self.address, self.port)
     }
 }
 
-/// The key that the host shows to the operator, which is then left again: nobody logs in.
+/// Returns the key that the host shows to the operator. Does not log in.
 pub async fn shown_key(way: &Way) -> Result<HostKey, NodeError> {
     let connected = connect((&way.address, way.port), &way.host_keys, HANDSHAKE).await?;
     Ok(connected.key)
 }
 
-/// Whether it helps to pin a key that the host of that node shows: not where it is known, nor where it would be refused
-/// all the same.
+/// Judges whether a key that the node's host shows can be accepted by pinning it: `New` if it can, `Known` if it is
+/// trusted already, `Refused` if it would be refused even with a pin.
 #[must_use]
 pub fn judge_offer(
     policy: &HostKeyPolicy,

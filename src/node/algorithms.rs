@@ -1,15 +1,15 @@
 //! The algorithms that an SSH session may use.
 //!
-//! Each list holds what libssh2 has (`src/kex.c`, `src/hostkey.c`, `src/crypt.c`, `src/mac.c` of its sources) without
-//! what is known to be weak: SHA-1 (RFC 9142 and RFC 8332 say why), CBC and RC4 (RFC 8758, and OpenSSH's own defaults
+//! Each list holds what libssh2 supports (`src/kex.c`, `src/hostkey.c`, `src/crypt.c`, `src/mac.c` of its sources)
+//! except weak algorithms: SHA-1 (RFC 9142 and RFC 8332 say why), CBC and RC4 (RFC 8758, and OpenSSH's own defaults
 //! since 7.2), MD5, DSA. OpenSSH for Windows offers several of each list in every version that Windows Server has had.
-//! Host certificates are left out: nothing here could say whether their authority is to be trusted.
+//! Host certificates are left out, because nothing here can tell whether to trust their authority.
 
 use ssh2::{MethodType, Session};
 
 use crate::node::{NodeError, Reason};
 
-/// Key exchange: the hybrid with ML-KEM where the OpenSSL below has it, then elliptic curves, then large groups.
+/// Key exchange: the hybrids with ML-KEM if the linked OpenSSL has it, then elliptic curves, then large groups.
 const KEY_EXCHANGES: &str = "mlkem768x25519-sha256,mlkem768nistp256-sha256,mlkem1024nistp384-sha384,\
     curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521,\
     diffie-hellman-group-exchange-sha256,diffie-hellman-group16-sha512,diffie-hellman-group18-sha512,\
@@ -23,18 +23,18 @@ const HOST_KEYS: [&str; 6] = [
     "rsa-sha2-512",
     "rsa-sha2-256",
 ];
-/// Ciphers: those that authenticate what they encrypt, then counter mode. AES-GCM first: processors have instructions for
-/// it, and the Terrapin attack on servers without strict key exchange (CVE-2023-48795) is one on `ChaCha20`, not on it.
+/// Ciphers: authenticated encryption, then counter mode. AES-GCM comes first: processors have instructions for it, and
+/// the Terrapin attack on servers without strict key exchange (CVE-2023-48795) affects `ChaCha20`, but not AES-GCM.
 const CIPHERS: &str = "aes256-gcm@openssh.com,aes128-gcm@openssh.com,chacha20-poly1305@openssh.com,\
     aes256-ctr,aes192-ctr,aes128-ctr";
-/// Message authentication, of the ciphertext first.
+/// Message authentication: encrypt-then-MAC first.
 const MACS: &str =
     "hmac-sha2-512-etm@openssh.com,hmac-sha2-256-etm@openssh.com,hmac-sha2-512,hmac-sha2-256";
-/// What an RSA key of ours signs a login with.
+/// Signatures for logins with an RSA key.
 const SIGNATURES: &str = "rsa-sha2-512,rsa-sha2-256";
 
-/// Has the session agree on nothing else. Host keys of the `known` types, named as in a public key, are asked for
-/// first, so that a server with a further key does not look like another server.
+/// Restricts the session to these algorithms. Requests host keys of the `known` types first, named as in a public key,
+/// so that a server with an additional key does not look like another server.
 pub fn restrict(session: &Session, known: &[String]) -> Result<(), NodeError> {
     let host_keys = host_keys(known);
     let lists = [
@@ -48,7 +48,7 @@ pub fn restrict(session: &Session, known: &[String]) -> Result<(), NodeError> {
     ];
     for (method, list) in lists {
         session.method_pref(method, list).map_err(|error| {
-            // Without its list a session would agree on anything.
+            // Without its list, a session would accept any algorithm.
             Reason::Unreachable.error(format!(
                 "the SSH library has none of the algorithms {list}: {error}"
             ))
@@ -68,10 +68,10 @@ fn host_keys(known: &[String]) -> String {
     names.join(",")
 }
 
-/// Why no session came about, where that is because there is nothing safe to agree on.
+/// Explains a failed handshake, if the reason is that both sides have no safe algorithm in common.
 #[must_use]
 pub fn disagreement(error: &ssh2::Error) -> Option<&'static str> {
-    /// libssh2's codes: no common method in the lists of both sides, or the exchange that follows from them failed.
+    /// libssh2's codes: no common method in the lists of both sides, or the key exchange failed.
     const KEY_EXCHANGE_FAILED: [i32; 3] = [-5, -8, -17];
     match error.code() {
         ssh2::ErrorCode::Session(code) if KEY_EXCHANGE_FAILED.contains(&code) => Some(

@@ -5,12 +5,13 @@ use protocol::Answer;
 use crate::node::session::Output;
 use crate::node::{NodeError, Reason};
 
-/// What the agent did not do, and what it or the shell printed instead.
+/// Creates the error for a command that the agent did not carry out.
 pub fn agent_failed(problem: String) -> NodeError {
     Reason::AgentFailed.error(problem)
 }
 
-/// What is `wanted` of an answer. Where it is another one or none, `problem` and `hint` stand around what was printed.
+/// Returns what is `wanted` of an answer. For another answer or none, the error quotes the output, between `problem`
+/// and `hint`.
 pub fn answer<T>(
     output: &Output,
     problem: &str,
@@ -25,8 +26,8 @@ pub fn answer<T>(
     }
 }
 
-/// The answer is the last object of standard output on a line of its own, whatever the shell has put around it: a
-/// banner, a byte-order mark, a prompt.
+/// Returns the answer: the last JSON object on a single line of standard output, whatever the shell prints around it,
+/// such as a banner, a byte-order mark or a prompt.
 #[must_use]
 pub fn parse(output: &Output) -> Option<Answer> {
     output.stdout.lines().rev().find_map(|line| {
@@ -35,7 +36,7 @@ pub fn parse(output: &Output) -> Option<Answer> {
     })
 }
 
-/// What a command printed in place of an answer, for people.
+/// Summarizes what a command printed instead of an answer, for messages.
 #[must_use]
 pub fn brief(output: &Output) -> String {
     let text = if output.stderr.trim().is_empty() {
@@ -46,7 +47,7 @@ pub fn brief(output: &Output) -> String {
     let text = crate::node::error::printable(text);
     let start: String = text.chars().take(300).collect();
     let status = match output.status {
-        // What Windows ends a process with, such as 0xc0000135 where a DLL is missing: all 32 bits arrive.
+        // A status of Windows, such as 0xc0000135 if a DLL is missing: all 32 bits arrive.
         status @ ..0 => format!("{status:#x}"),
         status => status.to_string(),
     };

@@ -1,4 +1,4 @@
-//! The way to a node: TCP, the SSH handshake, and how both end.
+//! Connects to nodes: TCP, the SSH handshake, and how both end.
 
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -10,30 +10,30 @@ use crate::node::{HostKey, HostKeyPolicy, NodeError, Phases, Reason, socket};
 
 /// How long a TCP connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a server may take from the connection to its host key.
+/// Time limit from the connection to the server's host key.
 pub const HANDSHAKE: Duration = Duration::from_secs(30);
 /// What one operation on a connection may take.
 pub const OPERATION: Duration = Duration::from_secs(60);
 
-/// A host that has shown its key. Nobody has logged in yet.
+/// A connected host and its key, before the login.
 pub struct Connected {
     /// The SSH session.
     pub session: Session,
-    /// The key that the host has shown.
+    /// The host key of the server.
     pub key: HostKey,
     /// Ends the connection when it is dropped.
     pub cutter: Cutter,
-    /// How long it took.
+    /// Durations of the phases so far.
     pub phases: Phases,
 }
 
-/// Ends a session from outside: a thread that waits for the network returns at once.
+/// Ends a session from outside when dropped: a thread that waits for the network returns at once.
 pub struct Cutter(TcpStream);
 
 impl Drop for Cutter {
     fn drop(&mut self) {
-        // The connection may be gone already. Shutting it down wakes a thread that waits for data; where data never
-        // ends, only dissolving it takes away what has come in. That is refused while a thread waits.
+        // The connection may be gone already. A shutdown wakes a thread that waits for data. If data never ends, only
+        // dissolving the connection discards what was received; that is refused while a thread waits.
         let _ = self.0.shutdown(Shutdown::Both);
         for _ in 0..100 {
             if rustix::net::connect_unspec(&self.0).is_ok() {
@@ -44,7 +44,8 @@ impl Drop for Cutter {
     }
 }
 
-/// Connects and reads the host key, for which the server has as long as `limit`. Keys of known types are asked for first. The connection ends with the cutter, and with this future.
+/// Connects, and reads the host key within `limit` after that. Requests keys of known types first. Dropping the cutter
+/// or this future ends the connection.
 pub async fn connect(
     (address, port): (&str, u16),
     known: &HostKeyPolicy,
@@ -74,7 +75,7 @@ pub async fn connect(
     })
 }
 
-/// Tries each address of the host.
+/// Opens a connection to the first address of the host that accepts one.
 async fn open(host: (&str, u16), place: &str) -> Result<TcpStream, NodeError> {
     let addresses = tokio::net::lookup_host(host).await;
     let mut problem = unreachable(place, &"the name has no address");
@@ -97,13 +98,13 @@ async fn open_one(address: SocketAddr) -> std::io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(OPERATION))?;
     stream.set_write_timeout(Some(OPERATION))?;
-    // Without it a waiting thread would notice at its deadline.
+    // Without this, a waiting thread would notice a lost host only at its deadline.
     socket::notice_loss(&stream)?;
     Ok(stream)
 }
 
 impl Connected {
-    /// Does blocking work over the connection, which is cut when time is up.
+    /// Runs blocking work over the connection, and cuts the connection after `limit`.
     pub async fn work<T: Send + 'static>(
         self,
         limit: Duration,
@@ -111,7 +112,7 @@ impl Connected {
         work: impl FnOnce(Session, Phases) -> Result<T, NodeError> + Send + 'static,
     ) -> Result<T, NodeError> {
         let done = blocking(limit, move || work(self.session, self.phases)).await;
-        // From here on nothing uses the connection, or time is up.
+        // The work is done, or its time limit is over and this ends it.
         drop(self.cutter);
         done.unwrap_or_else(|| {
             let limit = limit.as_secs();
@@ -121,7 +122,7 @@ impl Connected {
     }
 }
 
-/// Runs blocking work on a thread of its own; `None` when time is up. The thread ends when its connection is cut.
+/// Runs blocking work on its own thread; returns `None` after `limit`. The thread ends when its connection is cut.
 async fn blocking<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -129,12 +130,12 @@ async fn blocking<T: Send + 'static>(
     match timeout(limit, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(value)) => Some(value),
         Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The process is ending, or time is up.
+        // The process is ending, or the time limit is over.
         Ok(Err(_)) | Err(_) => None,
     }
 }
 
-/// A host and its port as people write them: an IPv6 address in brackets.
+/// Formats a host and its port, with an IPv6 address in brackets.
 #[must_use]
 pub fn place(address: &str, port: u16) -> String {
     match address.parse() {
@@ -143,7 +144,7 @@ pub fn place(address: &str, port: u16) -> String {
     }
 }
 
-/// No connection to that place.
+/// Creates the error for a failed connection.
 pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
     Reason::Unreachable.error(format!(
         "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no \

@@ -12,12 +12,12 @@ use crate::node::{Desired, NodeError, Reason};
 use crate::payload::{Payload, sha256_hex};
 use crate::services::{CSI_PROXY_PIPES, Document};
 
-/// Seconds that a service's process may take to end.
+/// Seconds that a service's process may take to stop.
 const STOP_TIMEOUT_SECONDS: u32 = 30;
-/// Seconds from a service's start to its pipes.
+/// Seconds from a service's start until its pipes answer.
 const START_TIMEOUT_SECONDS: u32 = 60;
 
-/// The version that the administrator wants, where the payload has another one.
+/// Returns the version that the administrator wants, if the payload has another one.
 #[must_use]
 pub fn other_version<'a>(payload: &Payload, spec: &'a WindowsStorageSpec) -> Option<&'a str> {
     let pin = spec.csi_proxy.version.as_deref()?;
@@ -25,7 +25,7 @@ pub fn other_version<'a>(payload: &Payload, spec: &'a WindowsStorageSpec) -> Opt
     (number(pin) != number(&payload.csi_proxy.version)).then_some(pin)
 }
 
-/// Whether the payload's csi-proxy may go to nodes.
+/// Checks that the payload's csi-proxy may be installed on nodes.
 pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), NodeError> {
     let version = &payload.csi_proxy.version;
     if let Some(pin) = other_version(payload, spec) {
@@ -46,7 +46,7 @@ pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Res
     )))
 }
 
-/// What nodes of that document shall look like.
+/// Returns the desired state of nodes with this document.
 pub(super) fn desired(
     payload: &Payload,
     spec: &WindowsStorageSpec,
@@ -87,14 +87,14 @@ fn revision(agent_sha256: &str, request: &Request) -> String {
 }
 
 impl Desired {
-    /// Whether csi-proxy is to run.
+    /// Returns whether csi-proxy is to run.
     #[must_use]
     pub fn has_csi_proxy(&self) -> bool {
         let mut services = self.request.services.iter();
         services.any(|service| same_name(&service.name, CSI_PROXY_SERVICE))
     }
 
-    /// The same for a node on which csi-proxy is not to run.
+    /// Returns the same desired state without csi-proxy.
     #[must_use]
     pub(super) fn without_csi_proxy(mut self) -> Self {
         let request = &mut self.request;
@@ -108,10 +108,10 @@ impl Desired {
     }
 }
 
-/// Names a request by its content.
+/// Sets the ID of a request to a hash of its content.
 pub(super) fn name_by_content(request: &mut Request) {
     request.id.clear();
-    // Plain data always serializes; an empty text would only make every such request look the same.
+    // Plain data always serializes; an empty text would only give all such requests the same ID.
     let text = serde_json::to_string(request).unwrap_or_default();
     request.id = sha256_hex(text.as_bytes());
 }

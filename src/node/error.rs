@@ -1,32 +1,32 @@
-//! The errors of work on a node, with the next action for each.
+//! Errors of work on a node, with the next action for each.
 
 use protocol::{Failure, FailureCategory};
 
 use crate::visible::is_hidden;
 
 readiness::names! {
-    /// A bounded word for metrics, conditions and events.
+    /// A reason from a fixed set, for metrics, conditions and events.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Reason {
-        /// The Secret with the SSH key is not there, or lacks its key.
+        /// The Secret with the SSH key is missing, or lacks its key.
         CredentialsMissing,
         /// The Secret does not hold a usable private key.
         InvalidPrivateKey,
-        /// The node's line in `windows-instances` makes no sense.
+        /// The node's entry in `windows-instances` is invalid.
         InvalidInstance,
-        /// The `windows-services` ConfigMap is wrong.
+        /// The `windows-services` ConfigMap is invalid.
         InvalidServices,
-        /// The csi-proxy to bring is too old to be trusted.
+        /// The payload's csi-proxy is too old to be trusted.
         VulnerableVersion,
-        /// The csi-proxy to bring is not the one that the administrator wants.
+        /// The payload's csi-proxy is not the version that the administrator wants.
         OtherVersion,
         /// The Node object has no address.
         NoAddress,
-        /// No connection.
+        /// No connection to the node.
         Unreachable,
-        /// Another host key than the pinned one.
+        /// The host key is not the pinned one.
         HostKeyChanged,
-        /// A host key that nobody has vouched for, where first use is not trusted.
+        /// The host key is unknown, and first use is not trusted.
         HostKeyUnknown,
         /// A new host key could not be stored.
         HostKeyNotStored,
@@ -34,13 +34,13 @@ readiness::names! {
         LoginRefused,
         /// The connection was lost, or files could not be sent.
         TransferFailed,
-        /// The programs for nodes were changed or damaged beside the operator.
+        /// The programs for nodes, which ship with the operator, were changed or damaged.
         PayloadUnusable,
         /// No space is left on the node.
         DiskFull,
         /// The agent could not be installed or does not answer.
         AgentFailed,
-        /// The agent could not bring csi-proxy up.
+        /// The agent could not start csi-proxy.
         CSIProxyFailed,
         /// csi-proxy does not stay up.
         CrashLoop,
@@ -48,9 +48,9 @@ readiness::names! {
         ProgramBlocked,
         /// A csi-proxy that is not this operator's runs on the node.
         ForeignCSIProxy,
-        /// A script or a variable that a service's command needs has no usable value.
+        /// A script or a variable of a service's command has no usable value.
         UnresolvedCommand,
-        /// The new csi-proxy did not work; the old one is back.
+        /// The new csi-proxy did not work, and the old one was restored.
         RolledBack,
         /// Work took longer than its deadline.
         TimedOut,
@@ -61,16 +61,16 @@ readiness::names! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NodeError {
-    /// The bounded word.
+    /// The reason, from a fixed set.
     pub reason: Reason,
     /// What happened and what to do, without control characters.
     pub message: String,
-    /// The part of the reconcile in which it happened.
+    /// The phase of the reconcile in which it happened.
     pub phase: Option<&'static str>,
 }
 
 impl Reason {
-    /// A failure for that reason; what a terminal would act on is taken out, so that it can be shown anywhere.
+    /// Creates an error with this reason. Replaces characters that a terminal would act on, so that it can be shown anywhere.
     #[must_use]
     pub fn error(self, message: impl AsRef<str>) -> NodeError {
         NodeError {
@@ -82,14 +82,14 @@ impl Reason {
 }
 
 impl NodeError {
-    /// It happened in that part of a reconcile, or in a part of that part.
+    /// Sets the phase of the reconcile, unless a more specific one is set.
     #[must_use]
     pub fn in_phase(mut self, phase: &'static str) -> Self {
         self.phase.get_or_insert(phase);
         self
     }
 
-    /// What the agent reported.
+    /// Creates an error from a failure that the agent reported.
     #[must_use]
     pub fn from_agent(failure: &Failure, rolled_back: bool) -> Self {
         let advice = advice(failure.category);
@@ -142,7 +142,7 @@ impl NodeError {
     }
 }
 
-/// What lets a program through that is blocked, whether the change was undone or not.
+/// Returns how to unblock a blocked program, whether or not the change was rolled back.
 fn advice(category: FailureCategory) -> &'static str {
     match category {
         FailureCategory::BlockedByPolicy => {
@@ -157,8 +157,8 @@ fn advice(category: FailureCategory) -> &'static str {
     }
 }
 
-/// The text without what acts on a terminal or is there without being seen, cut to a length that conditions and events
-/// can carry.
+/// Replaces invisible characters and those that a terminal would act on, and truncates the text to a length that
+/// conditions and events can carry.
 #[must_use]
 pub fn printable(text: &str) -> String {
     const MOST: usize = 2500;

@@ -14,36 +14,36 @@ use crate::node::session::{Running, Session};
 use crate::node::{Look, NodeError, Phases, PrivateKey, Reason, look, phases};
 use crate::payload::{Payload, Program};
 
-/// How long the agent may take to say what it sees.
+/// Time limit for the agent's `status` command.
 const COMMAND: Duration = Duration::from_secs(60);
-/// How long it may take to install or remove itself. Its own limits come to less: the wait for another install, the end of the
-/// service before, a start on a slow disk, and one more where it goes back.
+/// Time limit for the agent to install or remove itself. The agent's own limits add up to less: waiting for another
+/// install, stopping the old service, a start on a slow disk, and another start on a rollback.
 const INSTALL: Duration = Duration::from_secs(4 * 60);
 /// How much longer than the agent's own limits its answer may take.
 const MARGIN: Duration = Duration::from_secs(60);
-/// How long a request's files may take to arrive, from the start of the command that waits for them.
+/// Time limit for a request's files to arrive, from the start of the command that waits for them.
 const ARRIVAL: Duration = Duration::from_secs(15 * 60);
-/// As many agents that were left behind are removed at one time.
+/// How many leftover agents are removed at a time.
 const MOST_SWEPT: usize = 100;
-/// Less than what the work on a node may take.
+/// Most seconds for the agent's work on a request; less than the time limit for all work on a node.
 const MOST_SECONDS: u32 = 15 * 60;
 
-/// A host that was connected to, and what can be sent there.
+/// A connected host, and the programs that can be sent to it.
 pub struct Host {
     /// The session.
     pub session: Session,
     /// The programs for nodes.
     pub payload: Payload,
-    /// How long it all took.
+    /// Durations of the phases.
     pub phases: Phases,
     /// Whether the node is known to have an agent.
     pub agent_seen: bool,
-    /// The agent's program as it was sent, once it has served its purpose.
+    /// Path of the uploaded agent, to be removed when the work is done.
     left_over: Option<String>,
 }
 
 impl Host {
-    /// With a session that is still to log in, or has.
+    /// Creates it from a session, before or after the login.
     #[must_use]
     pub fn new(session: Session, payload: Payload, phases: Phases, agent_seen: bool) -> Self {
         Self {
@@ -55,13 +55,13 @@ impl Host {
         }
     }
 
-    /// Logs in; says with which key.
+    /// Logs in, and returns the ID of the key that the host accepted.
     pub fn login<'k>(&mut self, user: &str, key: &'k PrivateKey) -> Result<&'k str, NodeError> {
         self.phase("login", |host| host.session.login(user, key))
     }
 
-    /// Asks the agent for the node's state: `None` where there is no agent that gives one. Where one was seen before, it
-    /// is asked at once: opening SFTP to look whether it is there takes more round trips than the question.
+    /// Returns the node's state from the agent; `None` if no agent gives one. An agent that was seen before is asked
+    /// directly: opening SFTP to check that it exists takes more round trips than the question.
     pub fn status(&mut self) -> Result<Option<NodeState>, NodeError> {
         self.phase("status", |host| {
             if !host.agent_seen && !host.session.exists(&to_sftp(AGENT_EXE))? {
@@ -81,12 +81,12 @@ impl Host {
         })
     }
 
-    /// Looks whether another owner looks after csi-proxy there, where no agent says so.
+    /// Checks whether another owner manages csi-proxy, on a node whose agent does not say so.
     pub fn look(&mut self, replaces: bool) -> Result<Look, NodeError> {
         self.phase("look", |host| look::look(&mut host.session, replaces))
     }
 
-    /// Sends the agent of the payload and installs it. What it says of the node then.
+    /// Uploads the payload's agent and installs it. Returns the node's state from the new agent.
     pub fn install_agent(&mut self) -> Result<Option<NodeState>, NodeError> {
         let program = self.bring_agent()?;
         self.agent_seen = true;
@@ -95,7 +95,7 @@ impl Host {
         self.install(&command)
     }
 
-    /// Whether an agent is installed there, or something is left of one.
+    /// Returns whether an agent is installed, or parts of one are left.
     pub fn has_agent(&mut self) -> Result<bool, NodeError> {
         self.phase("status", |host| {
             Ok(look::has_agent_service(&mut host.session)?
@@ -104,7 +104,7 @@ impl Host {
         })
     }
 
-    /// Has an agent that was just sent remove the one that is installed, and csi-proxy unless it is to stay as it is.
+    /// Uploads an agent that removes the installed one, and csi-proxy too unless `keeps_csi_proxy`.
     pub fn remove_agent(&mut self, keeps_csi_proxy: bool) -> Result<(), NodeError> {
         let program = self.bring_agent()?;
         self.phase("agent removal", |host| {
@@ -125,16 +125,16 @@ impl Host {
         Ok(())
     }
 
-    /// Sends the agent of the payload, to be run from where it is; gives its path.
+    /// Uploads the payload's agent, to be run from where it is, and returns its path.
     fn bring_agent(&mut self) -> Result<String, NodeError> {
         let agent = self.payload.agent.clone();
-        // One that was left behind may still run, or be held open: Windows would not let it be written over.
+        // Use a new name: a leftover agent may still run or be open, and Windows would refuse to overwrite it.
         let program = format!(r"{BOOTSTRAP_DIR}\{AGENT_PREFIX}{}.exe", unique());
         self.phase("agent upload", |host| {
             let content = read(&agent)?;
             let (bytes, version) = (content.len(), &agent.version);
             tracing::info!(bytes, version, "sending the agent");
-            // Only this reconcile runs it, when it is whole, and before it changes anything it looks at its own content.
+            // Only this reconcile runs it, once it is complete, and it verifies its own content before it changes anything.
             if !host.session.make_folder(&to_sftp(BOOTSTRAP_DIR))? {
                 host.sweep()?;
             }
@@ -144,19 +144,19 @@ impl Host {
         Ok(program)
     }
 
-    /// Removes agents that earlier reconciles were cut off from, so that they do not fill the disk.
+    /// Removes agents that interrupted reconciles left behind, so that they do not fill the disk.
     fn sweep(&mut self) -> Result<(), NodeError> {
         let folder = to_sftp(BOOTSTRAP_DIR);
         let found = self.session.files_in(&folder, MOST_SWEPT)?;
         let names = found.into_iter().flatten().map(|file| file.name);
         for name in names.filter(|name| is_brought(name)) {
-            // One that still runs stays for the next time.
+            // An agent that still runs is removed next time.
             let _ = self.session.remove(&format!("{folder}/{name}"));
         }
         Ok(())
     }
 
-    /// Has the agent that is there put itself in place again, and start as a service.
+    /// Has the installed agent install itself again and start as a service.
     pub fn restart_agent(&mut self) -> Result<Option<NodeState>, NodeError> {
         self.install(&format!("{AGENT_EXE} install"))
     }
@@ -180,7 +180,7 @@ impl Host {
         }
     }
 
-    /// Hands the agent a request, with csi-proxy's program where it is not on the node, and waits for the result.
+    /// Sends the agent a request, with csi-proxy's program if `with_files`, and waits for the result.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
         let limit = limit_of(request);
         let sending = if with_files {
@@ -204,7 +204,7 @@ impl Host {
                 _ => None,
             },
         )?;
-        // What is left of the wait: unpacking, and the way there and back.
+        // The rest of the wait is unpacking and the round trip.
         let mut rest = begin.elapsed();
         for part in parts::OF_SERVICE {
             if let Some(&took) = result.durations.get(part) {
@@ -217,14 +217,14 @@ impl Host {
         Ok(result)
     }
 
-    /// Sends a request and what it needs, and starts the agent's command that takes them.
+    /// Uploads a request and its files, and starts the agent's command that processes them.
     fn send(
         &mut self,
         request: &Request,
         with_files: bool,
         limit: Duration,
     ) -> Result<Running, NodeError> {
-        // A command that outlives its connection finds nothing of the next reconcile.
+        // Unique names: a command that outlives its connection must not find files of the next reconcile.
         let unique = unique();
         let mut request = request.clone();
         let mut file = None;
@@ -237,7 +237,7 @@ impl Host {
             if csi_proxy.packing.is_some() {
                 file = Some((path, content));
             } else {
-                // It has to be there before the command: nobody unpacks it, and so nobody waits for it.
+                // Upload it before the command starts: the command waits only for packed files.
                 self.session.upload(&path, &content)?;
             }
         }
@@ -253,29 +253,29 @@ impl Host {
             ARRIVAL.as_secs()
         ))?;
         if let Some((packed, content)) = file {
-            // The command comes up meanwhile, and waits: Windows' server lets nobody read a file before it is closed.
+            // The command starts meanwhile, and waits: Windows' server lets nobody read a file before it is closed.
             self.session.upload(&packed, &content).inspect_err(|_| {
                 let _ = self.session.remove(&to_sftp(&path));
                 self.clean_up();
-                // The command would wait for what does not come.
+                // Otherwise the command would wait for a file that never arrives.
                 self.session.give_up();
             })?;
         }
         Ok(running)
     }
 
-    /// Removes what only this reconcile needed.
+    /// Removes files that only this reconcile needed.
     pub fn clean_up(&mut self) {
-        // What was refused the agent has reported already.
+        // The agent has already reported a file that was refused.
         let _ = self.session.confirm_closed();
         if let Some(path) = self.left_over.take() {
-            // What stays is swept the next time.
+            // What cannot be removed now is swept next time.
             let _ = self.session.remove(&path);
             let _ = self.session.remove_folder(&to_sftp(BOOTSTRAP_DIR));
         }
     }
 
-    /// Does a part of the work, and names it in what is logged meanwhile and in its error.
+    /// Runs one phase of the work. Log messages and its error name the phase.
     fn phase<T>(
         &mut self,
         name: &'static str,
@@ -289,7 +289,7 @@ impl Host {
     }
 }
 
-/// A part of a name that nothing on a node has yet.
+/// Returns a random part of a name, which nothing on a node has yet.
 fn unique() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
@@ -299,7 +299,7 @@ fn read(program: &Program) -> Result<Arc<Vec<u8>>, NodeError> {
     read.map_err(|error| Reason::PayloadUnusable.error(error.to_string()))
 }
 
-/// How long the agent may take with a request: one service after the other, stopped and started, and back again.
+/// Returns the agent's time limit for a request: each service in turn is stopped and started, and again on a rollback.
 fn limit_of(request: &Request) -> Duration {
     let services = u32::try_from(request.services.len()).unwrap_or(u32::MAX);
     let seconds = (request.stop_timeout_seconds)
@@ -310,7 +310,7 @@ fn limit_of(request: &Request) -> Duration {
     Duration::from_secs(u64::from(seconds)) + MARGIN
 }
 
-/// Has a request say where csi-proxy comes and how; gives the path to send it to.
+/// Sets in a request where and how csi-proxy arrives. Returns the path to upload it to.
 fn announce(request: &mut Request, program: &Program, size: u64, unique: &str) -> String {
     let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.part");
     let packed = program.packing.map(|packing| Packed {

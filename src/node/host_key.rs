@@ -14,27 +14,27 @@ pub const HOST_KEYS_CONFIG_MAP: &str = "windows-storage-host-keys";
 pub struct HostKey(String);
 
 impl HostKey {
-    /// A key of that type, with those bytes.
+    /// Creates a key from its type and its bytes.
     #[must_use]
     pub fn new(kind: &str, bytes: &[u8]) -> Self {
         Self(format!("{kind} {}", openssl::base64::encode_block(bytes)))
     }
 
-    /// A key from its bytes, which begin with its type's name.
+    /// Parses a key from its bytes, which begin with its type.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let kind = text_field(&mut &*bytes)?;
         Some(Self::new(std::str::from_utf8(kind).ok()?, bytes))
     }
 
-    /// A key as the ConfigMap holds it; a comment and white space do not count.
+    /// Parses a key as the ConfigMap holds it. Comments and extra white space are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let words: Vec<&str> = text.split_whitespace().take(2).collect();
         Self(words.join(" "))
     }
 
-    /// The key in a Node's annotations: its type, and its base64 with or without the type before it.
+    /// Parses the key in a Node's annotations: its type, and its base64 text with or without the type in front.
     #[must_use]
     pub fn announced(kind: Option<&str>, key: Option<&str>) -> Option<Self> {
         let key = key.map(str::trim).filter(|key| !key.is_empty())?;
@@ -46,19 +46,19 @@ impl HostKey {
         })
     }
 
-    /// The type's name, for instance `ssh-ed25519`.
+    /// Returns the type, such as `ssh-ed25519`.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.0.split(' ').next().unwrap_or_default()
     }
 
-    /// Type and fingerprint, for people.
+    /// Returns type and fingerprint, for messages.
     #[must_use]
     pub fn summary(&self) -> String {
         format!("{} {}", self.kind(), self.fingerprint())
     }
 
-    /// The fingerprint as `ssh-keygen -l` shows it.
+    /// Returns the fingerprint as `ssh-keygen -l` shows it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let text = self.0.split(' ').nth(1).unwrap_or_default();
@@ -74,38 +74,37 @@ impl fmt::Display for HostKey {
     }
 }
 
-/// The comment of a pin that the operator has made for a node that is there. One that an administrator's command has made
-/// has the next. Other pins an administrator has put there.
+/// The comment of a pin that the operator stored at the first contact with a node.
 pub const FIRST_CONTACT: &str = "stored-at-first-contact";
-/// The other one.
+/// The comment of a pin that an administrator accepted with the command. All other pins were added by hand.
 pub const ACCEPTED: &str = "accepted";
 
-/// Whether a pin was made for a node that was there, and is of no use without it.
+/// Returns whether a pin was stored for an existing node, and is of no use once that node is deleted.
 #[must_use]
 pub fn goes_with_node(pin: &str) -> bool {
     let comment = pin.split_whitespace().nth(2);
     comment.is_some_and(|comment| [FIRST_CONTACT, ACCEPTED].contains(&comment))
 }
 
-/// What is known of a node's host keys before it is connected to.
+/// What is known about a node's host keys before a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostKeyPolicy {
     /// The key that is pinned for this node.
     pub pin: Option<HostKey>,
-    /// What the `known_hosts` lines say of its address and port.
+    /// What the `known_hosts` lines say about its address and port.
     pub known: Known,
-    /// The key that the Node's annotations of the Windows Machine Config Operator name. The node's own kubelet can write
-    /// them: they can make the first contact fail, and never make a key trusted.
+    /// The key in the Node's annotations of the Windows Machine Config Operator. The node's own kubelet can write them,
+    /// so they can make the first contact fail, but never make a key trusted.
     pub announced: Option<HostKey>,
-    /// Whether a key that nothing is known of is trusted and pinned at the first contact.
+    /// Whether an unknown key is trusted and pinned at the first contact.
     pub trust_on_first_use: bool,
-    /// Another node that has a pin and the same address. One of the two reports an address that is not its own, and its
-    /// kubelet may do so to have another host be taken for it.
+    /// Another node with a pin and the same address. One of the two reports an address that is not its own; its kubelet
+    /// may do so to have another host taken for its node.
     pub address_of: Option<String>,
 }
 
 impl HostKeyPolicy {
-    /// The types of key that are known, best known first, to be asked for in this order.
+    /// Returns the known key types, the most trusted first, to be requested in this order.
     #[must_use]
     pub fn kinds(&self) -> Vec<String> {
         let keys = self.pin.iter().chain(&self.known.keys);
@@ -113,13 +112,13 @@ impl HostKeyPolicy {
         keys.map(|key| key.kind().to_owned()).collect()
     }
 
-    /// What to make of a presented key. Whatever contradicts it stops the work: nothing outvotes anything else.
+    /// Judges a presented key. Any contradiction stops the work; no source overrides another.
     #[must_use]
     pub fn judge(&self, namespace: &str, node: &str, presented: &HostKey) -> Judgement {
         let (pin, known) = (&self.pin, &self.known);
         let shown = presented.summary();
         let fingerprint = presented.fingerprint();
-        // Pins just this key. To forget the old one instead would have whatever is shown next be trusted.
+        // Pins exactly this key. Deleting the old pin instead would trust whatever key is shown next.
         let accept = format!(
             "kubectl windows-storage accept-host-key {node} -n {namespace} --fingerprint {fingerprint}"
         );
@@ -133,7 +132,8 @@ impl HostKeyPolicy {
         }
         let same_kind = |key: &HostKey| key.kind() == presented.kind();
         let listed = known.keys.contains(presented);
-        // Another of its type contradicts it; where there is no pin, any other: whoever is in between chooses the type.
+        // A listed key of the same type contradicts it. Without a pin, so does any other listed key: a man in the
+        // middle chooses the type.
         let contradicts = |key: &HostKey| pin.is_none() || same_kind(key);
         if !listed && known.keys.iter().any(contradicts) {
             let keys: Vec<String> = known.keys.iter().map(HostKey::summary).collect();
@@ -146,7 +146,7 @@ impl HostKeyPolicy {
         }
         match (pin, &self.announced, &self.address_of) {
             (Some(pin), ..) if pin == presented => Judgement::Known,
-            // A further key of another type, which an administrator has listed.
+            // An additional key of another type, which an administrator has listed.
             (Some(pin), ..) if listed && !same_kind(pin) => Judgement::Known,
             (Some(pin), ..) => changed(format!(
                 "the SSH host key is {shown} and no longer {}: the host was reinstalled, or somebody is in between; \
@@ -175,17 +175,17 @@ impl HostKeyPolicy {
     }
 }
 
-/// The annotations, as people look for them.
+/// Common prefix of the annotations, for messages.
 const ANNOTATION: &str = "windowsmachineconfig.openshift.io/ssh-host-key";
 
-/// What to make of a presented key.
+/// Result of judging a presented key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is one that is known.
+    /// The key is known and trusted.
     Known,
-    /// Nothing is known, and it may be pinned.
+    /// The key is unknown, and may be pinned.
     New,
-    /// It is another one: stop.
+    /// The key is not trusted: stop.
     Refused(NodeError),
 }
 
@@ -217,7 +217,7 @@ mod tests {
         for part in ["also that of node win-1", "accept-host-key"] {
             assert!(error.message.contains(part), "{error}");
         }
-        // Whoever accepts it knows better.
+        // An administrator who accepts the key decides otherwise.
         policy.pin = Some(shown.clone());
         assert_eq!(policy.judge("ns", "win-2", &shown), Judgement::Known);
     }

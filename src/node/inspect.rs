@@ -12,19 +12,19 @@ use crate::node::session::Session;
 use crate::node::{HOST_KEYS_CONFIG_MAP, NodeError, Reason, Target};
 use crate::services::CSI_PROXY_PIPES;
 
-/// How long the agent may take to say what it sees.
+/// Time limit for the agent's `status` command.
 const STATUS: Duration = Duration::from_secs(60);
 
-/// Whom to log in to.
+/// Which hosts to log in to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Hosts whose keys are known.
     Known,
-    /// Those that the operator would log in to as well. Their keys are not stored.
+    /// All hosts that the operator would log in to. Their keys are not stored.
     AsOperator,
 }
 
-/// Logs in to a host, and lets `work` read there for so long at most.
+/// Logs in to a host, and runs `work` there for at most `limit`.
 pub async fn inspect<T: Send + 'static>(
     target: &Target,
     namespace: &str,
@@ -55,7 +55,7 @@ pub async fn inspect<T: Send + 'static>(
     connected.work(limit, "reading from the node", work).await
 }
 
-/// What the agent on the node sees; `None` where there is no agent.
+/// Returns the node's state from the agent; `None` if there is no agent.
 pub fn state(session: &mut Session) -> Result<Option<NodeState>, NodeError> {
     if !session.exists(&to_sftp(AGENT_EXE))? {
         return Ok(None);

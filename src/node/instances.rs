@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 /// The ConfigMap's name.
 pub const INSTANCES_CONFIG_MAP: &str = "windows-instances";
 
-/// For each address its user, or what is wrong with its line.
+/// The user for each address, or what is wrong with its entry.
 pub type Instances = BTreeMap<String, Result<String, String>>;
 
-/// Reads the ConfigMap's data. A bad line concerns only its own address.
+/// Parses the ConfigMap's data. An invalid entry affects only its own address.
 #[must_use]
 pub fn parse(data: &BTreeMap<String, String>) -> Instances {
     let user_of = |(address, line): (&String, &String)| {

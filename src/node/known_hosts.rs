@@ -1,6 +1,6 @@
-//! Host keys that an administrator provides in OpenSSH's `known_hosts` form.
+//! Parses host keys that an administrator provides in OpenSSH's `known_hosts` format.
 //!
-//! Source of the form: `sshd(8)`, the section on the file's format, and OpenSSH's `hostfile.c` and `match.c`.
+//! Source of the format: `sshd(8)`, the section on the file's format, and OpenSSH's `hostfile.c` and `match.c`.
 
 use openssl::hash::MessageDigest;
 use openssl::pkey::PKey;
@@ -8,7 +8,7 @@ use openssl::sign::Signer;
 
 use crate::node::HostKey;
 
-/// The key of the ConfigMap under which such lines are. No node can have this name: it has an underscore.
+/// The key in the ConfigMap for `known_hosts` lines. No node can have this name, because it contains an underscore.
 pub const KNOWN_HOSTS: &str = "known_hosts";
 const DEFAULT_PORT: u16 = 22;
 
@@ -16,7 +16,7 @@ const DEFAULT_PORT: u16 = 22;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownHosts {
     lines: Vec<Line>,
-    /// Lines that say nothing here, each with its number and why, to be reported once.
+    /// Ignored lines, each with its number and the reason, to be reported once.
     pub ignored: Vec<String>,
 }
 
@@ -35,17 +35,17 @@ enum Hosts {
     Hashed(Vec<u8>, Vec<u8>),
 }
 
-/// What the lines say of a host.
+/// What the lines say about a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The keys that it may show.
+    /// Keys that the host may show.
     pub keys: Vec<HostKey>,
-    /// The keys that it may not show any more, whatever else is said.
+    /// Keys that the host must not show, whatever else is listed.
     pub revoked: Vec<HostKey>,
 }
 
 impl KnownHosts {
-    /// Reads lines. One that makes no sense is left out and named: it must not take the others' protection away.
+    /// Parses lines. An invalid line is ignored and named, so that the other lines still protect.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut known = Self::default();
@@ -62,7 +62,7 @@ impl KnownHosts {
         known
     }
 
-    /// What is known of the server at that address and port. Lines that name the port count before those that do not.
+    /// Returns what is known about the server at this address and port. Lines with the port take precedence over lines without.
     #[must_use]
     pub fn look_up(&self, address: &str, port: u16) -> Known {
         let address = address.to_lowercase();
@@ -144,7 +144,7 @@ fn parse_hosts(text: &str) -> Result<Hosts, &'static str> {
     hosts.ok_or("its hashed host does not parse")
 }
 
-/// The key's own bytes begin with its type: a line whose two disagree was pasted together.
+/// Parses a key, and checks that its bytes begin with the type on the line: a mismatch shows that the line was pasted together.
 fn parse_key(kind: &str, text: &str) -> Result<HostKey, &'static str> {
     let bytes = openssl::base64::decode_block(text).map_err(|_| "its key is not base64")?;
     HostKey::from_bytes(&bytes)
@@ -159,9 +159,9 @@ fn hmac_sha1(salt: &[u8], name: &str) -> Option<Vec<u8>> {
     signer.sign_to_vec().ok()
 }
 
-/// Shell patterns of `*` and `?`. The time is bounded by the product of both lengths.
+/// Matches shell patterns with `*` and `?`. The time is bounded by the product of both lengths.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    // For each number of bytes whether what was seen of the pattern takes so many of the name.
+    // For each n: whether the pattern so far matches the first n bytes of the name.
     let mut takes = vec![false; name.len() + 1];
     takes[0] = true;
     for &c in pattern {
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// A public key of that type: its name, and some bytes that are this key's own.
+    /// Creates a public key of this type: the type's name, followed by the bytes `own`.
     fn key(kind: &str, own: &[u8]) -> HostKey {
         let mut bytes = u32::try_from(kind.len()).unwrap().to_be_bytes().to_vec();
         bytes.extend(kind.as_bytes());

@@ -1,11 +1,11 @@
-//! Explains why a node is not managed.
+//! Explains why the operator leaves a node as it is.
 
 use protocol::{FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
 
 use crate::node::plan::{failing_service, has_service, in_the_way};
 use crate::node::{Desired, NodeError, Reason, printable};
 
-/// Why a request that was undone is not handed over again: in the node's own words, or in those kept in its status.
+/// Explains why a request that was rolled back is not retried, with the agent's message or the one in the node's status.
 pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
     let last = state.last_result.as_ref();
     let said = last
@@ -18,7 +18,7 @@ pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
     }
 }
 
-/// Why nothing is installed beside a csi-proxy of another owner.
+/// Explains why nothing is installed next to another owner's csi-proxy.
 pub fn foreign(request: &Request, state: &NodeState) -> NodeError {
     let who =
         in_the_way(request, state).map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
@@ -26,7 +26,7 @@ pub fn foreign(request: &Request, state: &NodeState) -> NodeError {
     NodeError::from_agent(&FailureCategory::Foreign.failure(message), false)
 }
 
-/// A foreign csi-proxy in words.
+/// Describes a foreign csi-proxy.
 #[must_use]
 pub fn describe_foreign(instance: &ForeignInstance) -> String {
     let kind = match instance.kind {
@@ -45,12 +45,12 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
     ))
 }
 
-/// What does not work on a node that is kept to the request, and is left to the agent.
+/// Explains what fails on a node whose agent already has the request and keeps retrying on its own.
 pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
     let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
     if let Some((name, failing)) = failing_service(state) {
         if failing.attempts == 0 {
-            // The agent waits for others: nothing is started.
+            // The agent waits for another program, so it has not tried to start the service.
             let message = format!(
                 "service {name} does not run as it should: {}; {logs}",
                 failing.message

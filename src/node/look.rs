@@ -1,4 +1,4 @@
-//! Finds out who manages csi-proxy on a node without an agent, from its services and processes.
+//! Finds out from services and processes who manages csi-proxy on a node without an agent.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use crate::node::plan::may_replace;
 use crate::node::session::Session;
 use crate::node::{NodeError, printable};
 
-/// How long Windows may take to list its services, or its processes.
+/// Time limit for Windows to list its services, or its processes.
 const LIST: Duration = Duration::from_secs(60);
 const SERVICES: &str = r"HKLM\SYSTEM\CurrentControlSet\Services";
 const PROCESSES: &str = "tasklist /fo csv /nh";
-/// What [`WindowsNodeStorageStatus::managed_by`](crate::api::WindowsNodeStorageStatus::managed_by) begins with where only a look at
-/// the node says that it is another owner's.
+/// Prefix of [`WindowsNodeStorageStatus::managed_by`](crate::api::WindowsNodeStorageStatus::managed_by) if only a check
+/// on the node shows another owner.
 pub const UNKNOWN_OWNER: &str = "unknown owner by ";
 
-/// What is known of other owners of csi-proxy on a node from being there.
+/// What a check on the node found about other owners of csi-proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing: nobody has looked.
+    /// No check was made.
     #[default]
     NotTaken,
-    /// There is none.
+    /// There is no other owner.
     Nobody,
-    /// There is one, in words.
+    /// Another owner, described in words.
     Owner(String),
 }
 
 impl Look {
-    /// It is that csi-proxy's owner.
+    /// Describes the owner of this csi-proxy.
     #[must_use]
     pub fn owner_of(instance: &ForeignInstance) -> Self {
         let kind = match instance.kind {
@@ -47,8 +47,8 @@ impl Look {
     }
 }
 
-/// Looks at a node without an agent. `replaces`: a service `csi-proxy` may be taken over. What Windows does not list counts
-/// as another owner's. Changes nothing.
+/// Checks a node without an agent, and changes nothing. `replaces`: whether a service `csi-proxy` may be taken over. If
+/// Windows does not list its services or processes, that counts as another owner.
 pub fn look(session: &mut Session, replaces: bool) -> Result<Look, NodeError> {
     look_with(
         &mut |command| Ok(session.query(command, LIST)?.stdout),
@@ -86,7 +86,8 @@ fn look_with(
     Ok(other.map_or(Look::Nobody, Look::owner_of))
 }
 
-/// What shows that the host is a node of a cluster, whether its kubelet runs or not. What Windows does not list may be one.
+/// Returns what shows that the host is a node of a cluster, whether its kubelet runs or not. If Windows does not list
+/// its services and processes, the host may be one.
 pub fn has_kubelet(session: &mut Session) -> Result<Option<String>, NodeError> {
     has_kubelet_with(&mut |command| Ok(session.query(command, LIST)?.stdout))
 }
@@ -113,7 +114,7 @@ fn has_kubelet_with(
     Ok(Some(printable(&found)))
 }
 
-/// Whether the agent's service is on the node, whatever has become of its files.
+/// Returns whether the agent's service exists on the node, even if its files do not.
 pub fn has_agent_service(session: &mut Session) -> Result<bool, NodeError> {
     let command = format!(r"reg query {SERVICES}\{AGENT_SERVICE} /v ImagePath");
     let output = session.query(&command, LIST)?;
@@ -121,24 +122,24 @@ pub fn has_agent_service(session: &mut Session) -> Result<bool, NodeError> {
     Ok(found.any(|(name, _)| same_name(name, AGENT_SERVICE)))
 }
 
-/// All services; `None` where Windows does not list them.
+/// Returns all services; `None` if Windows does not list them.
 fn listed(
     run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
 ) -> Result<Option<Vec<SeenService>>, NodeError> {
     let paths = run(&query("ImagePath"))?;
-    // What nssm runs for a service.
+    // The program that nssm runs for a service.
     let applications = run(&query("Application"))?;
     let services = services(&paths, &applications);
     let is_whole = !services.is_empty() && is_whole(&paths) && is_whole(&applications);
     Ok(is_whole.then_some(services))
 }
 
-/// Lists a value of all services. Where none has it the program reports a failure: its words count alone.
+/// Returns a command that lists a value of all services. Use only its output: it reports a failure if no service has the value.
 fn query(value: &str) -> String {
     format!("reg query {SERVICES} /s /v {value}")
 }
 
-/// Whether `reg query` has come to its end, where it says how many values it has found, in the language of the machine.
+/// Returns whether the output of `reg query` is complete: a line in the host's language states how many values it found.
 fn is_whole(printed: &str) -> bool {
     let found = values(printed).count().to_string();
     let mut others = printed.lines().filter(|line| !line.starts_with(' '));
@@ -148,7 +149,7 @@ fn is_whole(printed: &str) -> bool {
     })
 }
 
-/// The services with the programs that they run, from what `reg query` prints of two values.
+/// Returns the services and their programs, from the output of `reg query` for two values.
 fn services(paths: &str, applications: &str) -> Vec<SeenService> {
     let mut services: Vec<SeenService> = Vec::new();
     for (name, command) in values(paths).chain(values(applications)) {
@@ -166,7 +167,7 @@ fn services(paths: &str, applications: &str) -> Vec<SeenService> {
     services
 }
 
-/// Each value that `reg query` prints, with the service below whose key it is.
+/// Parses the output of `reg query`: each value, with the service whose key it belongs to.
 fn values(printed: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut service = None;
     printed.lines().filter_map(move |line| {
@@ -181,10 +182,10 @@ fn values(printed: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The processes that `tasklist` prints as lines of comma-separated values.
+/// Parses the processes from the comma-separated output of `tasklist`.
 fn processes(printed: &str) -> Vec<SeenProcess> {
     let process = |line: &str| {
-        // Whatever a shell puts before it.
+        // Skip what a shell prints in front.
         let mut fields = line[line.find('"')? + 1..].split("\",\"");
         let program = fields.next()?.to_owned();
         let id = fields.next()?.trim_end_matches('"').parse().ok()?;
@@ -205,7 +206,7 @@ mod tests {
     const TASKS: &str =
         "\"System Idle Process\",\"0\",\"Services\",\"0\",\"8 K\"\r\n\"sshd.exe\",\"2,\"x\r\n";
 
-    /// What a host prints that has these services and values, and runs these programs.
+    /// Simulates the output of a host that has these services and values, and runs these programs.
     fn host(
         values: &[(&str, &str, &str)],
         programs: &[&str],
@@ -269,7 +270,7 @@ mod tests {
             let found = found(&[SSH, service], programs).unwrap();
             assert!(found.starts_with(expected), "{found}");
         }
-        // What is not listed may be there.
+        // Whatever is not listed may exist.
         assert!(found(&[], &["sshd.exe"]).is_some());
         assert!(found(&[SSH], &[]).is_some());
     }
@@ -303,7 +304,7 @@ mod tests {
                 &["sshd.exe", "csi-proxy.exe"],
                 Some("process 8 (csi-proxy.exe)"),
             ),
-            // What an agent of ours has left behind.
+            // Left behind by an agent of this operator.
             (
                 &[
                     ("csi-proxy", "ImagePath", r"C:\k\csi-proxy.exe"),
@@ -312,7 +313,7 @@ mod tests {
                 &["csi-proxy.exe"],
                 None,
             ),
-            // Where ours is, it says itself what is not.
+            // An installed agent reports other owners itself.
             (
                 &[
                     ("Windows-Storage-Agent", "ImagePath", r"C:\k\a.exe service"),

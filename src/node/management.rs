@@ -1,4 +1,4 @@
-//! Decides whether a node is managed or external: the first rule that fits.
+//! Decides whether a node is managed or external: the first matching rule wins.
 
 use std::time::Duration;
 
@@ -8,51 +8,51 @@ use crate::api::{Management, WindowsNodeStorageStatus};
 use crate::assess::causes::csi_proxy::that_run_it;
 use crate::index::{Cluster, Node, NodeSide, ObjectKey, Platform};
 
-/// What [`WindowsNodeStorageStatus::managed_by`] says of nodes that this operator looks after.
+/// Value of [`WindowsNodeStorageStatus::managed_by`] for nodes that this operator manages.
 pub const OPERATOR: &str = "windows-storage-operator";
-/// What `status.management` says of nodes that this operator looks after.
+/// Value of `status.management` for nodes that this operator manages.
 pub const MANAGED: &str = "Managed";
-/// What it says of nodes that another owner looks after.
+/// Value of `status.management` for nodes that another owner manages.
 pub const EXTERNAL: &str = "External";
-/// What it says of them while this operator's agent may be there.
+/// Value of `status.management` for such nodes while this operator's agent may still be there.
 pub const RELEASING: &str = "Releasing";
-/// What it says of nodes from which csi-proxy and the agent are to be removed.
+/// Value of `status.management` for nodes from which csi-proxy and the agent are to be removed.
 pub const REMOVING: &str = "Removing";
-/// What it says once they are, because the administrator wants so.
+/// Value of `status.management` once both are removed because the administrator wants so.
 pub const REMOVED: &str = "Removed";
-/// What it says once they are, or where they never were, because nothing uses csi-proxy there.
+/// Value of `status.management` where both were removed, or never installed, because nothing uses csi-proxy.
 pub const NOT_NEEDED: &str = "NotNeeded";
 const BY_SETTINGS: &str = "spec.csiProxy.management of WindowsStorage";
 const DAEMON_SET: &str = "DaemonSet";
-/// How long a node has to be Ready before it counts as nobody else's, where others are: its owner may still be setting it up.
+/// How long a new node must be Ready before it counts as managed, if others are external: its owner may still be setting it up.
 const GRACE: Duration = Duration::from_secs(600);
-/// The end of the keys of taints that stay until a node is set up.
+/// Suffix of the keys of taints that stay on a node until it is set up.
 const UNINITIALIZED: &str = "/uninitialized";
 
-/// Who looks after csi-proxy on a node.
+/// Who manages csi-proxy on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManagedBy {
     /// This operator.
     Operator,
-    /// Another owner, with what shows it.
+    /// Another owner, and the signal that shows it.
     External(String),
-    /// Nobody knows before that moment, or before the node is Ready and untainted.
+    /// Not known before this time, or, without a time, before the node is Ready and untainted.
     Undecided(Option<Timestamp>),
 }
 
-/// Decides it for all nodes of a cluster.
+/// Decides who manages csi-proxy on the nodes of a cluster.
 #[derive(Clone, Debug)]
 pub struct Managers<'a> {
     cluster: &'a Cluster,
     /// The DaemonSets that run csi-proxy.
     sets: Vec<(&'a ObjectKey, &'a NodeSide)>,
-    /// Some Windows node belongs to a platform or to a DaemonSet.
+    /// Whether some Windows node belongs to a platform or to a DaemonSet.
     has_others: bool,
     now: Timestamp,
 }
 
 impl<'a> Managers<'a> {
-    /// By what is known of the cluster at that moment.
+    /// Creates it for the state of the cluster at the time `now`.
     #[must_use]
     pub fn new(cluster: &'a Cluster, now: Timestamp) -> Self {
         let mut managers = Self {
@@ -68,13 +68,13 @@ impl<'a> Managers<'a> {
         managers
     }
 
-    /// Whether nodes that show nothing may be somebody else's all the same.
+    /// Returns whether some Windows node has another owner, so that nodes without a signal may have one too.
     #[must_use]
     pub fn has_others(&self) -> bool {
         self.has_others
     }
 
-    /// Who looks after csi-proxy on that node, of which the administrator wants that.
+    /// Returns who manages csi-proxy on a node, given `spec.csiProxy.management` for that node.
     #[must_use]
     pub fn of(&self, name: &str, node: &Node, management: Management) -> ManagedBy {
         if management == Management::External {
@@ -86,7 +86,7 @@ impl<'a> Managers<'a> {
         let is_ours = || (self.status(name)).is_some_and(|status| !is_of_others(status));
         let is_told = match management {
             Management::Managed => true,
-            // What it has installed it removes.
+            // The operator removes what it has installed itself.
             Management::Removed => is_ours(),
             Management::Auto | Management::External => false,
         };
@@ -101,7 +101,7 @@ impl<'a> Managers<'a> {
         }
     }
 
-    /// The owner that the node shows or once has shown: what has made it keeps it, also while it takes its marks away.
+    /// Returns the owner that the node's signals show, or showed before: an owner stays even if its signals disappear.
     fn shown(&self, name: &str, node: &Node) -> Option<String> {
         let platform = node.platform.as_ref().map(ToString::to_string);
         let (wmco, other) = match &node.platform {
@@ -122,7 +122,7 @@ impl<'a> Managers<'a> {
         wmco.or_else(set).or(other).or_else(kept)
     }
 
-    /// Whether it may turn out to be another owner's: it is new here, and others are about, or it is still being set up.
+    /// Returns whether the node may turn out to have another owner: it is new, and others are external or it is being set up.
     fn may_be_taken(&self, name: &str, node: &Node) -> bool {
         let is_new = self
             .status(name)
@@ -145,7 +145,7 @@ impl<'a> Managers<'a> {
     }
 }
 
-/// Whether it was not this operator's when that was written.
+/// Returns whether the node was not managed by this operator when the status was written.
 fn is_of_others(status: &WindowsNodeStorageStatus) -> bool {
     ![MANAGED, REMOVING, REMOVED, NOT_NEEDED].contains(&&*status.management)
 }
@@ -156,7 +156,7 @@ fn is_being_set_up(node: &Node) -> bool {
         .any(|taint| taint.key.ends_with(UNINITIALIZED))
 }
 
-/// The platform that a text such as `WMCO by label …` names.
+/// Returns the platform that a text such as `WMCO by label …` names.
 fn platform_in(shown: &str) -> Option<Platform> {
     Platform::by_name(shown.split_once(" by ")?.0)
 }

@@ -1,4 +1,4 @@
-//! Manages one Windows node over SSH: identification, connection, planning and the work itself.
+//! Manages Windows nodes over SSH: identification, connection, planning and the work itself.
 
 mod acceptance;
 mod algorithms;

@@ -14,38 +14,38 @@ use crate::node::plan::is_working;
 use crate::node::reconcile::Reconciled;
 use crate::node::{Desired, Look, NodeError, Purpose, Standing, Target, UNKNOWN_OWNER};
 
-/// What is known of a node since this process started.
+/// What is known about a node since this process started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
-    /// What the agent last said.
+    /// The last state from the agent.
     pub state: Option<NodeState>,
-    /// What is known of other owners of csi-proxy there.
+    /// What is known about other owners of csi-proxy on the node.
     pub look: Look,
-    /// What the last reconcile was for.
+    /// Purpose of the last reconcile.
     pub purpose: Purpose,
-    /// When the operator was last logged in there.
+    /// When the operator last logged in.
     pub last_contact: Option<Timestamp>,
-    /// Which key the host took then.
+    /// ID of the key that the host accepted then.
     pub ssh_key: String,
-    /// What went wrong the last time.
+    /// What went wrong in the last reconcile.
     pub problem: Option<NodeError>,
-    /// Reconciles that ended, well or not.
+    /// Number of finished reconciles, successful or not.
     pub reconciles: u64,
-    /// Reconciles that failed since the node was as desired, or since something else is desired. One that only found that it
-    /// has to wait for a slot takes none of them back.
+    /// Failed reconciles since the node was last up to date, or since the desired state changed. A reconcile that only
+    /// finds that it must wait for a slot does not reset the count.
     pub failures: u32,
-    /// How far the node is on the way to what was desired then.
+    /// State of the node in the rollout of `revision`.
     pub standing: Standing,
-    /// What was desired then.
+    /// The desired revision in the last reconcile.
     pub revision: String,
-    /// Which attempt at it that was.
+    /// The attempt in the last reconcile.
     pub attempt: String,
-    /// What was desired when the node was last seen as desired.
+    /// The desired revision when the node was last up to date.
     pub reached: String,
 }
 
-/// Another owner whose csi-proxy was found on the node: what a look has found stands until the next look, of this process or
-/// another.
+/// Returns another owner whose csi-proxy was found on the node. A finding stands until the next check, by this process
+/// or another.
 #[must_use]
 pub fn found_owner<'a>(
     observation: Option<&'a Observation>,
@@ -62,13 +62,13 @@ pub fn found_owner<'a>(
 }
 
 impl Observation {
-    /// Whether the agent was removed, and nothing has been done there since.
+    /// Returns whether the agent was removed and nothing has been done since.
     #[must_use]
     pub fn is_released(&self) -> bool {
         self.purpose == Purpose::Release && self.problem.is_none()
     }
 
-    /// Whether csi-proxy and the agent were removed, and nothing has been done there since.
+    /// Returns whether csi-proxy and the agent were removed and nothing has been done since.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.purpose == Purpose::Remove
@@ -76,7 +76,7 @@ impl Observation {
             && self.standing == Standing::Current
     }
 
-    /// Whether csi-proxy was kept on the node and does not work now, or is in the middle of a change.
+    /// Returns whether an installed csi-proxy does not work now, or is in the middle of a change.
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.state.as_ref().is_some_and(|state| {
@@ -86,8 +86,8 @@ impl Observation {
     }
 }
 
-/// How often csi-proxy was started again, without having been asked to, since the node said the one and until it said the
-/// other. It is the agent that counts, from its own start: a count that is lower began again.
+/// Returns how often csi-proxy restarted unexpectedly between two states of a node. The agent counts from its own
+/// start: a lower count began again at zero.
 #[must_use]
 pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
     let count = |state: &NodeState| {
@@ -95,50 +95,50 @@ pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
         let csi_proxy = services.find(|service| same_name(&service.name, CSI_PROXY_SERVICE))?;
         Some(u64::from(csi_proxy.restarts))
     };
-    // At the first observation it is not known when they were.
+    // At the first observation, it is unknown when the restarts happened.
     match (before.and_then(count), count(now)) {
         (Some(before), Some(now)) => now.checked_sub(before).unwrap_or(now).min(MOST_RESTARTS),
         _ => 0,
     }
 }
 
-/// More than a program that ends at once is started again between two reconciles. The number comes from the node, and is added
-/// to that of all others.
+/// More restarts than a crashing program reaches between two reconciles. The count comes from the node and is added to
+/// that of all other nodes, so it is capped.
 const MOST_RESTARTS: u64 = 100;
 
-/// The observations of all nodes, and a wake-up when one changes.
+/// The observations of all nodes, with notification of changes.
 #[derive(Clone, Default)]
 pub struct Observations {
     by_node: Arc<Mutex<BTreeMap<String, Observation>>>,
-    /// The nodes whose observations have changed since they were last taken.
+    /// Nodes whose observations changed since they were last taken.
     changed: watch::Sender<BTreeSet<String>>,
 }
 
 impl Observations {
-    /// The observations, for a moment: never hold this over an await.
+    /// Locks the observations. Never hold the guard across an await.
     pub fn read(&self) -> MutexGuard<'_, BTreeMap<String, Observation>> {
         self.by_node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whenever an observation has changed.
+    /// Returns a receiver that wakes whenever an observation changes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<BTreeSet<String>> {
         self.changed.subscribe()
     }
 
-    /// The nodes whose observations have changed since this was last asked.
+    /// Returns the nodes whose observations changed since the last call.
     #[must_use]
     pub fn take_changed(&self) -> BTreeSet<String> {
         let mut taken = BTreeSet::new();
         self.changed.send_if_modified(|changed| {
             taken = std::mem::take(changed);
-            // That they were taken is no news.
+            // Taking them is no change.
             false
         });
         taken
     }
 
-    /// Takes in how a reconcile ended.
+    /// Records the result of a reconcile.
     pub fn record(&self, target: &Target, result: &Result<Reconciled, NodeError>) {
         {
             let mut all = self.read();
@@ -165,14 +165,14 @@ impl Observations {
                     if reconciled.look != Look::NotTaken {
                         observation.look.clone_from(&reconciled.look);
                     }
-                    // A removal that ends well leaves no agent to say anything.
+                    // A successful removal leaves no agent that could report a state.
                     let is_gone =
                         target.purpose != Purpose::Reconcile && reconciled.problem.is_none();
                     if is_gone || reconciled.state.is_some() {
                         observation.state.clone_from(&reconciled.state);
                     }
                     waits = reconciled.is_waiting();
-                    // What went wrong in its last slot is still to be reported.
+                    // Keep reporting what went wrong in the last slot.
                     let failed_in_slot = observation.standing == Standing::Waiting;
                     if !(waits && failed_in_slot && observation.failures > 0) {
                         observation.problem.clone_from(&reconciled.problem);
@@ -199,7 +199,7 @@ impl Observations {
         });
     }
 
-    /// A reconcile begins that may bring an agent: that one was removed says nothing any more.
+    /// Notes that a reconcile begins that may install an agent, so that an earlier removal no longer counts.
     pub fn begin(&self, target: &Target) {
         if target.purpose == Purpose::Reconcile
             && let Some(observation) = self.read().get_mut(&target.node)
@@ -208,7 +208,7 @@ impl Observations {
         }
     }
 
-    /// Forgets a node: what was seen there is of another host.
+    /// Forgets a node whose observations are of another host.
     pub fn forget(&self, node: &str) {
         self.read().remove(node);
     }
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(see(&target, Standing::Waiting, None), (0, None));
         see(&target, Standing::Waiting, Some(Reason::DiskFull));
         assert_eq!(see(&target, Standing::Current, None), (0, None));
-        // That it could not be reached is reported only as long as it cannot.
+        // An unreachable node is reported only as long as it is unreachable.
         observations.record(&target, &Err(Reason::Unreachable.error("no")));
         assert_eq!(see(&target, Standing::Waiting, None).1, None);
     }

@@ -1,4 +1,4 @@
-//! The parts of the work on a node: how long they take, and the spans that what is logged meanwhile stands in.
+//! Measures the phases of the work on a node, and provides the tracing spans for them.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use tracing::{Instrument, Span};
 
 use crate::node::NodeError;
 
-/// The span of a part, of whatever level: what is logged says where it comes from.
+/// Creates the span of a phase. It has the level error, so that log messages of every level name their phase.
 pub fn span(phase: &'static str) -> Span {
     tracing::error_span!("phase", phase)
 }
 
-/// How long the parts took, in the order in which they came first.
+/// Durations of the phases, in the order in which they first occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases(Vec<(&'static str, Duration)>);
 
 impl Phases {
-    /// Adds to a part.
+    /// Adds to the duration of a phase.
     pub fn add(&mut self, name: &'static str, took: Duration) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => *sum += took,
@@ -25,7 +25,7 @@ impl Phases {
         }
     }
 
-    /// Does a part, and names it in what is logged meanwhile and in its error.
+    /// Runs and measures a phase. Log messages and its error name the phase.
     pub async fn time<T>(
         &mut self,
         name: &'static str,
@@ -37,7 +37,7 @@ impl Phases {
         done.map_err(|error| error.in_phase(name))
     }
 
-    /// Each part with its name.
+    /// Returns each phase with its duration.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Duration)> {
         self.0.iter().copied()
     }

@@ -1,4 +1,4 @@
-//! Pinned host keys, by node name in a ConfigMap of the operator's namespace, where a node's own kubelet cannot write.
+//! Stores pinned host keys, by node name, in a ConfigMap in the operator's namespace. A node's own kubelet cannot write it.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -15,18 +15,18 @@ use crate::node::host_key::{
 };
 use crate::node::{HostKey, NodeError, Reason, Target};
 
-/// Writes that came to nothing because the ConfigMap was made, or this pin changed, meanwhile.
+/// How often a write is attempted. It conflicts if the ConfigMap was created, or this pin changed, in the meantime.
 const ATTEMPTS: u32 = 5;
 
-/// Where pins are kept.
+/// The store of pinned host keys.
 #[derive(Clone)]
 pub struct Pins {
     api: Api<ConfigMap>,
     namespace: String,
-    /// First contacts, many at one time where a fleet is new. The API server's work for a write grows with the ConfigMap, and
-    /// it does it again for each write that another overtakes.
+    /// Queue of first contacts. A new fleet has many at once, so they are written in batches: the cost of a write grows
+    /// with the ConfigMap, and the API server repeats it after each conflict with another write.
     contacts: mpsc::UnboundedSender<FirstContact>,
-    /// Those whose pins are to be written; locked by whoever writes.
+    /// Receiving end of the queue. Whoever holds the lock writes the next batch.
     waiting: Arc<Mutex<mpsc::UnboundedReceiver<FirstContact>>>,
 }
 
@@ -37,7 +37,7 @@ struct FirstContact {
 }
 
 impl Pins {
-    /// The pins in that API's namespace.
+    /// Creates a store in the namespace of `api`.
     #[must_use]
     pub fn new(api: Api<ConfigMap>, namespace: String) -> Self {
         let (contacts, waiting) = mpsc::unbounded_channel();
@@ -49,7 +49,7 @@ impl Pins {
         }
     }
 
-    /// Makes sure that it is the host's key, as far as that can be known. A key that is trusted at first sight is pinned.
+    /// Checks the host key of a target. A key that is trusted on first use is pinned.
     pub async fn trust(&self, target: &Target, key: &HostKey) -> Result<(), NodeError> {
         match target.host_keys.judge(&self.namespace, &target.node, key) {
             Judgement::Known => Ok(()),
@@ -61,7 +61,7 @@ impl Pins {
             }
             Judgement::Refused(error) => {
                 if error.reason == Reason::HostKeyUnknown {
-                    // The command that accepts a key changes the ConfigMap, so it has to be there.
+                    // Create the ConfigMap, so that the command that accepts a key only has to change it.
                     self.make().await?;
                 }
                 Err(error)
@@ -90,8 +90,8 @@ impl Pins {
         .await
     }
 
-    /// Pins it in one write with all that wait for the write before. Says whether it is stored: if any of them is pinned
-    /// already, or there is no ConfigMap yet, none is.
+    /// Pins the key in one write, together with all first contacts that queued up during the previous write. Returns
+    /// whether it was stored. If any node of the batch has a pin, or the ConfigMap does not exist, none is stored.
     async fn pin_with_others(&self, node: &str, pin: &str) -> bool {
         let (stored, mut is_stored) = oneshot::channel();
         let contact = FirstContact {
@@ -103,7 +103,7 @@ impl Pins {
         let _ = self.contacts.send(contact);
         let mut waiting = self.waiting.lock().await;
         let batch = iter::from_fn(|| waiting.try_recv().ok());
-        // Who gave up may have done so because the node is gone, and another host may get its name.
+        // Skip contacts whose caller gave up: the node may be gone, and another host may get its name.
         let batch: Vec<_> = batch
             .filter(|contact| !contact.stored.is_closed())
             .collect();
@@ -113,20 +113,19 @@ impl Pins {
         });
         if !batch.is_empty() && self.patch(operations.collect()).await.is_ok() {
             for contact in batch {
-                // One that has given up meanwhile does not mind.
+                // A caller that gave up in the meantime no longer listens.
                 let _ = contact.stored.send(());
             }
         }
         is_stored.try_recv().is_ok()
     }
 
-    /// Forgets the key of a node that is gone, so that another host of that name is met for the first time. A pin that is
-    /// not there is fine.
+    /// Removes the pin of a deleted node, so that another host with that name is a first contact. A missing pin is no error.
     pub async fn remove(&self, node: &str) -> Result<(), NodeError> {
         self.edit(node, None, |pinned| Ok(pinned.is_some())).await
     }
 
-    /// Pins a key that a person has accepted, in place of the pin that was shown to them: a pin, or that there was none.
+    /// Pins a key that a person has accepted, if the current pin, or its absence, is still the one that was `shown` to them.
     pub async fn replace(
         &self,
         node: &str,
@@ -148,8 +147,8 @@ impl Pins {
         .await
     }
 
-    /// Sets or removes one pin where `is_to_change` says so of the one that is there. Nobody else's pin is touched, and
-    /// this one only if it still is the one that was looked at.
+    /// Sets or removes one pin if `is_to_change` returns true for the current pin. Other pins are not touched, and the
+    /// write succeeds only if this pin is still the one that was read.
     async fn edit(
         &self,
         node: &str,
@@ -173,7 +172,7 @@ impl Pins {
                         self.namespace
                     )));
                 }
-                // An empty ConfigMap has no data to add to.
+                // A ConfigMap without `data` has no parent for the new key.
                 Some(_) if data.is_none() => {
                     let data = json!({ node: pin });
                     self.patch(operations("/data", &Value::Null, &data)).await
@@ -184,7 +183,7 @@ impl Pins {
                 }
             };
             match written {
-                // Another client was faster. The API server answers 422 where a patch's test fails.
+                // Another client was faster. The API server answers 422 if the test operation of a patch fails.
                 Err(error) if matches!(error.status(), Some(404 | 409 | 422)) => {}
                 written => return written.map_err(|error| self.refused(&error)),
             }
@@ -195,7 +194,7 @@ impl Pins {
     }
 
     async fn patch(&self, operations: Vec<Value>) -> Result<(), CallError> {
-        // These are operations of a JSON patch; without them nothing would be changed.
+        // Deserializing these operations cannot fail; an empty patch would change nothing.
         let operations = serde_json::from_value(Value::Array(operations)).unwrap_or_default();
         let operations = Patch::Json::<()>(operations);
         let parameters = PatchParams::default();
@@ -222,7 +221,7 @@ impl Pins {
         read.map_err(|error| self.refused(&error))
     }
 
-    /// Makes the ConfigMap, if it is not there.
+    /// Creates the ConfigMap if it does not exist.
     async fn make(&self) -> Result<(), NodeError> {
         if self.read().await?.is_some() {
             return Ok(());
@@ -246,12 +245,12 @@ impl Pins {
     }
 }
 
-/// Where a node's pin is. The name of a Node has no sign that such a path would have to escape.
+/// Returns the JSON pointer to a node's pin. Node names contain no character that needs escaping.
 fn path(node: &str) -> String {
     format!("/data/{node}")
 }
 
-/// The operations that change what is there from one value to another, or, with null, remove it.
+/// Returns patch operations that change the value at `path` from `old` to `new`, or remove it if `new` is null.
 fn operations(path: &str, old: &Value, new: &Value) -> Vec<Value> {
     let change = match new {
         Value::Null => json!({"op": "remove", "path": path}),

@@ -8,59 +8,59 @@ use protocol::{
     ServicePipes, ServiceState,
 };
 
-/// What the names of csi-proxy's pipes begin with.
+/// Prefix of the names of csi-proxy's pipes.
 const PIPES: &str = "csi-proxy-";
 
-/// What a node shall look like.
+/// The desired state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
-    /// Names what is desired, of whichever node: a hash over the programs and the services.
+    /// Identifies the desired state, the same for all nodes: a hash of the programs and the services.
     pub revision: String,
-    /// The hash of the agent that belongs there.
+    /// SHA-256 of the agent that should be installed.
     pub agent_sha256: String,
-    /// What the agent shall keep the node to. What comes from the Node object is not filled in yet.
+    /// The request for the agent. Variables from the Node object are not filled in yet.
     pub request: Request,
-    /// `spec.rollout.resume`: another text asks for another attempt where one was undone.
+    /// `spec.rollout.resume`: another text requests another attempt after a rollback.
     pub attempt: String,
-    /// An update did not work on this node and was undone, and nobody has asked for another attempt: what happened.
+    /// Message of an update that was rolled back on this node, if no other attempt was requested since.
     pub refused: Option<String>,
-    /// It did not work on this node, and the administrator has asked for another attempt.
+    /// Whether an update was rolled back on this node and the administrator has requested another attempt.
     pub retry: bool,
 }
 
-/// What the agent on a node needs.
+/// What to do with the agent on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentStep {
-    /// Nothing: it is the one that belongs there, and runs.
+    /// Nothing: the right agent is installed and running.
     Keep,
-    /// The right program is there, but its service does not run or answer, or runs another program than the one on disk.
+    /// The right program is installed, but its service does not run or answer, or runs another program than the one on disk.
     Restart,
-    /// It is not there, is another one, or gives no answer that makes sense.
+    /// The agent is missing, is another one, or gives no valid answer.
     Install {
-        /// A csi-proxy that works there would lose its keeper if the new agent did not work.
+        /// Whether csi-proxy works, and would lose its agent if the new one failed.
         interrupts: bool,
     },
 }
 
-/// How a node compares to what is desired.
+/// How a node compares to its desired state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// It is as desired.
+    /// The node is in its desired state.
     Same,
-    /// It is kept to the request, and something does not work: the agent goes on starting it, less and less often.
+    /// The agent has the request, but something does not work. The agent keeps retrying with backoff.
     Broken,
-    /// It is kept to another request or none, or a change was cut off in the middle.
+    /// The agent has another request or none, or a change was interrupted.
     Differs {
-        /// Something works there that a change would interrupt.
+        /// Whether a change would interrupt something that works.
         interrupts: bool,
     },
-    /// The same request did not work there before and was undone, and what ran before works.
+    /// The same request was rolled back before, and what ran before works.
     Undone,
-    /// A csi-proxy that is not this operator's runs there.
+    /// Another owner's csi-proxy runs on the node.
     Foreign,
 }
 
-/// What the agent needs on a node in that state; none where nothing there says what it sees.
+/// Returns what to do with the agent on a node in that state; without a state, no agent has answered.
 #[must_use]
 pub fn agent_step(desired: &Desired, state: Option<&NodeState>) -> AgentStep {
     let Some(state) = state else {
@@ -82,7 +82,7 @@ pub fn agent_step(desired: &Desired, state: Option<&NodeState>) -> AgentStep {
     AgentStep::Keep
 }
 
-/// How a node with the right agent compares to what is desired.
+/// Compares a node with the right agent to its desired state.
 #[must_use]
 pub fn compare(desired: &Desired, state: &NodeState) -> Comparison {
     let request = &desired.request;
@@ -101,7 +101,7 @@ pub fn compare(desired: &Desired, state: &NodeState) -> Comparison {
     let interrupts = is_interruptible(request, state);
     let last = state.last_result.as_ref();
     let was_undone = last.is_some_and(|last| last.id == request.id && speaks_against(last));
-    // Where nothing works, an update that was undone may as well be tried again: there is nothing to interrupt.
+    // If nothing works, a rolled-back update may be retried: there is nothing to interrupt.
     if !is_kept && interrupts && (desired.refused.is_some() || (was_undone && !desired.retry)) {
         Comparison::Undone
     } else if is_foreign && !interrupts {
@@ -111,13 +111,13 @@ pub fn compare(desired: &Desired, state: &NodeState) -> Comparison {
     }
 }
 
-/// Whether the agent keeps the node to that very request.
+/// Returns whether the agent currently enforces this request.
 #[must_use]
 pub fn is_kept(request: &Request, state: &NodeState) -> bool {
     state.request_id.as_deref() == Some(request.id.as_str())
 }
 
-/// Whether a csi-proxy works there that a request would interrupt: the agent's own, or one that the request replaces.
+/// Returns whether a request would interrupt a working csi-proxy: the agent's own, or one that the request replaces.
 #[must_use]
 pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
     let replaces = request.replace_foreign && in_the_way(request, state).is_none();
@@ -126,14 +126,14 @@ pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
         || (replaces && foreign.any(|foreign| foreign.running && may_replace(foreign)))
 }
 
-/// Whether a csi-proxy of another owner is one that `replaceForeign` of a request allows to take over.
+/// Returns whether `replaceForeign` of a request allows taking over this csi-proxy of another owner.
 #[must_use]
 pub fn may_replace(foreign: &ForeignInstance) -> bool {
     foreign.kind == ForeignKind::Service && same_name(&foreign.name, CSI_PROXY_SERVICE)
 }
 
-/// Whether a request is not to be tried again after this end. What happened to the host meanwhile says nothing of the
-/// request, unless it happens time and again.
+/// Returns whether a request must not be retried after this result. Events on the host do not count against the
+/// request, unless they recur.
 fn speaks_against(last: &LastResult) -> bool {
     const MOST_INTERRUPTIONS: u32 = 1;
     let failure = last.end.failure.as_ref();
@@ -141,7 +141,7 @@ fn speaks_against(last: &LastResult) -> bool {
     last.end.outcome == Outcome::RolledBack && (!by_the_host || last.failures > MOST_INTERRUPTIONS)
 }
 
-/// A service that does not stay up, csi-proxy before all others, and what the agent says of it.
+/// Returns a service that does not stay up, and what the agent says about it; csi-proxy takes precedence.
 #[must_use]
 pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
     let services = state.services.iter();
@@ -149,7 +149,7 @@ pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
     failing.max_by_key(|(name, _)| same_name(name, CSI_PROXY_SERVICE))
 }
 
-/// A csi-proxy of another owner that runs, and that the request may not replace.
+/// Returns a running csi-proxy of another owner that the request may not replace.
 #[must_use]
 pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a ForeignInstance> {
     state.foreign.iter().find(|foreign| {
@@ -158,7 +158,7 @@ pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a For
     })
 }
 
-/// Whether the csi-proxy that the agent keeps runs and answers on its pipes, whatever its version.
+/// Returns whether the agent's csi-proxy runs and answers on its pipes, whatever its version.
 #[must_use]
 pub fn is_working(state: &NodeState) -> bool {
     let mut pipes = state.pipes.iter();
@@ -166,7 +166,7 @@ pub fn is_working(state: &NodeState) -> bool {
     is_serving(state) && pipes.all(is_answered)
 }
 
-/// Whether it runs with its pipes, which a change would interrupt, also where one of them does not answer at the moment.
+/// Returns whether it runs with its pipes open, so that a change would interrupt it, even if a pipe does not answer now.
 #[must_use]
 pub fn is_serving(state: &NodeState) -> bool {
     let mut pipes = (state.pipes.iter())
@@ -178,7 +178,7 @@ pub fn is_serving(state: &NodeState) -> bool {
     state.request_id.is_some() && runs && pipes.peek().is_some() && pipes.all(|pipe| pipe.open)
 }
 
-/// Whether the files are those of the request.
+/// Returns whether the files on the node are those of the request.
 #[must_use]
 pub fn has_files(request: &Request, state: &NodeState) -> bool {
     request.files.iter().all(|file| {
@@ -189,13 +189,13 @@ pub fn has_files(request: &Request, state: &NodeState) -> bool {
     })
 }
 
-/// Whether all services run and answer on all their pipes.
+/// Returns whether all services run and answer on all their pipes.
 fn has_all(request: &Request, state: &NodeState) -> bool {
     let (mut services, mut pipes) = (request.services.iter(), request.pipes.iter());
     services.all(|service| runs(state, service)) && pipes.all(|pipes| all_answer(state, pipes))
 }
 
-/// Whether one service of a request runs and answers on all its pipes.
+/// Returns whether one service of a request runs and answers on all its pipes.
 #[must_use]
 pub fn has_service(request: &Request, state: &NodeState, service: &Service) -> bool {
     let pipes = request.pipes.iter();

@@ -23,29 +23,30 @@ use crate::services::{self, ServicesError, ServicesPlan};
 /// What to do with one Windows node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodePlan {
-    /// Another owner manages csi-proxy there: who, and what shows it.
+    /// Another owner manages csi-proxy on the node: who, and the signal that shows it.
     External(String),
-    /// The same, and this operator's agent may be there: connect, remove it, and leave csi-proxy as it is; or why that cannot
-    /// be done.
+    /// The same, but this operator's agent may be there: connect, remove the agent, and leave csi-proxy as it is; or
+    /// why that is impossible.
     Release(String, Result<Arc<Target>, NodeError>),
-    /// Another owner may be setting it up; before that moment, or before the node is Ready and untainted, nobody knows.
+    /// Another owner may be setting up the node. Not known before this time, or, without a time, before the node is
+    /// Ready and untainted.
     Undecided(Option<Timestamp>),
-    /// csi-proxy and the agent are to be removed, which waits for that. Until then they stay as they are.
+    /// csi-proxy and the agent are to be removed, but that waits. Until then, they stay as they are.
     RemovalWaits(Hold),
-    /// Connect, and remove them; or why that cannot be done.
+    /// Connect, and remove csi-proxy and the agent; or why that is impossible.
     Remove(Absence, Result<Arc<Target>, NodeError>),
-    /// None of them is there, and none is to be installed.
+    /// Neither is installed, and neither is to be installed.
     Absent(Absence),
-    /// Something that the work rests on is being written at this moment.
+    /// Wait: an object that the work depends on is being written.
     Waiting,
-    /// It cannot be gone to.
+    /// The node cannot be reconciled.
     Blocked(NodeError),
-    /// Connect, and bring it to what is desired.
+    /// Connect, and bring the node to its desired state.
     Reconcile(Arc<Target>),
 }
 
 impl NodePlan {
-    /// Whether this operator looks after csi-proxy there.
+    /// Returns whether this operator manages csi-proxy on the node.
     #[must_use]
     pub fn is_managed(&self) -> bool {
         !matches!(
@@ -54,7 +55,7 @@ impl NodePlan {
         )
     }
 
-    /// Whether csi-proxy is not to run there any more.
+    /// Returns whether csi-proxy is to be removed from the node.
     #[must_use]
     pub fn removes_csi_proxy(&self) -> bool {
         match self {
@@ -68,10 +69,10 @@ impl NodePlan {
     }
 }
 
-/// What a node is connected to for.
+/// Why the operator connects to a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// To bring it to what is desired.
+    /// To bring it to its desired state.
     #[default]
     Reconcile,
     /// To remove the agent, and leave csi-proxy as it is.
@@ -80,60 +81,60 @@ pub enum Purpose {
     Remove,
 }
 
-/// A node to go to.
+/// A node to connect to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The Node's name.
     pub node: String,
-    /// The Node's uid: another one is another host, whatever its name.
+    /// The Node's UID: another UID is another host, even with the same name.
     pub uid: String,
-    /// The host's boot: after another one everything there has started again, which is worth a check at once.
+    /// The host's boot ID. After a reboot, everything on the host has restarted, so it is checked at once.
     pub boot_id: String,
-    /// Where its SSH server is.
+    /// Address of its SSH server.
     pub address: String,
-    /// The server's port.
+    /// Port of its SSH server.
     pub port: u16,
-    /// Who logs in.
+    /// The user that logs in.
     pub user: String,
     /// The key to log in with.
     pub key: PrivateKey,
-    /// What is known of its host keys.
+    /// What is known about its host keys.
     pub host_keys: HostKeyPolicy,
-    /// Whether the administrator has said that this operator looks after it, whatever is found there.
+    /// Whether the administrator has said that this operator manages the node, whatever is found there.
     pub is_given: bool,
-    /// What it is connected to for.
+    /// Why the operator connects to it.
     pub purpose: Purpose,
-    /// Whether its status has csi-proxy: then an agent has answered there before.
+    /// Whether an agent has answered there before: its status has csi-proxy.
     pub agent_seen: bool,
-    /// What it shall look like; where that is not known it is only observed.
+    /// The desired state; if that is unknown, the node is only observed.
     pub desired: Result<Desired, NodeError>,
 }
 
-/// What is wanted of the nodes of a pool, or of those of none.
+/// Settings and SSH key for the nodes of one pool, or for nodes without a pool.
 struct Wanted<'a> {
     spec: Cow<'a, WindowsStorageSpec>,
     key: Result<PrivateKey, NodeError>,
 }
 
-/// Plans nodes, from what is the same for all of them.
+/// Plans nodes, from what all of them have in common.
 pub struct Planner<'a> {
     cluster: &'a Cluster,
     spec: &'a WindowsStorageSpec,
     instances: Instances,
-    /// What is wanted of nodes of no pool, then of those of each.
+    /// Settings and key for nodes without a pool, followed by those of each pool.
     pools: Vec<Wanted<'a>>,
     known_hosts: KnownHosts,
     /// The nodes with a pin, by their addresses.
     pinned: HashMap<String, &'a str>,
-    /// What nodes shall look like; `None` while the services entry is being written.
+    /// The desired state of nodes; `None` while the services entry is being written.
     desired: Option<Result<Desired, NodeError>>,
     managers: Managers<'a>,
-    /// Absent where nothing is to be changed.
+    /// Absent if nothing is to be changed.
     present: Option<Present<'a>>,
 }
 
 impl<'a> Planner<'a> {
-    /// A planner for nodes of that cluster.
+    /// Creates a planner for the nodes of a cluster.
     #[must_use]
     pub fn new(
         cluster: &'a Cluster,
@@ -155,13 +156,13 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A planner for work that only reads.
+    /// Creates a planner for work that only reads.
     #[must_use]
     pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec, now: Timestamp) -> Self {
         Self::with(cluster, spec, Some(Err(nothing_desired())), now)
     }
 
-    /// A planner that plans as the operator would, for work that only reads.
+    /// Creates a planner that plans as the operator would, for work that only reads.
     #[must_use]
     pub fn preview(
         cluster: &'a Cluster,
@@ -193,13 +194,13 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether some Windows node is another owner's.
+    /// Returns whether some Windows node has another owner.
     #[must_use]
     pub fn has_others(&self) -> bool {
         self.managers.has_others()
     }
 
-    /// The plan for that node.
+    /// Returns the plan for a node.
     #[must_use]
     pub fn plan(&self, name: &str, node: &Node) -> NodePlan {
         let wanted = self.wanted(node);
@@ -220,7 +221,7 @@ impl<'a> Planner<'a> {
             Removal::Waits(hold) => return NodePlan::RemovalWaits(hold),
             Removal::Done(absence) => {
                 let status = self.cluster.node_statuses.get(name);
-                // Whom the last look has found there.
+                // The owner that the last check on the node found.
                 let owner = found_owner(None, status).map(str::to_owned);
                 return owner.map_or(NodePlan::Absent(absence), NodePlan::External);
             }
@@ -249,7 +250,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What keeps csi-proxy on a node with that plan, though nothing else does.
+    /// Returns what alone prevents the removal of csi-proxy from a node with that plan, if anything.
     #[must_use]
     pub fn hold(&self, name: &str, node: &Node, plan: &NodePlan) -> Option<Hold> {
         match (plan, || self.removal(name, &self.wanted(node).spec)) {
@@ -262,7 +263,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What is to become of this operator's programs on a node that it looks after.
+    /// Decides what to do with csi-proxy and the agent on a managed node.
     fn removal(&self, name: &str, spec: &WindowsStorageSpec) -> Removal {
         let csi_proxy = &spec.csi_proxy;
         let is_removed = csi_proxy.management == Management::Removed;
@@ -292,7 +293,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// What was this operator's is given up, once.
+    /// Plans an external node. If it was managed before, it is released once.
     fn external(&self, who: String, name: &str, node: &Node) -> NodePlan {
         let status = self.cluster.node_statuses.get(name);
         if !status.is_some_and(may_have_agent) {
@@ -307,7 +308,7 @@ impl<'a> Planner<'a> {
         NodePlan::Release(who, target)
     }
 
-    /// The way to a node, with nothing desired of it.
+    /// Returns the target for a node, without a desired state.
     fn target(&self, name: &str, node: &Node) -> Result<Target, NodeError> {
         let (address, user) = self.reach(node)?;
         let Wanted { spec, key } = self.wanted(node);
@@ -329,20 +330,20 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// What is wanted of a node.
+    /// Returns the settings and key for a node.
     fn wanted(&self, node: &Node) -> &Wanted<'a> {
         let mut pools = self.spec.node_pools.iter();
         let pool = pools.position(|pool| pool.fits(&node.labels));
         &self.pools[pool.map_or(0, |pool| pool + 1)]
     }
 
-    /// The port of a node's SSH server.
+    /// Returns the port of a node's SSH server.
     pub(super) fn port(&self, node: &Node) -> u16 {
         self.wanted(node).spec.ssh.port
     }
 
-    /// What is desired, with what has become of an update on this node before. Of whichever update: a rollout that has stopped
-    /// is for the administrator to resume, also where another operator wants another one.
+    /// Adds the history of updates on this node to the desired state. It includes rollbacks of any revision: a stopped
+    /// rollout waits for the administrator to resume it, even if another operator version wants another revision.
     fn with_history(&self, name: &str, desired: Desired) -> Desired {
         let status = self.cluster.node_statuses.get(name);
         let failed = status.and_then(|status| status.failed_update.as_ref());
@@ -356,7 +357,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The address and the user: those of a line in `windows-instances` that names one of the node's addresses, else the
+    /// Returns the address and user from an entry in `windows-instances` for one of the node's addresses; otherwise the
     /// most internal address and the default user.
     pub(super) fn reach(&self, node: &Node) -> Result<(String, String), NodeError> {
         const PREFERRED: [&str; 5] = [
@@ -389,7 +390,7 @@ impl<'a> Planner<'a> {
         ))
     }
 
-    /// What is known of a node's host keys.
+    /// Returns what is known about a node's host keys.
     pub(super) fn host_keys(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
         let (kind, key) = (&node.wmco_host_key_type, &node.wmco_host_key);
         let pin = pins(self.cluster).and_then(|pins| pins.get(name));
@@ -405,9 +406,9 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// What is wanted of nodes of no pool, then of those of each.
+/// Returns settings and key for nodes without a pool, followed by those of each pool.
 fn wanted<'a>(cluster: &Cluster, spec: &'a WindowsStorageSpec) -> Vec<Wanted<'a>> {
-    // Each key is read once: one with a passphrase takes its time.
+    // Each key is read only once: decrypting one with a passphrase takes time.
     let mut keys = BTreeMap::new();
     let pools = std::iter::once(None).chain(spec.node_pools.iter().map(Some));
     let wanted = |pool: Option<&NodePool>| Wanted {
@@ -420,14 +421,14 @@ fn wanted<'a>(cluster: &Cluster, spec: &'a WindowsStorageSpec) -> Vec<Wanted<'a>
     pools.map(wanted).collect()
 }
 
-/// The name of the key in the Secret that opens the nodes of a pool, or those of none.
+/// Returns the name, in the Secret, of the private key for the nodes of a pool or without a pool.
 #[must_use]
 pub fn key_name(pool: Option<&NodePool>) -> String {
     let name = pool.and_then(|pool| pool.ssh.private_key.as_deref());
     name.unwrap_or(PRIVATE_KEY).to_owned()
 }
 
-/// That key.
+/// Reads that key.
 fn pool_key(cluster: &Cluster, pool: Option<&NodePool>) -> Result<PrivateKey, NodeError> {
     let secret = cluster.secrets.get(SSH_SECRET);
     check_private_key(secret, &cluster.namespace, &key_name(pool))
@@ -437,7 +438,7 @@ fn nothing_desired() -> NodeError {
     Reason::InvalidServices.error("nothing is to be changed")
 }
 
-/// The nodes with a pin, by their addresses.
+/// Returns the nodes with a pin, by their addresses.
 fn pinned(cluster: &Cluster) -> HashMap<String, &str> {
     let names = pins(cluster).into_iter().flat_map(BTreeMap::keys);
     let nodes = names.filter_map(|name| Some((name, cluster.nodes.get(name.as_str())?)));
@@ -449,7 +450,7 @@ fn pinned(cluster: &Cluster) -> HashMap<String, &str> {
         .collect()
 }
 
-/// An address as all of its spellings have it: of IPv6 there are many, and IPv4 can be written as IPv6.
+/// Normalizes an address: IPv6 has many spellings, and IPv4 can be written as IPv6.
 fn one_spelling(address: &str) -> String {
     match address.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().to_string(),
@@ -457,20 +458,20 @@ fn one_spelling(address: &str) -> String {
     }
 }
 
-/// What the ConfigMap of host keys holds: pins by node, and the administrator's lines.
+/// Returns the data of the host keys ConfigMap: pins by node name, and the administrator's `known_hosts` lines.
 fn pins(cluster: &Cluster) -> Option<&BTreeMap<String, String>> {
     let map = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
     map.map(|map| &map.data)
 }
 
-/// The administrator's lines of known hosts.
+/// Parses the administrator's `known_hosts` lines.
 #[must_use]
 pub fn known_hosts(cluster: &Cluster) -> KnownHosts {
     let lines = pins(cluster).and_then(|pins| pins.get(KNOWN_HOSTS));
     lines.map_or_else(KnownHosts::default, |lines| KnownHosts::parse(lines))
 }
 
-/// The users of `windows-instances`.
+/// Parses the users in `windows-instances`.
 #[must_use]
 pub fn instances(cluster: &Cluster) -> Instances {
     let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);

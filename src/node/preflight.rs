@@ -1,4 +1,4 @@
-//! What stands in the way of an installation on a node, from a look at its host: nothing is changed there.
+//! Checks a host for anything that would prevent an installation. Changes nothing there.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::node::{
     state,
 };
 
-/// How long a look may take from the login on.
+/// Time limit for all checks, from the login on.
 const LOOK: Duration = Duration::from_secs(120);
-/// How long one of Windows' own programs may take.
+/// Time limit for one of Windows' own programs.
 const COMMAND: Duration = Duration::from_secs(30);
-/// What an update needs beside what is there: csi-proxy twice, and logs. In bytes.
+/// Free space that an update needs, in bytes: csi-proxy twice, and logs.
 const ROOM: u64 = 100 << 20;
-/// The group of administrators, whatever it is called in the language of the host.
+/// SID of the group of administrators, whose name depends on the host's language.
 const ADMINISTRATORS: &str = "S-1-5-32-544";
 
-/// What was found of one node.
+/// Result of the checks of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preflight {
@@ -28,32 +28,32 @@ pub struct Preflight {
     pub node: String,
     /// Address and port of its SSH server.
     pub address: Option<String>,
-    /// Who logs in.
+    /// The user that logs in.
     pub user: Option<String>,
-    /// The key that it shows, and whether it is known.
+    /// The host key of the server, and whether it is known.
     pub host_key: Option<String>,
     /// Whether the login worked.
     pub reached: bool,
-    /// Whether that user is an administrator there.
+    /// Whether that user is an administrator of the host.
     pub administrator: Option<bool>,
-    /// What runs commands there.
+    /// The shell that runs commands.
     pub shell: Option<&'static str>,
     /// Free space on drive C:, in bytes.
     pub free_bytes: Option<u64>,
-    /// The version of this operator's agent that answers there.
+    /// The version of the operator's agent, if one answers.
     pub agent: Option<String>,
-    /// Another owner of csi-proxy.
+    /// Another owner of csi-proxy, if one was found.
     pub other_owner: Option<String>,
-    /// What the operator would do there.
+    /// What the operator would do with the node.
     pub next: String,
-    /// What would keep it from that.
+    /// What would prevent that.
     pub problems: Vec<String>,
 }
 
 impl Preflight {
-    /// Looks at the host of a node with that plan.
+    /// Checks the host of a node with this plan.
     ///
-    /// `replaces`: a service `csi-proxy` may be taken over.
+    /// `replaces`: whether a service `csi-proxy` may be taken over.
     pub async fn of(node: &str, plan: &NodePlan, namespace: &str, replaces: bool) -> Self {
         let seen = Self {
             node: node.to_owned(),
@@ -93,7 +93,7 @@ impl Preflight {
         }
     }
 
-    /// Whether nothing is in the way.
+    /// Returns whether no problem was found.
     #[must_use]
     pub fn is_fine(&self) -> bool {
         self.problems.is_empty()
@@ -139,7 +139,7 @@ impl Preflight {
         }
     }
 
-    /// Judges what was seen.
+    /// Takes over what was found on the host, and derives the problems and the next action.
     fn take(mut self, looked: Looked, is_given: bool) -> Self {
         let Looked {
             host_key: _,
@@ -186,7 +186,7 @@ impl Preflight {
     }
 }
 
-/// What a host shows.
+/// What was found on a host.
 #[derive(Default)]
 struct Looked {
     host_key: Option<HostKey>,
@@ -213,7 +213,7 @@ impl Looked {
         self.shell = shell(&run("echo %COMSPEC% $PSHOME")?);
         self.administrator = administrator(&run("whoami /groups")?);
         self.free_bytes = free_bytes(&run(r"cmd.exe /c dir /-c C:\")?);
-        // The first that opens SFTP.
+        // SFTP comes last, so that the facts above are known even if it fails.
         match state(session)? {
             Some(state) => self.agent = Some(printable(&state.agent_version)),
             None => self.owner = look(session, replaces)?,
@@ -222,7 +222,8 @@ impl Looked {
     }
 }
 
-/// Which shell has printed two variables, of which each knows one: as a path of Windows.
+/// Identifies the shell from the output of `echo %COMSPEC% $PSHOME`: cmd and PowerShell each expand one of the two to a
+/// Windows path.
 fn shell(printed: &str) -> Option<&'static str> {
     match (printed.contains("%COMSPEC%"), printed.contains("$PSHOME")) {
         (false, true) => Some("cmd"),
@@ -231,16 +232,16 @@ fn shell(printed: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a list of groups has administrators, with their rights; `None` where it is no such list.
+/// Returns whether `whoami /groups` lists administrators, with full rights; `None` if its output is not a list of groups.
 fn administrator(groups: &str) -> Option<bool> {
-    // The labels of a process that has them, as one of an SSH session has: `whoami` lists them among the groups.
+    // Integrity labels of an elevated process, as in an SSH session. `whoami` lists them among the groups.
     const ELEVATED: [&str; 2] = ["S-1-16-12288", "S-1-16-16384"];
     let is_list = groups.contains("S-1-1-0");
     let is_elevated = ELEVATED.iter().any(|label| groups.contains(label));
     is_list.then(|| groups.contains(ADMINISTRATORS) && is_elevated)
 }
 
-/// The free space from the last line that `dir` prints, in whatever language: its last number.
+/// Returns the free space from the output of `dir`: the last number in its last line, in any language.
 fn free_bytes(printed: &str) -> Option<u64> {
     let line = printed.lines().rev().find(|line| !line.trim().is_empty())?;
     let mut numbers = line.split(|c: char| !c.is_ascii_digit());

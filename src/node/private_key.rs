@@ -9,20 +9,20 @@ use crate::index::Secret;
 use crate::node::{NodeError, Reason};
 use crate::payload::sha256_hex;
 
-/// The Secret's name, as WMCO's users know it.
+/// Name of the Secret, the same as WMCO uses.
 pub const SSH_SECRET: &str = "cloud-private-key";
 /// The key in the Secret's data.
 pub const PRIVATE_KEY: &str = "private-key.pem";
-/// The key in the Secret's data that holds the private key's passphrase, where it has one.
+/// The key in the Secret's data for the passphrase of the private key, if it has one.
 pub const PASSPHRASE: &str = "passphrase";
 
-/// What the name of a key has at its end in the Secret's data whose key hosts took before.
+/// Suffix, in the Secret's data, for the previous private key during a key rotation.
 const PREVIOUS: &str = "previous";
 
-/// Where a private key and its passphrase are, in words.
+/// Where a private key and its passphrase are stored, as text for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
-    /// The key, such as `key private-key.pem of Secret cloud-private-key`.
+    /// Where the key is, such as `key private-key.pem of Secret cloud-private-key`.
     pub key: String,
     /// Where its passphrase belongs, such as `as key passphrase`.
     pub passphrase: String,
@@ -45,7 +45,7 @@ impl KeySource {
     }
 }
 
-/// The key of the Secret's data with the passphrase of a private key.
+/// Returns the key in the Secret's data that holds the passphrase of the private key `name`.
 fn passphrase_of(name: &str) -> String {
     match name {
         PRIVATE_KEY => PASSPHRASE.to_owned(),
@@ -53,20 +53,20 @@ fn passphrase_of(name: &str) -> String {
     }
 }
 
-/// A private key that can be used. Its text never appears in `Debug`.
+/// A usable private key. Its text never appears in `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PrivateKey {
     pem: Zeroizing<String>,
-    /// What opens it, where it is still closed.
+    /// The passphrase, if `pem` is still encrypted.
     passphrase: Option<Zeroizing<String>>,
     fingerprint: String,
     source: KeySource,
-    /// The one that hosts took before, while not all take this one.
+    /// The previous key, which some hosts still accept during a key rotation.
     previous: Option<Result<Box<Self>, NodeError>>,
 }
 
 impl PrivateKey {
-    /// Reads a key; says what is wrong where it cannot be used.
+    /// Parses a private key, or explains why it cannot be used.
     pub fn read(
         text: &[u8],
         passphrase: Option<&[u8]>,
@@ -99,32 +99,32 @@ impl PrivateKey {
         })
     }
 
-    /// The key that hosts took before, or why it cannot be used.
+    /// Returns the previous key, or why it cannot be used; `None` if there is none.
     #[must_use]
     pub fn previous(&self) -> Option<Result<&Self, &NodeError>> {
         let previous = self.previous.as_ref()?;
         Some(previous.as_deref())
     }
 
-    /// The first digits of the SHA-256 of its text: enough to tell it from others.
+    /// Returns the first 12 hex digits of the SHA-256 of the key's text: enough to tell keys apart.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.fingerprint[..12]
     }
 
-    /// The key's text: unencrypted PKCS#8, or as OpenSSH wrote it.
+    /// Returns the key's text: unencrypted PKCS#8, or as OpenSSH wrote it.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// The passphrase of a key that OpenSSH encrypted: only the login shows whether it is the right one.
+    /// Returns the passphrase of a key that OpenSSH encrypted. Only the login shows whether it is the right one.
     #[must_use]
     pub fn passphrase(&self) -> Option<&str> {
         self.passphrase.as_ref().map(|text| text.as_str())
     }
 
-    /// Why it cannot be used after all.
+    /// Creates the error for a key that turned out to be unusable.
     #[must_use]
     pub fn invalid(&self, what: &str) -> NodeError {
         self.source.invalid(what)
@@ -137,7 +137,7 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// Finds a key of that name in the Secret.
+/// Reads the private key `name` from the Secret, and the previous key if there is one.
 pub fn check(
     secret: Option<&Secret>,
     namespace: &str,
@@ -164,14 +164,14 @@ pub fn check(
     let key = read(name, bytes)?;
     let name = format!("{name}.{PREVIOUS}");
     let previous = secret.data.get(&name);
-    // The one that all hosts are to take counts, whatever that is.
+    // An unusable previous key does not make the current key unusable.
     let previous = previous.map(|bytes| read(&name, bytes).map(Box::new));
     Ok(PrivateKey { previous, ..key })
 }
 
 const WITHOUT_PASSPHRASE: &str = "is protected by a passphrase, and none is given";
 
-/// A passphrase; `None` where it is empty. The line end is the file's that it came from.
+/// Returns the passphrase without a trailing line break, which comes from its file; `None` if it is empty.
 fn checked_passphrase(bytes: &[u8]) -> Result<Option<Zeroizing<String>>, &'static str> {
     let text = std::str::from_utf8(bytes)
         .ok()
@@ -181,7 +181,7 @@ fn checked_passphrase(bytes: &[u8]) -> Result<Option<Zeroizing<String>>, &'stati
     Ok((!text.is_empty()).then(|| Zeroizing::new(text.to_owned())))
 }
 
-/// Opens PKCS#1, SEC1 and PKCS#8, encrypted or not, and gives unencrypted PKCS#8.
+/// Converts a PKCS#1, SEC1 or PKCS#8 key, encrypted or not, to unencrypted PKCS#8.
 fn open_pem(text: &str, passphrase: Option<&String>) -> Result<Zeroizing<String>, &'static str> {
     let encrypted = text.contains("ENCRYPTED");
     // An empty passphrase keeps OpenSSL from asking a terminal for one.
@@ -202,7 +202,7 @@ fn open_pem(text: &str, passphrase: Option<&String>) -> Result<Zeroizing<String>
     pem.map(Zeroizing::new).ok_or("cannot be written as PKCS#8")
 }
 
-/// Whether a key in OpenSSH's format has a passphrase; an error where it is cut off or damaged.
+/// Returns whether a key in OpenSSH's format has a passphrase, or an error if the key is truncated or damaged.
 ///
 /// Source: OpenSSH, `PROTOCOL.key`: magic, cipher, kdf, kdf options, number of keys, public key, private part.
 fn is_encrypted(text: &str) -> Result<bool, &'static str> {
@@ -223,7 +223,7 @@ fn cipher(mut rest: &[u8]) -> Option<&[u8]> {
     Some(cipher)
 }
 
-/// A field with its length before it, as SSH writes them (RFC 4251, section 5).
+/// Reads a length-prefixed field in SSH encoding (RFC 4251, section 5).
 pub fn text_field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, after) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
@@ -242,7 +242,7 @@ mod tests {
         check(Some(&Secret { data }), "ns", PRIVATE_KEY)
     }
 
-    /// In OpenSSH's armour.
+    /// Wraps base64 text in the header and footer of OpenSSH's format.
     fn armored(base64: &str) -> String {
         format!(
             "-----BEGIN OPENSSH PRIVATE KEY-----\n{base64}\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn a_missing_key_says_how_to_add_it() {
         let create = "kubectl create secret generic cloud-private-key -n ns";
-        // Where there is a Secret it may hold other keys.
+        // An existing Secret may hold other keys, so it is patched.
         let patch = r#"kubectl patch secret cloud-private-key -n ns --type=merge -p "{\"data\":{\"private-key.pem\":\"$(base64"#;
         for (secret, command) in [(None, create), (Some(Secret::default()), patch)] {
             let error = check(secret.as_ref(), "ns", PRIVATE_KEY).unwrap_err();

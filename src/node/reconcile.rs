@@ -1,5 +1,5 @@
-//! Brings one Windows node to what is desired: connect, check the host key, wait for a place, log in, ask the agent, install it
-//! where it is missing, compare, take a rollout slot, apply, judge.
+//! Brings one Windows node to its desired state: connect, check the host key, wait for a free place, log in, ask the
+//! agent for its state, install it if it is missing, compare, take a rollout slot, apply, judge.
 
 use std::time::Duration;
 
@@ -26,40 +26,40 @@ use crate::node::{
 };
 use crate::payload::Payload;
 
-/// How long the work on a node may take, from the login on: a slow link included.
+/// Time limit for the work on a node from the login on, for slow links too.
 pub(super) const WORK: Duration = Duration::from_secs(20 * 60);
-/// Connections that are being made, or wait for a place to work at, at one time. Dead hosts hold only these.
+/// How many connections may be in progress, or wait for a place to work, at a time. Dead hosts occupy only these.
 const CONCURRENT_CONNECTS: usize = 64;
-/// Nodes that are worked on at one time; each may hold some megabytes of a transfer.
+/// How many nodes are worked on at a time. Each may hold some megabytes of a transfer.
 const CONCURRENT_WORK: usize = 32;
 
 /// What was found and done on a node.
 #[derive(Debug, Default)]
 pub struct Reconciled {
-    /// What the agent last said; absent where there is no agent and none could be installed.
+    /// The last state from the agent; absent if there is no agent and none could be installed.
     pub state: Option<NodeState>,
-    /// Whether another owner looks after csi-proxy there. Where one does, nothing was changed on the node.
+    /// Whether another owner manages csi-proxy there. If so, nothing was changed on the node.
     pub look: Look,
     /// What went wrong, if anything.
     pub problem: Option<NodeError>,
-    /// How far the node is on the way to what is desired.
+    /// State of the node in the rollout.
     pub standing: Standing,
-    /// Which key the host has taken.
+    /// ID of the key that the host accepted.
     pub ssh_key: String,
-    /// How long the parts of the work took.
+    /// Durations of the phases.
     pub phases: Phases,
     /// The files that were sent.
     pub sent: Sent,
 }
 
 impl Reconciled {
-    /// Whether nothing is wrong, but that the node has no rollout slot.
+    /// Returns whether the node only lacks a rollout slot, and nothing is wrong.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.problem.is_none() && self.standing == Standing::Waiting
     }
 
-    /// Takes in what the agent said, if there is one that says something.
+    /// Takes over a state from the agent, if there is one.
     fn saw(&mut self, state: Option<&NodeState>, desired: Option<&Desired>) {
         let Some(state) = state else {
             self.standing = Standing::NotInstalled;
@@ -84,13 +84,13 @@ impl Reconciled {
 pub struct Context {
     /// The programs for nodes.
     pub payload: Payload,
-    /// Where host keys are kept.
+    /// The store of pinned host keys.
     pub pins: Pins,
-    /// The nodes that may be interrupted.
+    /// Rollout slots: the nodes that may be interrupted.
     pub slots: RolloutSlots,
-    /// The Nodes, for what services want to know of theirs.
+    /// The Node objects, for variables in service commands.
     pub nodes: Api<Node>,
-    /// Closed while this process does not lead.
+    /// Closed while this process is not the leader.
     pub fence: Fence,
     /// Where reconciles are counted while they run.
     pub(super) gauges: ReconcileGauges,
@@ -99,7 +99,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// With all places free.
+    /// Creates a context with all places free.
     #[must_use]
     pub fn new(payload: Payload, pins: Pins, slots: RolloutSlots, nodes: Api<Node>) -> Self {
         Self {
@@ -115,10 +115,10 @@ impl Context {
     }
 }
 
-/// Goes to the node and brings it to what is desired. `Err` means that nobody could log in.
+/// Connects to the node and brings it to its desired state. `Err` means that the login did not succeed.
 pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconciled, NodeError> {
     let mut gauge = context.gauges.begin();
-    // The semaphores are never closed; without a permit the work only is not bounded.
+    // The semaphores are never closed; without a permit, the work would only be unbounded.
     let connecting = context.connecting.acquire().await;
     let address = (&*target.address, target.port);
     let mut connected = connect(address, &target.host_keys, HANDSHAKE).await?;
@@ -140,7 +140,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     connected.work(WORK, "work on the node", work).await
 }
 
-/// Logs in and does what the node is connected to for. `Err` means that nobody could log in.
+/// Logs in and does the work of the target's purpose. `Err` means that the login did not succeed.
 pub(super) fn work_on(
     mut host: Host,
     target: &Target,
@@ -160,14 +160,14 @@ pub(super) fn work_on(
     };
     found.problem = done.err();
     host.clean_up();
-    // All that was asked for is done: no answer is to be waited for.
+    // Everything is done, so wait for no further answer.
     host.session.give_up();
     found.sent = host.session.sent;
     found.phases = host.phases;
     Ok(found)
 }
 
-/// Gives the node to another owner, with csi-proxy as it is.
+/// Releases the node to another owner, with csi-proxy as it is.
 fn release(host: &mut Host) -> Result<(), NodeError> {
     if host.has_agent()? {
         host.remove_agent(true)?;
@@ -178,7 +178,7 @@ fn release(host: &mut Host) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Removes csi-proxy and the agent, in a rollout slot: what uses csi-proxy without being known to is to fail on few nodes first.
+/// Removes csi-proxy and the agent, in a rollout slot: unknown users of csi-proxy must fail on few nodes first.
 fn remove(
     host: &mut Host,
     node: &str,
@@ -187,7 +187,7 @@ fn remove(
 ) -> Result<(), NodeError> {
     let state = host.status()?;
     found.saw(state.as_ref(), None);
-    // Without an answer nothing is in the middle that waits for this operator.
+    // Without an answer from an agent, no change that waits for this operator is in progress.
     if state.as_ref().is_none_or(is_at_rest) {
         slots.mark_settled(node);
     }
@@ -206,7 +206,7 @@ fn remove(
     Ok(())
 }
 
-/// The steps after the login, each of which may be the last.
+/// Runs the steps after the login. Each may be the last.
 fn bring_to_desired(
     host: &mut Host,
     target: &Target,
@@ -216,7 +216,7 @@ fn bring_to_desired(
 ) -> Result<(), NodeError> {
     let mut slot: Option<Slot> = None;
     let mut changed = false;
-    // Whether work that interrupts may begin.
+    // Takes a slot if necessary, and returns whether work that interrupts csi-proxy may begin.
     let take_slot = |slot: &mut Option<Slot>| {
         *slot = slot.take().or_else(|| slots.take(&target.node));
         slot.is_some()
@@ -231,7 +231,7 @@ fn bring_to_desired(
 
     if !target.is_given {
         found.look = match &state {
-            // An agent that was never given anything to keep has found it before it was: it goes again.
+            // An agent that never received a request found another owner before it had anything to do, so it is removed again.
             Some(state) if state.request_id.is_none() => {
                 let mut foreign = state.foreign.iter();
                 let other =
@@ -325,7 +325,7 @@ fn has_right_agent(desired: &Desired, state: &NodeState) -> bool {
     agent_step(desired, Some(state)) == AgentStep::Keep
 }
 
-/// Has the agent that is there start again; where that does not help, it is brought and installed again.
+/// Restarts the installed agent. If that does not help, uploads and installs it again.
 fn restart(
     host: &mut Host,
     desired: &Desired,
@@ -346,7 +346,7 @@ fn restart(
     host.install_agent()
 }
 
-/// Whether the agent is not in the middle of a request.
+/// Returns whether the agent is not in the middle of a request.
 fn is_at_rest(state: &NodeState) -> bool {
     state.unfinished_request_id.is_none()
 }
@@ -357,8 +357,8 @@ fn no_progress(problem: &str) -> NodeError {
     ))
 }
 
-/// Says what went wrong with a request that was handed over. `was_kept` says that the node was kept to the very request
-/// before: then only a repair has failed, not an update. `interrupting` says that something worked there before.
+/// Returns what went wrong with a request. `was_kept`: the agent had the same request before, so a repair failed, not
+/// an update. `interrupting`: something worked there before.
 fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError> {
     let failure = end.failure.clone().unwrap_or_else(|| Failure {
         category: FailureCategory::Unknown,
@@ -373,10 +373,10 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
             Ok(())
         }
         Outcome::Unchanged => Ok(()),
-        // Not the version's fault: it is tried again.
+        // The version is not at fault, so it is retried.
         _ if failure.category.is_of_the_host() => Err(NodeError::from_agent(&failure, false)),
         Outcome::RolledBack if !was_kept => Err(NodeError::from_agent(&failure, true)),
-        // Worse than undone: going back was not complete either.
+        // Worse than a rollback: the rollback was incomplete too.
         Outcome::Failed if !was_kept && interrupting && end.incomplete => Err(Reason::RolledBack
             .error(format!(
                 "{}; it is not tried again before spec.rollout.resume of WindowsStorage changes",
@@ -388,7 +388,7 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
     }
 }
 
-/// Whether it is known what has become of csi-proxy. What ends before the agent has the request interrupts nothing.
+/// Returns whether the state of csi-proxy is known. Errors before the agent has the request interrupt nothing.
 fn is_end_known(applied: &Result<ApplyResult, NodeError>) -> bool {
     match applied {
         Ok(result) => result.state.unfinished_request_id.is_none(),
@@ -396,7 +396,7 @@ fn is_end_known(applied: &Result<ApplyResult, NodeError>) -> bool {
     }
 }
 
-/// What is desired of this very node: with what its services want to know of the Node object.
+/// Returns the desired state for this node, with the variables from its Node object filled in.
 async fn for_this_node(target: &Target, context: &Context) -> Result<Desired, NodeError> {
     let desired = target.desired.clone()?;
     if !needs_node(&desired.request) {
@@ -431,16 +431,16 @@ mod tests {
                 true,
                 Reason::RolledBack,
             ),
-            // A repair is no update.
+            // A repair is not an update.
             (RolledBack, ServiceStart, false, true, true, CSIProxyFailed),
             (Failed, ServiceStart, true, false, true, Reason::RolledBack),
             (Failed, ServiceStart, true, true, true, CSIProxyFailed),
-            // It was not the version's fault.
+            // The version was not at fault.
             (RolledBack, PipesHeld, false, false, true, CSIProxyFailed),
             (Failed, PipesHeld, true, false, true, CSIProxyFailed),
             // Nothing worked there before.
             (Failed, ServiceStart, true, false, false, CSIProxyFailed),
-            // Nothing was touched: a program that others could change, for one.
+            // Nothing was changed, for example because others could modify the program.
             (
                 Failed,
                 AccessDenied,

@@ -11,31 +11,31 @@ use crate::assess::{Assessment, CsiProxyUse};
 use crate::node::{MANAGED, NodePlan, RELEASING, REMOVING};
 use crate::services::Others;
 
-/// The condition of a node's status that says whether something uses csi-proxy's pipes there. Its transition time outlives
-/// this process.
+/// Condition type in a node's status: whether anything on the node uses csi-proxy's pipes. Its transition time survives
+/// restarts of the operator.
 pub const CSI_PROXY_USED: &str = "CSIProxyUsed";
-/// For how long nothing may have used csi-proxy before it is removed: what is deleted and recreated is away for a moment.
+/// How long csi-proxy must be unused before it is removed. Objects that are deleted and recreated are gone only briefly.
 const GRACE: Duration = Duration::from_secs(600);
-/// The same for what this process may have missed before it began.
+/// How long before its own start this process may have missed a use of csi-proxy.
 const GRACE_BEFORE_START: Duration = Duration::from_secs(540);
 
-/// Why nothing of this operator is on a node that it looks after.
+/// Why a managed node has neither csi-proxy nor the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// The administrator wants it removed.
+    /// `spec.csiProxy.management` is `Removed`.
     Removed,
-    /// Nothing uses csi-proxy there.
+    /// Nothing on the node uses csi-proxy.
     NotNeeded,
 }
 
 /// What a removal waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// Something uses csi-proxy, or may.
+    /// Something uses csi-proxy, or may use it.
     Used(CsiProxyUse),
-    /// Nothing does, for too short a time.
+    /// csi-proxy is unused, but not for long enough. The removal is due at this time.
     Until(Timestamp),
-    /// It is to be proved first that what is known of the cluster is the present.
+    /// csi-proxy seems unused, but the watched data is not yet proven to be current.
     Unproved,
 }
 
@@ -53,67 +53,67 @@ impl fmt::Display for Hold {
     }
 }
 
-/// What is to become of this operator's programs on a node that it looks after.
+/// What to do with csi-proxy and the agent on a managed node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// Nothing: they stay. They would be removed but for that.
+    /// Keep both. If set, only this hold prevents their removal.
     Stay(Option<Hold>),
-    /// They are to be removed, and wait for that.
+    /// Remove both, but wait for this first.
     Waits(Hold),
-    /// csi-proxy is not to run there. The agent is: it keeps other services.
+    /// Remove csi-proxy only: the agent runs other services.
     CsiProxy,
-    /// They are to be removed now.
+    /// Remove both now.
     Due(Absence),
-    /// None of them is there, and none is to be installed.
+    /// Do nothing: neither is installed, and neither is to be installed.
     Done(Absence),
 }
 
-/// What is known at this moment, for decisions that are acted on.
+/// Current facts about the cluster, for plans that are carried out.
 #[derive(Clone, Copy)]
 pub struct Present<'a> {
     /// Now.
     pub now: Timestamp,
-    /// All that the verdict rests on is known, and is the present.
+    /// Whether all watched data is complete and proven to be current.
     pub is_fresh: bool,
-    /// The cluster as it is judged.
+    /// The assessment of the cluster.
     pub assessment: &'a Assessment,
-    /// What was planned before.
+    /// The previous plans, by node name.
     pub plans: &'a BTreeMap<String, NodePlan>,
-    /// Until when csi-proxy was used on nodes whose status does not say so yet.
+    /// The last use of csi-proxy on nodes whose status does not record it yet.
     pub used_until: &'a BTreeMap<String, Timestamp>,
-    /// Until when it may have been used anywhere without this process having seen it.
+    /// The latest use of csi-proxy, on any node, that this process may have missed.
     pub unseen_until: Timestamp,
 }
 
-/// What the decision on one node follows from.
+/// Inputs of the decision for one node.
 pub struct Facts<'a> {
-    /// What the administrator wants.
+    /// The settings that apply to the node.
     pub spec: &'a WindowsStorageSpec,
-    /// What uses csi-proxy there.
+    /// What uses csi-proxy on the node, if anything.
     pub used: Option<CsiProxyUse>,
     /// The node's status.
     pub status: Option<&'a WindowsNodeStorageStatus>,
-    /// It has a host key of its own in the ConfigMap.
+    /// Whether the node has a pinned host key.
     pub is_pinned: bool,
-    /// The other services of the document; absent where it cannot be read.
+    /// The other services in `windows-services`; `None` if the document cannot be read.
     pub others: Option<Others>,
-    /// csi-proxy may have been used there until then, whatever the status says.
+    /// The latest possible use of csi-proxy, whatever the status says.
     pub used_until: Timestamp,
     /// Now.
     pub now: Timestamp,
-    /// What is known is the present, or the removal has begun.
+    /// Whether the data is proven to be current, or the removal has already begun.
     pub is_fresh: bool,
 }
 
-/// Until when csi-proxy may have been used without this process having seen it, if it began then: nothing is removed within
-/// a minute after that, as what was deleted may be on its way back.
+/// Returns the latest use of csi-proxy that a process started at `started` may have missed. Nothing is removed in the
+/// first minute after the start, because a deleted user of csi-proxy may be about to come back.
 #[must_use]
 pub fn unseen_until(started: Timestamp) -> Timestamp {
     let before = started.saturating_sub(GRACE_BEFORE_START);
     before.unwrap_or(Timestamp::MIN)
 }
 
-/// Decides it.
+/// Decides what to do with csi-proxy and the agent on one node.
 #[must_use]
 pub fn removal(facts: &Facts<'_>) -> Removal {
     let csi_proxy = &facts.spec.csi_proxy;
@@ -130,7 +130,7 @@ pub fn removal(facts: &Facts<'_>) -> Removal {
     let may_be_there = facts.status.map_or(facts.is_pinned, |status| {
         may_have_agent(status) && (facts.is_pinned || has_contact(status))
     });
-    // What was being removed is not installed again for a moment.
+    // A removal that has begun waits; it does not reinstall csi-proxy in the meantime.
     let has_begun = facts
         .status
         .is_some_and(|status| status.management == REMOVING);
@@ -145,13 +145,13 @@ pub fn removal(facts: &Facts<'_>) -> Removal {
     }
 }
 
-/// Whether this operator's agent may be on a node with that status.
+/// Returns whether a node with this status may have the agent.
 #[must_use]
 pub fn may_have_agent(status: &WindowsNodeStorageStatus) -> bool {
     [MANAGED, RELEASING, REMOVING].contains(&&*status.management) || status.csi_proxy.is_some()
 }
 
-/// Whether the operator has been on the node: without that nothing of it is there.
+/// Returns whether the operator has ever logged in to the node. If not, nothing of it is installed there.
 fn has_contact(status: &WindowsNodeStorageStatus) -> bool {
     status.last_contact_time.is_some() || status.csi_proxy.is_some()
 }
@@ -162,12 +162,12 @@ fn held(facts: &Facts<'_>) -> Option<Hold> {
     }
     let conditions = facts.status.map_or(&[][..], |status| &status.conditions);
     let known = conditions.iter().find(|it| it.type_ == CSI_PROXY_USED);
-    // Before the status says so, it is unused only from now on.
+    // Until the status records that csi-proxy is unused, the waiting time starts now.
     let unused_since = match known {
         Some(known) if known.status == "False" => known.last_transition_time.0,
         _ => facts.now,
     };
-    // A clock may have been wrong.
+    // The recorded time is in the future if a clock was wrong.
     let unused_since = unused_since.max(facts.used_until).min(facts.now);
     let until = unused_since.saturating_add(GRACE).unwrap_or(Timestamp::MAX);
     if facts.now < until {

@@ -6,100 +6,100 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::node::{Steps, Windows};
 
-/// How far one managed node is on the way to what is desired.
+/// State of one managed node in the rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// Not looked at since what is desired has changed, or since this process started.
+    /// Not observed since the desired state changed, or since this process started.
     #[default]
     Unseen,
-    /// It could not be looked at. It has no say: a dead node must not hold up the others.
+    /// Could not be reached. It does not count: a dead node must not block the others.
     Unreachable,
-    /// As desired.
+    /// Up to date: in the desired state.
     Current,
-    /// csi-proxy works there, but not as desired.
+    /// csi-proxy works, but is not up to date.
     Waiting,
-    /// Nothing works there that an update could interrupt.
+    /// Nothing works that an update could interrupt.
     NotInstalled,
-    /// What is desired did not work there and was undone.
+    /// The update did not work and was rolled back.
     Failed,
 }
 
-/// One managed node, as far as its slot depends on it.
+/// The facts about one managed node that decide whether it gets a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Candidate {
-    /// How far it is.
+    /// State in the rollout.
     pub standing: Standing,
-    /// csi-proxy was kept there and does not work now.
+    /// Whether an installed csi-proxy does not work, or may not work.
     pub down: bool,
-    /// It has been given a slot and has not begun.
+    /// Whether it was given a slot.
     pub has_slot: bool,
-    /// It is being worked on in its slot.
+    /// Whether work in its slot is in progress.
     pub at_work: bool,
-    /// The work in its last slot was cut short in the middle: whether that was the update's doing is to be known before another node
-    /// is updated.
+    /// Whether the work in its last slot was interrupted. The update may be the cause, so its outcome must be known
+    /// before another node is updated.
     pub cut_short: bool,
-    /// The administrator has paused its pool.
+    /// Whether its pool is paused.
     pub paused: bool,
-    /// It waits for another step of the rollout.
+    /// Whether it waits for another step of the rollout.
     pub held: bool,
-    /// csi-proxy is to be removed there.
+    /// Whether csi-proxy is to be removed from it.
     pub removes: bool,
-    /// Reconciles that failed in a row: nodes that have tried without success come after those that have not.
+    /// Failed reconciles in a row. Nodes with failures come after nodes without.
     pub failures: u32,
 }
 
 impl Candidate {
-    /// Who comes first: least. A node whose update was cut short, so that it is known what has become of it before others follow;
-    /// one that has not failed yet; one that has a slot.
+    /// Returns the sort key; the lowest comes first. An interrupted update comes first, so that its outcome is known
+    /// before other nodes follow; then nodes with fewer failures; then nodes with a slot.
     #[must_use]
     pub fn order<'a>(&self, name: &'a str) -> (bool, u32, bool, &'a str) {
         (!self.cut_short, self.failures, !self.has_slot, name)
     }
 }
 
-/// What the administrator allows.
+/// Limits on slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RolloutLimits {
-    /// How many nodes may be without csi-proxy at one time for the sake of an update.
+    /// How many nodes may be without csi-proxy at the same time.
     pub max_unavailable: usize,
-    /// After so many nodes on which the update was undone no node gets a slot any more.
+    /// After rollbacks on this many nodes, no further node gets a slot.
     pub max_failures: usize,
-    /// No node gets a slot.
+    /// Whether the rollout is paused: no node gets a slot.
     pub paused: bool,
-    /// No node gets a slot for an update before a window opens.
+    /// Whether no maintenance window is open: no node gets a slot for an update.
     pub is_closed: bool,
-    /// This process has started only just: a node that it has not seen yet, or does not reach, may be in the middle of an
-    /// update that the process before it began.
+    /// Whether this process has just started: a node that it has not observed yet, or cannot reach, may be in the
+    /// middle of an update that the previous process began.
     pub settling: bool,
 }
 
 /// Why no node gets a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// The administrator said so.
+    /// The rollout is paused.
     Paused,
-    /// The update was undone on too many nodes.
+    /// The update was rolled back on too many nodes.
     Failures,
-    /// No window is open.
+    /// No maintenance window is open.
     Closed,
 }
 
-/// How many nodes of a pool are how far.
+/// Rollout progress of the nodes of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolProgress {
     /// Managed nodes.
     pub nodes: usize,
-    /// Those that are as desired.
+    /// Nodes that are up to date.
     pub current: usize,
-    /// Those that wait for a slot or have one.
+    /// Nodes that wait for a slot or have one.
     pub waiting: usize,
-    /// Those on which the update was undone.
+    /// Nodes on which the update was rolled back.
     pub failed: usize,
 }
 
 impl PoolProgress {
-    /// Of these nodes.
+    /// Counts these nodes.
     pub fn of<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Self {
         let mut progress = Self::default();
         for candidate in candidates {
@@ -115,44 +115,44 @@ impl PoolProgress {
     }
 }
 
-/// Which nodes have slots, and how far the rollout is.
+/// The granted slots, and the progress of the rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
-    /// The nodes that may replace a working csi-proxy now, those at work included.
+    /// Nodes that may replace a working csi-proxy now, including those at work.
     pub slots: BTreeSet<String>,
-    /// Why no node gets a slot, where none does.
+    /// Why no node gets a slot, if none does.
     pub halt: Option<Halt>,
-    /// The nodes that are counted together and were stopped by failures: the pool that they are, or those of none with a limit of
-    /// its own, and on which of them.
+    /// Groups that failures have stopped, each with its failed nodes. A group is a pool with limits of its own, or
+    /// `None` for all other nodes.
     pub stopped: Vec<(Option<String>, Vec<String>)>,
-    /// What is rolled out, where that is known.
+    /// The revision that is rolled out, if known.
     pub revision: Option<String>,
-    /// How far the steps are, where there are steps.
+    /// Progress of the steps, if there are any.
     pub steps: Option<Steps>,
-    /// Whether a window is open.
+    /// State of the maintenance windows.
     pub windows: Windows,
-    /// The version that the administrator wants, where this operator brings another one.
+    /// The csi-proxy version that the administrator wants, if this operator ships another one.
     pub pinned: Option<String>,
-    /// How far each pool is.
+    /// Progress of each pool.
     pub pools: BTreeMap<String, PoolProgress>,
     /// Managed nodes.
     pub nodes: usize,
-    /// Those that are as desired.
+    /// Nodes that are up to date.
     pub current: usize,
-    /// Those that wait for a slot or have one.
+    /// Nodes that wait for a slot or have one.
     pub waiting: usize,
-    /// Those of them that wait for nothing but a slot.
+    /// Waiting nodes that need nothing but a slot.
     pub ready: usize,
-    /// Those on which the update was undone, by name.
+    /// Nodes on which the update was rolled back, by name.
     pub failed: Vec<String>,
-    /// Those on which csi-proxy does not work, for all that is known, by name: they take others' places.
+    /// Nodes whose csi-proxy does not work, as far as known, by name. They count as unavailable.
     pub down: Vec<String>,
-    /// This process has started only just and has not looked at all of them: the numbers are no news.
+    /// Whether this process has just started and has not observed all nodes, so that the numbers are not final.
     pub settling: bool,
 }
 
 impl Rollout {
-    /// What has been decided of nodes that are counted apart, by the pool that they are, or of those of none.
+    /// Merges the decisions for groups that are counted separately: pools, and `None` for all other nodes.
     #[must_use]
     pub fn merge(parts: Vec<(Option<String>, Self)>) -> Self {
         let mut merged = Self::default();
@@ -234,7 +234,7 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
     }
 }
 
-/// Whether nothing that waits waits for anything but a slot.
+/// Returns whether a waiting node needs nothing but a slot.
 fn is_ready(candidate: &Candidate) -> bool {
     !candidate.at_work && !candidate.paused && !candidate.held
 }
@@ -244,7 +244,7 @@ fn are_all_paused<'a>(waiting: impl Iterator<Item = (&'a String, &'a Candidate)>
     waiting.peek().is_some() && waiting.all(|(_, candidate)| candidate.paused)
 }
 
-/// Whether a node lacks csi-proxy now, or may lack it for all that is known.
+/// Returns whether a node is, or may be, without csi-proxy.
 fn is_unavailable(candidate: Candidate, limits: &RolloutLimits) -> bool {
     let unknown = matches!(candidate.standing, Standing::Unseen | Standing::Unreachable);
     candidate.down || (unknown && limits.settling)
@@ -263,7 +263,7 @@ mod tests {
     };
     type Candidates = BTreeMap<String, Candidate>;
 
-    /// Nodes, each with its name, how far it is, and what else is true of it.
+    /// Parses nodes, each with its name, state and flags.
     fn candidates(text: &str) -> Candidates {
         let candidate = |node: &str| {
             let words: Vec<&str> = node.split(' ').collect();
@@ -312,20 +312,20 @@ mod tests {
         };
         for (limits, nodes, expected) in [
             (LIMITS, "a waiting, b waiting, c waiting", "a b"),
-            // Only those that wait get one.
+            // Only waiting nodes get a slot.
             (LIMITS, "a unreachable, b current, c not-installed", ""),
-            // Who is at work keeps the slot.
+            // A node at work keeps its slot.
             (LIMITS, "a waiting, b unseen at-work, c waiting", "a b"),
             (LIMITS, "a current, b unseen at-work, c waiting", "b c"),
-            // A node that is down takes a place, and one that was not seen only at the start.
+            // A node that is down counts as unavailable; an unseen node does so only after a start.
             (LIMITS, "a waiting, b waiting, c not-installed down", "a"),
             (LIMITS, "a waiting, b unseen, c unseen", "a"),
             (settling, "a waiting, b unseen, c unseen", ""),
-            // A slot is kept, not passed on, and who has tried without success lets others go first.
+            // A node keeps its slot, and nodes with failures come last.
             (one, "a waiting tried slot, b waiting, c waiting slot", "c"),
             (one, "a waiting tried slot, b waiting, c current", "b"),
             (one, "a waiting tried slot, b current, c current", "a"),
-            // Whose update was cut short comes first, so that no other goes the same way.
+            // An interrupted update comes first, so that no other node is interrupted in the same way.
             (one, "a waiting, b waiting cut-short tried", "b"),
             // Its pool is paused.
             (one, "a waiting paused, b waiting", "b"),
@@ -333,7 +333,7 @@ mod tests {
             (one, "a waiting paused, b current", ""),
             // It waits for another step.
             (one, "a waiting held, b waiting", "b"),
-            // No window is open: what has begun ends, and a removal waits for none.
+            // No window is open: work that has begun finishes, and removals do not wait for a window.
             (closed, "a waiting at-work, b waiting", "a"),
             (closed, "a waiting, b waiting removes", "b"),
         ] {
@@ -349,7 +349,7 @@ mod tests {
         let all = rollout(&nodes, &LIMITS);
         assert_eq!((all.nodes, all.current, all.waiting), (4, 1, 1));
         assert_eq!(all.down, ["gone"]);
-        // The numbers are no news until all were seen once.
+        // The numbers are not final until all nodes were observed once.
         let settling = RolloutLimits {
             settling: true,
             ..LIMITS
@@ -404,7 +404,7 @@ mod tests {
         };
         for (blue, others, slots, halt, stopped) in [
             ("a waiting, b waiting", "c waiting", "a b c", None, &[][..]),
-            // The failure stops its pool, and the others go on.
+            // The failure stops its own group only.
             (
                 "a failed, b waiting",
                 "c waiting",
@@ -427,7 +427,7 @@ mod tests {
                 Some(Halt::Failures),
                 &[None, Some("blue")],
             ),
-            // Who waits for another step does not go on.
+            // A node that waits for another step makes no progress.
             (
                 "a waiting paused",
                 "c waiting held",
@@ -435,7 +435,7 @@ mod tests {
                 Some(Halt::Paused),
                 &[],
             ),
-            // A pause is told where nothing else goes on.
+            // A pause is reported only if nothing else makes progress.
             ("a waiting paused", "c waiting", "c", None, &[]),
             ("a waiting paused", "c current", "", Some(Halt::Paused), &[]),
             (

@@ -1,4 +1,4 @@
-//! One SSH session with a node. Everything here blocks, and everything ends in time.
+//! One SSH session with a node. Everything here blocks, with a time limit.
 
 use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
@@ -15,27 +15,27 @@ use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms, printable}
 
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
-/// How often the server hears from us while a command runs, so that nothing in between forgets the connection.
+/// How often the server hears from us while a command runs, so that nothing in between drops an idle connection.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// An SSH session.
 pub struct Session {
     pub(super) ssh: ssh2::Session,
-    /// Files whose closing is not yet confirmed. Dropped before SFTP is.
+    /// Files that are closed without confirmation yet. Dropped before `sftp`.
     pub(super) closing: Vec<Closing>,
     pub(super) sftp: Option<Sftp>,
-    /// The same connection as the session's.
+    /// The connection of `ssh`.
     socket: TcpStream,
     pub(super) keepalive: Duration,
-    /// Nothing is changed on the node while it is closed.
+    /// Nothing is changed on the node while this is closed.
     pub(super) fence: Fence,
-    /// The shortest time in which the server has answered something.
+    /// The shortest round trip to the server so far.
     pub(super) round_trip: Duration,
     /// The files that were sent so far.
     pub(super) sent: Sent,
-    /// Nothing more will come from this session.
+    /// Whether the session is given up: nothing more will come from it.
     pub given_up: bool,
-    /// The other end of what libssh2 sends to after the connection was cut. It has to live as long as the session.
+    /// The other end of the sink that libssh2 sends to after the connection was cut. It must live as long as the session.
     sink: Option<Sink>,
 }
 
@@ -50,10 +50,10 @@ pub struct Output {
 }
 
 impl Session {
-    /// Shakes hands and reads the host key; nothing secret has been sent then. Host keys of the `known` types are asked
-    /// for first.
+    /// Performs the SSH handshake and reads the host key, before anything secret is sent. Requests host keys of the
+    /// `known` types first.
     ///
-    /// A server that sends for ever without a greeting is not noticed here: cut the connection from outside.
+    /// A server that sends data forever without a greeting is not detected here: cut the connection from outside.
     pub fn shake_hands(
         stream: TcpStream,
         place: &str,
@@ -95,7 +95,8 @@ impl Session {
         Ok((session, key))
     }
 
-    /// Logs in, with the key before this one where the host does not take this one yet; says which it was.
+    /// Logs in, with the previous key if the host does not accept the current one yet. Returns the ID of the key that
+    /// was accepted.
     pub fn login<'k>(&self, user: &str, key: &'k PrivateKey) -> Result<&'k str, NodeError> {
         match (self.login_with(user, key), key.previous()) {
             (Err(error), Some(Ok(previous))) if error.reason == Reason::LoginRefused => self
@@ -109,9 +110,9 @@ impl Session {
     fn login_with(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
         /// libssh2's code for a private key that it cannot use.
         const UNUSABLE_KEY: i32 = -16;
-        /// The one where the server answers that it takes no such key.
+        /// libssh2's code if the server rejects the key.
         const REFUSED: i32 = -18;
-        /// The one where it takes the key and not the signature, or does not answer any more.
+        /// libssh2's code if the server accepts the key but not the signature, or no longer answers.
         const NOT_TAKEN: i32 = -19;
         let (pem, passphrase) = (key.pem(), key.passphrase());
         let done = (self.ssh).userauth_pubkey_memory(user, None, pem, passphrase);
@@ -124,38 +125,37 @@ impl Session {
             }
             ssh2::ErrorCode::Session(REFUSED) => refused(user, &error),
             ssh2::ErrorCode::Session(NOT_TAKEN) if !self.has_ended() => refused(user, &error),
-            // As after LoginGraceTime, where many nodes wait for a place.
+            // For example after LoginGraceTime, if many nodes wait for a place.
             _ => Reason::Unreachable.error(format!(
                 "the server ended the connection before the login of user {user}: {error}"
             )),
         })
     }
 
-    /// What the server calls itself, such as `SSH-2.0-OpenSSH_for_Windows_9.5`.
+    /// Returns the server's banner, such as `SSH-2.0-OpenSSH_for_Windows_9.5`.
     #[must_use]
     pub fn server(&self) -> String {
         printable(self.ssh.banner().unwrap_or_default())
     }
 
-    /// The key that the server has shown.
+    /// Returns the host key of the server.
     #[must_use]
     pub fn host_key(&self) -> Option<HostKey> {
         let (bytes, _) = self.ssh.host_key()?;
         HostKey::from_bytes(bytes)
     }
 
-    /// Whether the server has ended the connection.
+    /// Returns whether the server has ended the connection.
     fn has_ended(&self) -> bool {
         socket::has_ended(&self.socket)
     }
 
-    /// Runs a command and waits for its end, at most for `limit`.
+    /// Runs a command and waits for it to end, for at most `limit`.
     pub fn run(&mut self, command: &str, limit: Duration) -> Result<Output, NodeError> {
         self.start(command)?.finish(self, limit)
     }
 
-    /// Runs a command that only reads, and once more where it says nothing at all: no answer is none of its answers, and a busy
-    /// Windows does not start every program.
+    /// Runs a command that only reads. Runs it once more if it prints nothing: a busy Windows does not start every program.
     pub fn query(&mut self, command: &str, limit: Duration) -> Result<Output, NodeError> {
         let output = self.run(command, limit)?;
         if output.stdout.trim().is_empty() && output.stderr.trim().is_empty() {
@@ -164,7 +164,7 @@ impl Session {
         Ok(output)
     }
 
-    /// Starts a command once all files are closed, and does not wait for word that it runs: files can be sent meanwhile.
+    /// Starts a command once all files are closed. Does not wait until it runs: files can be sent meanwhile.
     pub fn start(&mut self, command: &str) -> Result<Running, NodeError> {
         let opened = self.ask(1, ssh2::Session::channel_session);
         let mut channel = opened.map_err(|error| {
@@ -188,8 +188,8 @@ impl Session {
         })
     }
 
-    /// Has libssh2 send something, and does not wait for the answer: `None` where it has not come. libssh2 sends nothing
-    /// else before all of it is on its way.
+    /// Has libssh2 send a request, without waiting for the answer; returns `None` if there is none yet. libssh2 sends
+    /// nothing else until the whole request is sent.
     pub(super) fn without_waiting<T, E: Into<std::io::Error>>(
         &self,
         mut work: impl FnMut() -> Result<T, E>,
@@ -217,9 +217,9 @@ impl Session {
         done
     }
 
-    /// Asks the server for something that takes so many round trips, and has TCP confirm at once what comes before the
-    /// answer: OpenSSH announces its host keys after a login, and its TCP keeps the answer back until it knows that they have
-    /// arrived (RFC 896), which ours would let it know after 40 ms or more (RFC 1122, 4.2.3.2).
+    /// Sends a request that takes `round_trips`, and has TCP acknowledge at once what arrives before the answer.
+    /// OpenSSH announces its host keys after a login, and its TCP holds the answer back until they are acknowledged
+    /// (RFC 896), which by default happens only after 40 ms or more (RFC 1122, 4.2.3.2).
     pub(super) fn ask<T>(
         &mut self,
         round_trips: u32,
@@ -240,7 +240,7 @@ impl Session {
         }
     }
 
-    /// Gives the session up where this process does not lead any more.
+    /// Gives the session up if this process is no longer the leader.
     pub(super) fn check_lease(&mut self) -> Result<(), NodeError> {
         self.fence.pass().map_err(|closed| {
             self.give_up();
@@ -251,10 +251,10 @@ impl Session {
     fn finish(&self, running: &mut Running, deadline: Instant) -> std::io::Result<Output> {
         let channel = &mut running.channel;
         if !running.accepted {
-            // Goes on where it was left: what it has sent it does not send again.
+            // Continues where it stopped, and does not send again what it has sent.
             channel.exec(&running.command)?;
         }
-        // A command gets its arguments and nothing else: standard input of Windows' server is not to be trusted.
+        // A command gets only arguments: standard input is not reliable with Windows' server.
         channel.send_eof()?;
         self.ssh.set_blocking(false);
         let collected = self.collect(channel, deadline);
@@ -268,7 +268,7 @@ impl Session {
         })
     }
 
-    /// Reads both streams to their end, whichever of them comes first: one that nobody reads would stop the other.
+    /// Reads both streams to their end, in any order: an unread stream would block the other.
     fn collect(
         &self,
         channel: &mut Channel,
@@ -288,20 +288,20 @@ impl Session {
             }
             if now >= next_keepalive {
                 next_keepalive = now + self.keepalive;
-                // libssh2 keeps its own clock; an interval that is surely over has it send at once. No reply is asked
-                // for: libssh2 would only collect them.
+                // libssh2 keeps its own clock; with an interval that is certainly over, it sends at once. Request no
+                // reply, because libssh2 would only collect replies.
                 self.ssh.set_keepalive(false, 1);
                 self.ssh.keepalive_send()?;
                 self.ssh.set_keepalive(false, 0);
             }
-            // Reading one stream also takes in what belongs to the other, which the socket then no longer reports.
+            // Reading one stream also takes in data of the other, which the socket then no longer reports.
             if !more && channel.read_window().available == 0 {
                 self.await_socket(deadline.min(next_keepalive))?;
             }
         }
     }
 
-    /// Waits until libssh2 can go on, or time is up.
+    /// Waits until libssh2 can continue, or until the deadline.
     fn await_socket(&self, until: Instant) -> std::io::Result<()> {
         let wanted = match self.ssh.block_directions() {
             BlockDirections::Outbound => PollFlags::OUT,
@@ -316,8 +316,8 @@ impl Session {
         }
     }
 
-    /// Ends the connection. After a failure nothing that comes from it is of use, and what gives back a channel or a
-    /// file would wait for answers.
+    /// Ends the connection. After a failure, nothing that it delivers is of use, and closing a channel or a file would
+    /// wait for answers.
     pub fn give_up(&mut self) {
         self.cut();
         if let Some(sink) = &self.sink {
@@ -325,11 +325,10 @@ impl Session {
         }
     }
 
-    /// Ends the connection, and puts one in its place that takes all and says nothing: a packet that was sent by half has
-    /// to be sent to its end, by the same call, before libssh2 gives the session back. Else 68 kB stay for ever.
-    /// [`Session::give_up`] has to follow.
+    /// Ends the connection, and replaces it with one that accepts everything and answers nothing. The same call must finish
+    /// a partly sent packet before libssh2 frees the session; otherwise 68 kB leak. [`Session::give_up`] has to follow.
     pub(super) fn cut(&mut self) {
-        // It may be gone already.
+        // It may be closed already.
         let _ = self.socket.shutdown(Shutdown::Both);
         self.ssh.set_timeout(1);
         self.given_up = true;
@@ -339,21 +338,21 @@ impl Session {
     }
 }
 
-/// A command that was started. Where it is given up, the session has to be given up before: its channel would wait for
-/// the command's end.
+/// A command that was started. To abandon it, give the session up first: otherwise its channel would wait for the
+/// command to end.
 pub struct Running {
     channel: Channel,
     command: String,
-    /// The server has said that it runs.
+    /// Whether the server has confirmed that it runs.
     accepted: bool,
 }
 
 impl Running {
-    /// Waits for the command's end, at most for `limit`.
+    /// Waits for the command to end, for at most `limit`.
     pub fn finish(mut self, session: &mut Session, limit: Duration) -> Result<Output, NodeError> {
         let output = session.finish(&mut self, Instant::now() + limit);
         output.map_err(|error| {
-            // Before the channel is given back.
+            // This must precede the drop of the channel.
             session.give_up();
             match error.kind() {
                 ErrorKind::TimedOut => {
@@ -366,12 +365,12 @@ impl Running {
     }
 }
 
-/// A limit as libssh2 takes it; never none.
+/// Converts a limit to milliseconds for libssh2. A limit that is too long becomes the longest possible one, not none.
 pub(super) fn milliseconds(limit: Duration) -> u32 {
     u32::try_from(limit.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// What a server has said in place of a greeting.
+/// Returns what a server sent instead of an SSH greeting.
 fn said_instead(ssh: &ssh2::Session) -> Option<&str> {
     ssh.banner().filter(|line| !line.starts_with("SSH-"))
 }
@@ -390,7 +389,7 @@ fn refused(user: &str, error: &ssh2::Error) -> NodeError {
     ))
 }
 
-/// Reads what is there; whether there was something.
+/// Reads available data, and returns whether there was any.
 fn drain(stream: &mut ssh2::Stream, into: &mut Vec<u8>) -> std::io::Result<bool> {
     let mut buffer = [0; 16 * 1024];
     match stream.read(&mut buffer) {

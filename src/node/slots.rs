@@ -1,30 +1,29 @@
-//! The rollout slots that were granted, and the nodes at work in one: the one place where both are known at the same
-//! moment.
+//! Tracks the granted rollout slots, and the nodes at work in one, under a single lock.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Which nodes may be interrupted, by node name.
+/// The rollout slots: which nodes may be interrupted.
 #[derive(Clone, Default)]
 pub struct RolloutSlots(Arc<Mutex<State>>);
 
-/// Who has a rollout slot, by node name.
+/// State of the rollout slots, by node name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// The nodes that have a slot.
+    /// Nodes that have a slot.
     pub given: BTreeSet<String>,
-    /// Those of them that may begin work in it.
+    /// Nodes that may begin work in their slot.
     handed_out: BTreeSet<String>,
-    /// Those that are at work in one.
+    /// Nodes at work in their slot.
     pub at_work: BTreeSet<String>,
-    /// Those whose work ended without a known end: the connection was lost, the time was up, or something else was
-    /// wanted in the middle. They may lack csi-proxy until they have been looked at again.
+    /// Nodes whose work ended with an unknown outcome: the connection was lost, the time limit expired, or the desired
+    /// state changed. They may be without csi-proxy until they are observed again.
     pub unsure: BTreeSet<String>,
-    /// Those whose last work in a slot ended in that way, looked at since or not, until one of them ends as it should.
+    /// Nodes whose last work in a slot ended that way, even if observed since, until work in a slot ends normally.
     pub cut_short: BTreeSet<String>,
 }
 
-/// A slot that was taken; it is given back with this.
+/// A slot in use; dropping it returns the slot.
 pub struct Slot {
     slots: RolloutSlots,
     node: String,
@@ -32,12 +31,12 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// From here on csi-proxy may be interrupted: until this is settled nobody knows what has become of it.
+    /// Marks that csi-proxy may be interrupted from now on. Until [`Self::settle`], the outcome is unknown.
     pub fn begin(&mut self) {
         self.settled = false;
     }
 
-    /// How the work ended is known.
+    /// Marks that the outcome of the work is known.
     pub fn settle(&mut self) {
         self.settled = true;
         self.slots.lock().cut_short.remove(&self.node);
@@ -45,7 +44,7 @@ impl Slot {
 }
 
 impl RolloutSlots {
-    /// Decides again who has a slot, from who has one and who is at work in one; nobody can take one meanwhile.
+    /// Decides again which nodes have slots, based on the current state. No slot can be taken meanwhile.
     pub fn decide<T>(&self, decide: impl FnOnce(&State) -> (BTreeSet<String>, T)) -> T {
         let mut state = self.lock();
         let (given, rest) = decide(&state);
@@ -54,7 +53,7 @@ impl RolloutSlots {
         rest
     }
 
-    /// Lets work begin in the slots that were given: who they were given to has been written down.
+    /// Lets work begin in the granted slots. Call this once they are stored in the status.
     pub fn hand_out(&self) {
         let mut state = self.lock();
         let State {
@@ -63,7 +62,7 @@ impl RolloutSlots {
         handed_out.clone_from(given);
     }
 
-    /// A process before this one had these in hand: nobody knows what has become of them.
+    /// Restores the nodes that a previous process was working on. Their outcome is unknown.
     pub fn restore(&self, nodes: impl IntoIterator<Item = String>) {
         let mut state = self.lock();
         for node in nodes {
@@ -72,8 +71,7 @@ impl RolloutSlots {
         }
     }
 
-    /// The nodes on which csi-proxy is, or is about to be, interrupted, and those of which nobody knows yet what has
-    /// become of it.
+    /// Returns the nodes whose csi-proxy is, or is about to be, interrupted, and those with an unknown outcome.
     #[must_use]
     pub fn in_progress(&self) -> BTreeSet<String> {
         let state = self.lock();
@@ -96,12 +94,12 @@ impl RolloutSlots {
         })
     }
 
-    /// The node has been looked at, and nothing is in the middle there.
+    /// Marks that the node was observed and no change is in progress there.
     pub fn mark_settled(&self, node: &str) {
         self.lock().unsure.remove(node);
     }
 
-    /// The node is gone.
+    /// Forgets a deleted node.
     pub fn forget(&self, node: &str) {
         let mut state = self.lock();
         state.unsure.remove(node);
@@ -111,7 +109,7 @@ impl RolloutSlots {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Sets whose every change is one call: a panic elsewhere leaves them usable.
+        // Each change of a set is a single call, so a panic elsewhere leaves the sets usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

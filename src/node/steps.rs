@@ -1,4 +1,4 @@
-//! The steps of a rollout: which nodes wait until the nodes before them have proven to work.
+//! Computes the steps of a rollout: which nodes wait until the nodes before them have proven to work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,65 +7,66 @@ use jiff::{SignedDuration, Timestamp};
 use crate::api::RolloutStep;
 use crate::node::{Candidate, Standing};
 
-/// How far the steps are. It is kept in the status, so that a process after this one goes on from there.
+/// Progress of the steps. It is stored in the status, so that the next process continues from there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepRecord {
-    /// What is rolled out.
+    /// The revision that is rolled out.
     pub revision: String,
-    /// Steps that are finished, their soak time included.
+    /// Number of finished steps, including their soak time.
     pub completed: usize,
-    /// Since when the nodes of the next step are as desired, and csi-proxy answers on them.
+    /// Since when the nodes of the next step are up to date and csi-proxy answers on them.
     pub soak_start_time: Option<Timestamp>,
 }
 
-/// What the first step that is not finished waits for.
+/// What the first unfinished step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepState {
-    /// Its nodes are updated.
+    /// Its nodes are being updated.
     Updating,
-    /// Its nodes have to go on answering until then, and to be looked at after that.
+    /// Its nodes must answer until this time, and be observed once after it.
     Soaking(Timestamp),
-    /// What is desired did not work on some of its nodes and was undone.
+    /// The update failed on some of its nodes and was rolled back.
     Failed,
-    /// It has no node on which anything could show.
+    /// It has no node that could show whether the update works.
     NoNodes,
-    /// Not all of its nodes have been looked at.
+    /// Not all of its nodes have been observed.
     Unseen,
 }
 
-/// How far the steps are, and who waits for that.
+/// Progress of the steps, and what the first unfinished one waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// To be kept.
+    /// The record to store in the status.
     pub record: StepRecord,
-    /// How many steps there are.
+    /// Total number of steps.
     pub of: usize,
-    /// What the first step that is not finished waits for.
+    /// What the first unfinished step waits for.
     pub state: Option<StepState>,
 }
 
-/// A node as steps see it.
+/// A node, with the facts that steps depend on.
 pub struct Member {
     /// The node.
     pub candidate: Candidate,
-    /// It was as desired when it was last reached.
+    /// Whether it was up to date when it was last reached.
     pub has_it: bool,
-    /// When it was last looked at.
+    /// When it was last observed.
     pub seen: Option<Timestamp>,
-    /// The steps that name it, each by its place.
+    /// For each step, whether the step selects it.
     pub steps: Vec<bool>,
 }
 
-/// Who may be updated in the step in progress.
+/// Which nodes may be updated in the current step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// The nodes that wait for another step than their own.
+    /// Nodes that wait for a step other than the current one.
     pub held: BTreeSet<String>,
-    /// How many others may begin, where not all of them may.
+    /// How many more nodes may begin, if limited.
     pub free: Option<usize>,
 }
 
-/// How far the steps are now, and who may be updated. Nodes from which csi-proxy is removed are not to be among the members.
+/// Computes the progress of the steps, and which nodes may be updated. `members` must not contain nodes from which
+/// csi-proxy is being removed.
 #[must_use]
 pub fn follow(
     steps: &[RolloutStep],
@@ -100,9 +101,9 @@ pub fn follow(
 /// The nodes of one step.
 struct Part<'a> {
     members: Vec<&'a Member>,
-    /// The step that names them, where they are not just so many of all.
+    /// The index of the step, if it selects nodes; `None` if it only counts them.
     place: Option<usize>,
-    /// How many are to have it at the end of the step.
+    /// How many nodes must be updated at the end of the step.
     number: usize,
 }
 
@@ -122,7 +123,7 @@ impl<'a> Part<'a> {
         self.members.iter().filter(|member| is(member)).count()
     }
 
-    /// What it waits for; `None` once it is finished.
+    /// Returns what the step waits for; `None` once it is finished.
     fn state(
         &self,
         soak_start_time: &mut Option<Timestamp>,
@@ -132,7 +133,7 @@ impl<'a> Part<'a> {
         let waiting = self.count(is_waiting);
         let is_unseen = self.count(|it| it.candidate.standing == Standing::Unseen) > 0;
         if self.place.is_none() && is_unseen {
-            // Some of them may have it: another one in their place would be one too many.
+            // Unseen nodes may be updated already, so updating another one could exceed the number.
             return Some(StepState::Unseen);
         }
         let has_failed =
@@ -156,7 +157,7 @@ impl<'a> Part<'a> {
         if self.count(is_current) == 0 {
             return Some(StepState::NoNodes);
         }
-        // A clock may have gone back since.
+        // The clock may have gone back since.
         let since = soak_start_time.map_or(now, |since| since.min(now));
         *soak_start_time = Some(since);
         let soak = SignedDuration::from_secs(step.soak_seconds.into());
@@ -193,7 +194,7 @@ fn is_current(member: &Member) -> bool {
     member.candidate.standing == Standing::Current && !member.candidate.at_work
 }
 
-/// As far as anybody knows: a node that went out of reach since still has it.
+/// Returns whether the node is up to date, as far as known: a node that became unreachable still counts.
 fn has_it(member: &Member) -> bool {
     is_current(member) || (member.has_it && member.candidate.standing == Standing::Unreachable)
 }
@@ -207,13 +208,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Minutes after some moment.
+    /// Minutes after a fixed time.
     fn at(minutes: i64) -> Timestamp {
         Timestamp::from_second(1_000_000 + 60 * minutes).unwrap()
     }
 
-    /// Nodes, each with its name, its standing, and what else is true of it: `c` as a member of the first step, `3` as one that
-    /// was looked at in that minute.
+    /// Parses nodes, each with its name, standing and flags: `c` if the first step selects it, `3` if it was observed
+    /// in that minute.
     fn members(text: &str) -> BTreeMap<String, Member> {
         let member = |node: &str| {
             let words: Vec<&str> = node.split(' ').collect();
@@ -244,7 +245,7 @@ mod tests {
         text.split(", ").map(member).collect()
     }
 
-    /// A canary that is watched for 30 minutes, then half of the nodes for ten, then the others.
+    /// A canary that soaks for 30 minutes, then half of the nodes for ten, then the others.
     fn steps() -> Vec<RolloutStep> {
         serde_json::from_value(json!([
             {"nodeSelector": {"canary": "yes"}, "soakSeconds": 1800},
@@ -261,8 +262,8 @@ mod tests {
         }
     }
 
-    /// Steps completed and the minute since when the next one soaks, now, and the nodes; then the same, what the step waits for, how many
-    /// may begin, and who waits for another step.
+    /// Completed steps, the minute in which the soak time began, the current minute, and the nodes; then the expected
+    /// completed steps, minute, what the step waits for, how many nodes may begin, and which wait for another step.
     const LIFE: &str = "
         # Only the canary begins.
         0 - at 0: a waiting c, b waiting, d waiting -> 0 - Updating all: b d

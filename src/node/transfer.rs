@@ -1,4 +1,4 @@
-//! Transfers files over a session's SFTP: finds, sends and removes them.
+//! Transfers files over SFTP: checks, sends and removes them.
 
 mod reading;
 mod window;
@@ -15,28 +15,28 @@ use crate::node::{NodeError, Reason};
 pub use reading::{Found, Part, ReadFailure};
 use window::{Sending, window};
 
-/// A channel, the subsystem in it, and the version that it speaks.
+/// Round trips to open SFTP: the channel, the subsystem, and the protocol version.
 const SFTP_ROUND_TRIPS: u32 = 3;
 
-/// How long a window may take to be handed over: libssh2 takes no acknowledgement before it has sent all of it, and over a
-/// slow line the largest one is a minute's worth and more. A host that is dead is noticed sooner, by TCP.
+/// Time limit for sending a window: libssh2 takes no acknowledgement before it has sent all of it, and over a slow line
+/// the largest window takes a minute or more. TCP detects a dead host sooner.
 const HANDING_OVER: Duration = Duration::from_secs(4 * 60);
 
-/// A file that was closed, and whose closing is not yet confirmed.
+/// A file that was closed without confirmation yet.
 pub struct Closing {
     file: File,
     path: String,
     size: usize,
 }
 
-/// The files that were sent in one session.
+/// Counts of the files that were sent in one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Files of which all was acknowledged.
+    /// Files that were acknowledged completely.
     pub files: u64,
-    /// Files of which not all was.
+    /// Files that were not acknowledged completely.
     pub failed: u64,
-    /// What was acknowledged of both.
+    /// Acknowledged bytes of both.
     pub bytes: u64,
 }
 
@@ -51,14 +51,14 @@ mod code {
 }
 
 impl Session {
-    /// Whether there is such a file.
+    /// Returns whether a file exists.
     pub fn exists(&mut self, path: &str) -> Result<bool, NodeError> {
         self.with_sftp(path, |sftp| found(sftp.stat(Path::new(path))))
             .map(|found| found.is_some())
     }
 
-    /// Makes a folder, if the server lets it; whether it is new. One that is there already is refused like one that cannot be
-    /// made, which shows when a file is to go there.
+    /// Creates a folder, and returns whether it is new. An existing folder is refused like one that cannot be created;
+    /// the latter shows when a file is written to it.
     pub fn make_folder(&mut self, path: &str) -> Result<bool, NodeError> {
         self.with_sftp(path, |sftp| match sftp.mkdir(Path::new(path), 0o755) {
             Err(error) if sftp_code(&error).is_none() => Err(error),
@@ -66,8 +66,8 @@ impl Session {
         })
     }
 
-    /// Writes a file from the start. Its name must be one that nobody uses before it was verified: word that it could be
-    /// closed is not waited for.
+    /// Writes a file from the start, without waiting for confirmation that it was closed. Its name must be one that
+    /// nobody uses before it is verified.
     pub fn upload(&mut self, path: &str, content: &[u8]) -> Result<(), NodeError> {
         let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
         let created = self.with_sftp(path, |sftp| {
@@ -80,7 +80,7 @@ impl Session {
         self.ssh.set_timeout(milliseconds(OPERATION));
         self.sent.bytes += acknowledged as u64;
         let size = content.len();
-        // The server carries out one request after the other: what comes next need not wait for this one's answer.
+        // The server processes requests in order, so the next one need not wait for this answer.
         match written.and_then(|()| self.without_waiting(|| file.close())) {
             Ok(Some(())) => {}
             Ok(None) => self.closing.push(Closing {
@@ -91,7 +91,7 @@ impl Session {
             Err(error) => {
                 self.sent.failed += 1;
                 if was_answered(&self.ssh) {
-                    // Give back the space that the torso takes.
+                    // Free the space that the partial file takes.
                     drop(file);
                     let _ = self.remove(path);
                     return Err(refused_write(path, acknowledged, size, &error));
@@ -109,7 +109,7 @@ impl Session {
         Ok(())
     }
 
-    /// Hands over as much as may be on its way, and takes acknowledgements, until all is acknowledged.
+    /// Sends as much as may be in flight, and takes acknowledgements, until everything is acknowledged.
     fn write(
         &self,
         file: &mut File,
@@ -120,7 +120,7 @@ impl Session {
         while *acknowledged < content.len() {
             self.fence.pass().map_err(std::io::Error::other)?;
             let end = content.len().min(*acknowledged + window(self.round_trip));
-            // libssh2 knows what it has sent already of what it is given here, and skips that.
+            // libssh2 remembers how much of this it has already sent, and skips that.
             match file.write(&content[*acknowledged..end])? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 more => *acknowledged += more,
@@ -129,11 +129,11 @@ impl Session {
         Ok(())
     }
 
-    /// Sees that what was sent is closed: what is open to be written cannot be run.
+    /// Waits until the sent files are closed: a file that is open for writing cannot be run.
     pub(super) fn confirm_closed(&mut self) -> Result<(), NodeError> {
         for mut closing in std::mem::take(&mut self.closing) {
             if let Err(error) = closing.file.close() {
-                // What waits for it does not start.
+                // Nothing that needs the file is started.
                 self.give_up();
                 let (path, size) = (&closing.path, closing.size);
                 return Err(match sftp_code(&error) {
@@ -145,19 +145,19 @@ impl Session {
         Ok(())
     }
 
-    /// Removes a file if it is there.
+    /// Removes a file if it exists.
     pub fn remove(&mut self, path: &str) -> Result<(), NodeError> {
         self.with_sftp(path, |sftp| found(sftp.unlink(Path::new(path))))
             .map(drop)
     }
 
-    /// Removes a folder if it is there and empty.
+    /// Removes a folder if it exists and is empty.
     pub fn remove_folder(&mut self, path: &str) -> Result<(), NodeError> {
         self.with_sftp(path, |sftp| found(sftp.rmdir(Path::new(path))))
             .map(drop)
     }
 
-    /// Does something over SFTP, which is opened when it is first needed.
+    /// Runs `work` over SFTP, which is opened when first needed.
     fn with_sftp<T>(
         &mut self,
         path: &str,
@@ -185,7 +185,7 @@ impl Session {
     }
 }
 
-/// Nothing there is an answer too.
+/// Turns "no such file" into `None`.
 fn found<T>(result: Result<T, ssh2::Error>) -> Result<Option<T>, ssh2::Error> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -209,7 +209,7 @@ fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
             Reason::TransferFailed,
             "; the SSH user must be an administrator of the node, and no virus scanner may hold the file",
         ),
-        // Windows' server has this one for a file that is held, one that is there already, and a full disk:
+        // Windows' server returns this for a file that is held, one that exists already, and a full disk:
         // `errno_from_Win32Error` in its `fileio.c` passes them on, and `errno_to_portable` knows none of them.
         Some(code::FAILURE) => (
             Reason::TransferFailed,
@@ -223,7 +223,7 @@ fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
     reason.error(format!("{path}: {error}{hint}"))
 }
 
-/// Whether the last failure was an answer of the SFTP server and not the loss of the connection: the crate's
+/// Returns whether the last failure was an answer of the SFTP server rather than a lost connection: the crate's
 /// `io::Error` does not say.
 fn was_answered(session: &ssh2::Session) -> bool {
     const SFTP_PROTOCOL: i32 = -31;
@@ -231,8 +231,8 @@ fn was_answered(session: &ssh2::Session) -> bool {
         .is_some_and(|error| error.code() == ssh2::ErrorCode::Session(SFTP_PROTOCOL))
 }
 
-/// Windows' SFTP server has no code of its own for a full disk: a write that fails after the file could be opened is
-/// one in all likelihood.
+/// Creates the error for a refused write. Windows' SFTP server has no code for a full disk, but that is the likely
+/// cause if a write fails after the file could be opened.
 fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Display) -> NodeError {
     Reason::DiskFull.error(format!(
         "the node took {sent} of {size} bytes of {path} and then refused to write ({error}): in all likelihood no \
@@ -254,10 +254,10 @@ mod tests {
                 Reason::TransferFailed,
                 "must be an administrator",
             ),
-            // A file that is held, one that is there already, and a full disk.
+            // A file that is held, one that exists already, and a full disk.
             (code::FAILURE, Reason::TransferFailed, "drive C: full?"),
             (code::NO_SPACE, Reason::DiskFull, "free some space"),
-            // A bad message, where a path is too long.
+            // A bad message, for example because a path is too long.
             (5, Reason::TransferFailed, "C:/k/x"),
         ] {
             let error = Error::new(ErrorCode::SFTP(code), "failure");

@@ -1,4 +1,4 @@
-//! Fills values of the Node into the commands of services before a request is sent.
+//! Fills values of the Node object into service commands before a request is sent.
 
 use protocol::Request;
 use protocol::document::{NodeVariable, Service};
@@ -8,7 +8,7 @@ use crate::node::desired::name_by_content;
 use crate::node::{NodeError, Reason};
 use crate::services::NodePath;
 
-/// Whether any service wants to know something of its Node.
+/// Returns whether any service of the request uses values of the Node object.
 #[must_use]
 pub fn needs_node(request: &Request) -> bool {
     request.services.iter().any(|service| {
@@ -18,7 +18,7 @@ pub fn needs_node(request: &Request) -> bool {
     })
 }
 
-/// The request with what the Node says.
+/// Returns the request with its variables replaced by values of the Node object.
 pub fn fill_in(request: &Request, node: &Value) -> Result<Request, NodeError> {
     let mut filled = request.clone();
     for service in &mut filled.services {
@@ -30,7 +30,7 @@ pub fn fill_in(request: &Request, node: &Value) -> Result<Request, NodeError> {
 
 fn fill_in_service(service: &mut Service, node: &Value) -> Result<(), NodeError> {
     let mut variables = std::mem::take(&mut service.node_variables_in_command);
-    // A name that is the beginning of another one must not be replaced within it.
+    // Longest names first: a name that is a prefix of another must not be replaced inside it.
     variables.sort_by_key(|variable| std::cmp::Reverse(variable.name.len()));
     let mut values = Vec::with_capacity(variables.len());
     for variable in &variables {
@@ -56,8 +56,8 @@ fn fill_in_service(service: &mut Service, node: &Value) -> Result<(), NodeError>
     Ok(())
 }
 
-/// The command with each name's value in its place, the first that fits. Values are not looked through again: what a
-/// Node says must not be taken for a name, and grow with each.
+/// Replaces each variable name in the command with its value. The first match in `values` wins. Inserted values are not
+/// searched again: a value that contains a variable name must not be expanded, and grow, repeatedly.
 fn replaced(command: &str, values: &[(&str, String)]) -> String {
     let mut replaced = String::with_capacity(command.len());
     let mut rest = command;
@@ -86,7 +86,7 @@ fn value(service: &str, variable: &NodeVariable, node: &Value) -> Result<String,
         })
 }
 
-/// A command whose variables have no usable value.
+/// Creates the error for a command whose variables have no usable value.
 pub fn unresolved(problem: String) -> NodeError {
     Reason::UnresolvedCommand.error(problem)
 }

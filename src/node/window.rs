@@ -7,18 +7,18 @@ use jiff::{SignedDuration, Timestamp};
 use crate::api::RolloutWindow;
 use crate::node::printable;
 
-/// Whether a window is open.
+/// State of the maintenance windows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// Nothing holds: there are no windows, or one is open.
+    /// Whether updates may begin: there are no windows, or one is open.
     pub is_open: bool,
-    /// When that changes, if it does.
+    /// When `is_open` changes, if it does.
     pub until: Option<Timestamp>,
     /// What is wrong with windows that can never open.
     pub problems: Vec<String>,
 }
 
-/// Which of these windows is open.
+/// Returns whether any of these windows is open.
 #[must_use]
 pub fn windows(windows: &[RolloutWindow], now: Timestamp) -> Windows {
     let mut found = Windows {
@@ -53,17 +53,17 @@ enum Look {
 fn look(window: &RolloutWindow, now: Timestamp) -> Result<Look, String> {
     const NEVER: &str = "its schedule names no time in the next four years";
     let zone = TimeZone::get(&window.time_zone).map_err(|error| error.to_string())?;
-    // Of local times without their zone, as if they were UTC: where the clock changes by half an hour the library does not come to an
-    // end. A time that the clock skips is moved by as much, and of one that it has twice the first counts.
+    // Uses local times as if they were UTC: in zones whose clock changes by half an hour, the library does not terminate.
+    // A local time that the clock skips moves by the length of the gap; of one that occurs twice, the first counts.
     let schedule = parse_crontab(&format!("{} UTC", window.schedule));
     let schedule = schedule.map_err(|error| error.to_string())?;
     let duration = SignedDuration::from_mins(window.duration_minutes.into());
     let earliest = now.saturating_sub(duration).unwrap_or(now);
     let mut local = TimeZone::UTC.to_timestamp(zone.to_datetime(earliest));
-    // After a change of the clock some may be over.
+    // After a clock change, some openings may already be over.
     for _ in 0..MOST_OVER {
         let from = local.map_err(|error| error.to_string())?;
-        // What the library says names the moment, and would be another text each time.
+        // The library's message names the time, so it would differ at each call.
         let next = schedule.find_next(from).map_err(|_| NEVER)?;
         let opens = zone.to_timestamp(next.datetime());
         let opens = opens.map_err(|error| error.to_string())?;
@@ -79,14 +79,14 @@ fn look(window: &RolloutWindow, now: Timestamp) -> Result<Look, String> {
     Err(NEVER.to_owned())
 }
 
-/// Openings within the hours that a clock may go back, one a minute.
+/// How many openings may be over: one a minute, in the hours by which a clock may go back.
 const MOST_OVER: usize = 24 * 60;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What is said at that time of windows, each with its schedule, time zone and minutes.
+    /// Describes the state of windows at that time. Each window is its schedule, time zone and minutes.
     fn at(now: &str, list: &[(&str, &str, u32)]) -> String {
         let list = list
             .iter()
@@ -132,7 +132,7 @@ mod tests {
                 "closed until 2026-12-01T21:00:00Z",
             ),
             ("2026-11-24T00:00:00Z", &[], "open until never"),
-            // The first that opens; the last that closes.
+            // The first window that opens and the last one that closes count.
             (
                 "2026-11-24T00:00:00Z",
                 &[("0 3 * * *", "UTC", 60), ("0 2 * * *", "UTC", 60)],
@@ -143,7 +143,7 @@ mod tests {
                 &[("0 2 * * *", "UTC", 60), ("15 2 * * *", "UTC", 60)],
                 "open until 2026-11-24T03:15:00Z",
             ),
-            // Longer than the time until the next one.
+            // The window lasts longer than the time until it opens again.
             (
                 "2026-11-24T12:00:00Z",
                 &[("0 * * * *", "UTC", 120)],
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_change_of_the_clock_moves_what_follows_it() {
-        // In Berlin 2027-03-28 has no time from 2:00 to 3:00, and 2027-10-31 has that twice.
+        // In Berlin, the time from 2:00 to 3:00 does not exist on 2027-03-28, and occurs twice on 2027-10-31.
         let window = [("30 1 * * *", "Europe/Berlin", 120)];
         assert_eq!(
             at("2027-03-28T01:00:00Z", &window),
@@ -241,7 +241,7 @@ mod tests {
                 problems[0].starts_with("spec.rollout.windows[0] never opens: "),
                 "{problems:?}"
             );
-            // Another one opens all the same.
+            // Other windows open all the same.
             let list = [(schedule, time_zone, 60), ("0 0 * * *", "UTC", 60)];
             assert!(at("2026-11-24T00:00:00Z", &list).starts_with("open"));
         }

@@ -1,5 +1,5 @@
-//! One task for each Windows node: reconciles it when something changed, when the interval is over, or when the last
-//! reconcile failed and its pause is over.
+//! Runs one task per Windows node. It reconciles the node when something changed, when the interval is over, or when
+//! the pause after a failed reconcile is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Workers {
 struct Assignment {
     target: Arc<Target>,
     interval: Duration,
-    /// It has a rollout slot. That this changed is what matters here; the slot itself is taken during the reconcile.
+    /// Whether it has a rollout slot. Only the change matters here; the slot itself is taken during the reconcile.
     has_slot: bool,
 }
 
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Counts a reconcile that has ended, and records it.
+    /// Counts and records a finished reconcile.
     fn record(&self, target: &Target, outcome: &Result<Reconciled, NodeError>, took: Duration) {
         self.metrics.count_reconcile(outcome, took);
         if let Some(now) = outcome.as_ref().ok().and_then(|found| found.state.as_ref()) {
@@ -57,7 +57,7 @@ impl Shared {
 }
 
 impl Workers {
-    /// No tasks yet.
+    /// Creates it without tasks.
     #[must_use]
     pub fn new(mut context: Context, observations: Observations, metrics: Metrics) -> Self {
         context.gauges = metrics.reconcile_gauges();
@@ -72,8 +72,8 @@ impl Workers {
         }
     }
 
-    /// Gives every node its plan. Tasks of nodes that are gone end; a reconcile in
-    /// progress is cut then, which the agent on the node survives.
+    /// Gives every node its plan. Tasks of deleted nodes end. That cuts a reconcile in progress, which the agent on the
+    /// node survives.
     pub fn assign(
         &mut self,
         plans: &BTreeMap<String, NodePlan>,
@@ -97,7 +97,7 @@ impl Workers {
                     interval,
                     has_slot: slots.contains(node),
                 }),
-                // The task stays, so that a node that can be reached again continues with what it knew.
+                // Keep the task, so that it continues with what it knew once the node can be reconciled again.
                 NodePlan::Blocked(_)
                 | NodePlan::Release(_, Err(_))
                 | NodePlan::Remove(_, Err(_))
@@ -117,7 +117,7 @@ impl Workers {
                 });
             } else if assignment.is_some() {
                 let (sender, receiver) = watch::channel(assignment);
-                // Whatever is logged names the node.
+                // All log messages name the node.
                 let span = tracing::error_span!("node", node = %node);
                 self.tasks
                     .spawn(work(receiver, Arc::clone(&self.shared)).instrument(span));
@@ -126,10 +126,10 @@ impl Workers {
         }
     }
 
-    /// Waits until a task ends that has work, which none does by itself, and says of which node it was.
+    /// Waits until the task of an assigned node ends, which none does by itself, and returns the node's name.
     pub async fn ended(&mut self) -> String {
         loop {
-            // One may have ended before it was waited for here.
+            // A task may have ended before this call.
             let mut assignments = self.assignments.iter();
             if let Some((node, _)) = assignments.find(|(_, sender)| sender.is_closed()) {
                 return node.clone();
@@ -141,17 +141,17 @@ impl Workers {
     }
 }
 
-/// Whether a Node was recreated under its old name: what was seen there is of another host.
+/// Returns whether a Node was recreated under its old name, so that earlier observations are of another host.
 fn is_another(old: Option<&Assignment>, new: Option<&Assignment>) -> bool {
     matches!((old, new), (Some(old), Some(new)) if old.target.uid != new.target.uid)
 }
 
 async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<Shared>) {
     let mut failures = 0;
-    // What was undone on the node, until the node's status says so: nobody else may know yet.
+    // What was rolled back on the node. The node's status may not say so yet.
     let mut undone: Option<Desired> = None;
     loop {
-        // The last assignment can still be read when nobody gives any more: the node is gone.
+        // Check this first: the last assignment can still be read after the sender, and so the node, is gone.
         if assignments.has_changed().is_err() {
             return;
         }
@@ -165,7 +165,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         let target = assignment.target.as_ref();
         let begin = Instant::now();
         shared.observations.begin(target);
-        // Not within the task's span, which lasts for as long as the node is there.
+        // Not within the task's span, which lasts as long as the node exists.
         let span = tracing::error_span!(parent: None, "reconcile", node = %target.node);
         let outcome = tokio::select! {
             outcome = reconcile_node(target, &shared.context).instrument(span) => outcome,
@@ -188,7 +188,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         let problem = outcome.map_or_else(Some, |reconciled| reconciled.problem);
         failures = match &problem {
             Some(_) => failures + 1,
-            // It has tried without success and waits for its next slot.
+            // It failed before, and waits for its next slot.
             None if waits => failures,
             None => 0,
         };
@@ -199,7 +199,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             let (reason, phase) = (error.reason.as_str(), error.phase);
             tracing::warn!(reason, phase, retry_seconds, "{error}");
         }
-        // Whatever changes how often: a node is not connected to without a pause.
+        // However often something changes, a node is not connected to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;
         if !wait(&mut assignments, assignment, has_failed, pause).await {
             return;
@@ -207,9 +207,9 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
     }
 }
 
-/// Makes sure that what was undone here is not tried again, also where the node's status does not say so yet.
+/// Makes sure that what was rolled back here is not retried, even if the node's status does not say so yet.
 fn remind(target: &mut Arc<Target>, undone: Option<&Desired>) {
-    // A copy of its own: nothing is undone on most nodes, and these share theirs with the plan.
+    // Copies the target only here: most nodes have no rollback, and share theirs with the plan.
     if let Some(undone) = undone
         && let Ok(desired) = &mut Arc::make_mut(target).desired
         && (&desired.revision, &desired.attempt) == (&undone.revision, &undone.attempt)
@@ -220,7 +220,7 @@ fn remind(target: &mut Arc<Target>, undone: Option<&Desired>) {
 }
 
 fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -> Duration {
-    // Only an administrator can mend these, and a change of what the work rests on wakes the task.
+    // Only an administrator can fix these, and a change of the inputs wakes the task.
     const FOR_PEOPLE: [Reason; 6] = [
         Reason::HostKeyChanged,
         Reason::HostKeyUnknown,
@@ -237,7 +237,7 @@ fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -
     }
 }
 
-/// Waits for the next reconcile: the end of the pause, or news that call for one. False where nobody gives work any more.
+/// Waits for the next reconcile: the end of the pause, or a change that calls for one. Returns false if the node is deleted.
 async fn wait(
     assignments: &mut watch::Receiver<Option<Assignment>>,
     mut known: Assignment,
@@ -259,8 +259,8 @@ async fn wait(
     true
 }
 
-/// Whether a node is to be reconciled at once because of what is new. Not for a pin or a record of its own making, and
-/// after a failure not for a slot alone: the pause must not be cut short each time that slots are granted.
+/// Returns whether a change calls for a reconcile at once. A pin or a record that the reconcile itself made does not.
+/// After a failure, neither does a slot: granting slots must not cut the pause short.
 fn calls_for_reconcile(known: &Assignment, new: &Assignment, has_failed: bool) -> bool {
     let slot = new.has_slot && !known.has_slot && !has_failed;
     slot || known.interval != new.interval || !is_same_work(&known.target, &new.target)
@@ -271,7 +271,7 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
     let same_pin = new.host_keys.pin == known.host_keys.pin;
     let mut comparable = new.clone();
     comparable.host_keys.pin.clone_from(&known.host_keys.pin);
-    // These follow from the reconcile itself; another attempt shows in its own field.
+    // These follow from the reconcile itself; another attempt shows in `attempt`.
     comparable.agent_seen = known.agent_seen;
     if let (Ok(known), Ok(new)) = (&known.desired, &mut comparable.desired) {
         new.refused.clone_from(&known.refused);
@@ -280,14 +280,14 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
     comparable == *known && (first_pin || same_pin)
 }
 
-/// Waits until the node is no longer to be reconciled in this way.
+/// Waits until the reconcile in progress is outdated.
 async fn revoked(assignments: &mut watch::Receiver<Option<Assignment>>, target: &Target) {
     let is_other = |new: &Option<Assignment>| {
         !(new.as_ref()).is_some_and(|new| is_same_work(target, &new.target))
     };
     while assignments.changed().await.is_ok() {
         if is_other(&assignments.borrow()) {
-            // Leave the news unseen for the caller, who starts over with it.
+            // Leave the change unseen, so that the caller starts over with it.
             assignments.mark_changed();
             return;
         }

@@ -1,21 +1,21 @@
-//! What a report is made of for people: a terminal draws it as lines, a browser as a page. Texts are as the cluster has
-//! them; who draws them writes out what is hidden in them.
+//! The building blocks of a report for people. The terminal and HTML renderers draw them and escape hidden characters in
+//! their texts.
 
-/// How a piece of text is meant.
+/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
-    /// A name in the cluster.
+    /// The name of an object in the cluster.
     Name,
-    /// The name of what a row of a table is about.
+    /// The name of a table row's object.
     RowName,
     /// A heading.
     Strong,
-    /// As it should be.
+    /// In order.
     Good,
-    /// At fault.
+    /// Faulty.
     Bad,
-    /// To be looked at.
+    /// Needs attention.
     Warning,
 }
 
@@ -36,7 +36,7 @@ impl Span {
         Self::new(Style::Plain, text)
     }
 
-    /// One of two words, in the style of what is as it should be or of what is not.
+    /// Returns `good` or `bad` in the matching style.
     pub(super) fn state(is_good: bool, good: &str, bad: &str) -> Self {
         if is_good {
             Self::new(Style::Good, good)
@@ -46,50 +46,50 @@ impl Span {
     }
 }
 
-/// A finding, and where it is.
+/// A finding and its places.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
-    /// What it is and what to do.
+    /// The problem and what to do.
     pub(super) message: String,
-    /// Its word for machines.
+    /// The finding's code.
     pub(super) code: String,
-    /// Where.
+    /// The objects or nodes.
     pub(super) places: String,
 }
 
-/// A part of a report.
+/// A building block of a report.
 #[derive(Clone, Debug)]
 pub(super) enum Block {
-    /// Begins a section.
+    /// Starts a section.
     Title(&'static str),
-    /// Says what comes next, where there is room for that.
+    /// A heading for the next block, if there is room.
     Label(&'static str),
     /// A paragraph or a line.
     Text(Vec<Span>),
-    /// Something by name, what is the matter with it, and the rest that there is to say of it.
+    /// A named object, its problem, and details.
     Group {
         name: String,
         what: String,
         blocks: Vec<Block>,
     },
-    /// A table; an empty cell has nothing to say.
+    /// A table. Cells may be empty.
     Table {
         label: String,
         header: Vec<Span>,
         rows: Vec<Vec<Span>>,
     },
-    /// Findings.
+    /// A list of findings.
     List(Vec<Note>),
 }
 
 impl Block {
-    /// A text without any style.
+    /// Creates an unstyled text.
     pub(super) fn text(text: impl Into<String>) -> Self {
         Self::Text(vec![Span::plain(text)])
     }
 }
 
-/// The blocks after that one; nothing where there are none.
+/// Returns `first` followed by `blocks`, or nothing if there are no blocks.
 pub(super) fn under(
     first: Block,
     blocks: impl IntoIterator<Item = Block>,

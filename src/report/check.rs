@@ -1,4 +1,4 @@
-//! Selects what of a report people see, and in which order.
+//! Selects and orders the parts of a report that people see.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,25 +13,25 @@ use crate::assess::report::{
     DriverReadiness, Finding, NodeReadiness, ReadinessReport, Reason, VolumeUse,
 };
 
-/// How many drivers that block nothing are shown, and how many have a column.
+/// The maximum number of drivers that block nothing, and of driver columns.
 const DRIVERS: usize = 20;
 
-/// How much is listed before it is only counted.
+/// How many items to list before counting the rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// How many nodes.
+    /// The maximum number of nodes.
     nodes: usize,
-    /// How many different findings at one place.
+    /// The maximum number of different findings per place.
     notes: usize,
-    /// How many volumes of one driver at least.
+    /// The number of volumes per driver that are always allowed.
     volumes: usize,
-    /// How many volumes in all that the drivers share.
+    /// The total number of volumes that the drivers share.
     shared_volumes: usize,
-    /// Whether the volumes come before what to do about them.
+    /// Whether volumes come before what to do about them.
     volumes_first: bool,
 }
 
-/// On a terminal, where one asks again with other options.
+/// For a terminal, where the user can run the command again with other options.
 pub(super) const TERMINAL: Room = Room {
     nodes: 50,
     notes: 20,
@@ -39,13 +39,12 @@ pub(super) const TERMINAL: Room = Room {
     shared_volumes: 0,
     volumes_first: false,
 };
-/// The same where the volumes are listed already.
+/// For a terminal, if the volumes are already listed.
 pub(super) const TERMINAL_WITHOUT_VOLUMES: Room = Room {
     volumes: 0,
     ..TERMINAL
 };
-/// On a page that is sent around: who reads it has no cluster to ask. A browser shows that much at once, and mail takes
-/// it.
+/// For a page that is passed on: its readers cannot query the cluster. Browsers and mail handle this size.
 const PAGE: Room = Room {
     nodes: 500,
     notes: 100,
@@ -54,7 +53,7 @@ const PAGE: Room = Room {
     volumes_first: true,
 };
 
-/// The report for a terminal.
+/// Renders the report for a terminal.
 pub(super) fn lines(report: &ReadinessReport) -> Vec<Block> {
     let parts = Parts::of(report, TERMINAL);
     let nodes = nodes(&report.nodes, TERMINAL, tables::nodes);
@@ -69,10 +68,10 @@ pub(super) fn lines(report: &ReadinessReport) -> Vec<Block> {
     lines
 }
 
-/// The report as a page.
+/// Renders the report as a page.
 pub(super) fn page(report: &ReadinessReport, made: Timestamp) -> String {
     let parts = Parts::of(report, PAGE);
-    // By name, but of very many the missing ones first.
+    // By name; if there are very many, missing ones first.
     let mut drivers: Vec<&DriverReadiness> = report.drivers.iter().collect();
     if drivers.len() > DRIVERS {
         drivers.sort_by_key(|driver| driver.missing_on.is_empty());
@@ -102,29 +101,29 @@ fn blocking_title(report: &ReadinessReport) -> &'static str {
     }
 }
 
-/// What a report says beside the nodes.
+/// The sections of a report beside the nodes.
 pub(super) struct Parts {
-    /// What blocks; there are no more than there are in-tree plugins.
+    /// What blocks the upgrade. There are at most as many blocks as in-tree plugins.
     pub(super) blocking: Vec<Block>,
-    /// What is wrong with nodes.
+    /// Findings on nodes.
     pub(super) node_notes: Vec<Block>,
-    /// Drivers that are missing and block nothing.
+    /// Missing drivers that block nothing.
     pub(super) other_drivers: Vec<Block>,
-    /// Everything else.
+    /// All other findings.
     pub(super) notes: Vec<Block>,
-    /// How many findings there are.
+    /// The number of findings.
     findings: usize,
 }
 
 impl Parts {
-    /// The parts, as far as there is room.
+    /// Builds the sections within the given room.
     pub(super) fn of(report: &ReadinessReport, mut room: Room) -> Self {
         let needed = report.volumes.iter();
         let needed = needed.filter_map(|it| it.csi_driver.as_deref().or(it.plugin.as_deref()));
         let share = room.shared_volumes / needed.collect::<BTreeSet<&str>>().len().max(1);
         room.volumes = room.volumes.max(share);
 
-        // Types without a driver come first: they take the longest to get rid of.
+        // Plugins without a driver come first, because they take longest to fix.
         let mut blocked: BTreeMap<(bool, &str), Vec<&VolumeUse>> = BTreeMap::new();
         for volume in report.blocking() {
             let plugin = volume.plugin.as_deref().unwrap_or_default();
@@ -146,7 +145,7 @@ impl Parts {
         let more = shorten(&mut other_drivers, DRIVERS, "driver");
         other_drivers.extend(more);
 
-        // Why a driver is missing on a node is shown with the driver, and how data moves with what blocks.
+        // Findings of drivers are shown with the driver, and data migration with what blocks.
         let drivers = report.drivers.iter();
         let of_drivers: Vec<&Finding> = drivers.flat_map(|driver| &driver.findings).collect();
         let shown: BTreeSet<_> = of_drivers.iter().map(|it| (&it.code, &it.object)).collect();
@@ -172,7 +171,7 @@ impl Parts {
     }
 }
 
-/// A driver that is missing, or a plugin that no driver takes over, and the volumes that need it.
+/// Builds the group of a missing driver, or of a plugin that no CSI driver takes over, with its volumes.
 fn group(
     report: &ReadinessReport,
     (is_driver, name): (bool, &str),
@@ -191,7 +190,7 @@ fn group(
     }
     let missing = driver.map(|driver| &driver.missing_on);
     let missing = missing.or(volumes.first().map(|volume| &volume.missing_on));
-    // Of a plugin: how the data of its volumes moves.
+    // For a plugin: how to migrate its data.
     let moves = report.findings.iter().filter(|finding| {
         let mut words = finding.message.split_whitespace();
         !is_driver && finding.code == codes::DATA_MUST_MOVE && words.any(|word| word == name)
@@ -221,7 +220,7 @@ fn group(
     }
 }
 
-/// All nodes, or of very many those that are not ready.
+/// Shows all nodes, or if there are very many, only those that are not ready.
 fn nodes(
     nodes: &[NodeReadiness],
     room: Room,
@@ -240,7 +239,7 @@ fn nodes(
     table.into_iter().chain(left_out).collect()
 }
 
-/// Shortens a list and says how much is left out.
+/// Shortens a list and returns how much is left out.
 fn shorten<T>(list: &mut Vec<T>, most: usize, thing: &str) -> Option<Block> {
     let more = list.len().saturating_sub(most);
     list.truncate(most);
@@ -255,7 +254,7 @@ fn at_their_objects<'a>(
     findings.map(|finding| (finding, finding.object.clone()))
 }
 
-/// A node's findings are mostly about the node itself, or about an object of its name.
+/// Returns the place of a node's finding: the node alone if the object has the node's name.
 fn place_on(node: &str, finding: &Finding) -> String {
     match finding.object.split_once('/') {
         Some((_, name)) if name == node => node.to_owned(),
@@ -263,7 +262,7 @@ fn place_on(node: &str, finding: &Finding) -> String {
     }
 }
 
-/// What is the root of others comes first, advice for later last.
+/// Sorts root causes first and advice for later last.
 fn rank(code: &str) -> u8 {
     match code {
         codes::FEATURE_SWITCH_OFF | codes::CSI_NODE_MISSING => 0,
@@ -275,7 +274,7 @@ fn rank(code: &str) -> u8 {
     }
 }
 
-/// The same words are shown once; of the same rank, what most places share comes first.
+/// Merges equal findings. Within a rank, those with the most places come first.
 fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>, room: Room) -> Vec<Block> {
     let mut places: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     for (finding, place) in findings {

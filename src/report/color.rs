@@ -16,7 +16,7 @@ pub enum ColorChoice {
     Never,
 }
 
-/// Whether to use colour. `env` looks an environment variable up, as `std::env::var_os` does.
+/// Whether to use colour. `env` returns an environment variable, like `std::env::var_os`.
 pub fn use_color(
     choice: ColorChoice,
     is_terminal: bool,

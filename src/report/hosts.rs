@@ -1,4 +1,4 @@
-//! Renders what `check-node` has found on hosts.
+//! Renders the results of `check-node`.
 
 use std::io;
 
@@ -36,7 +36,7 @@ pub struct HostList {
 }
 
 impl HostList {
-    /// These hosts, by the names of their nodes.
+    /// Creates the list, sorted by node name.
     #[must_use]
     pub fn of(mut items: Vec<Preflight>) -> Self {
         items.sort_by(|a, b| a.node.cmp(&b.node));
@@ -47,13 +47,13 @@ impl HostList {
         }
     }
 
-    /// Whether nothing is in the way on any of them.
+    /// Whether no host has a problem.
     #[must_use]
     pub fn is_fine(&self) -> bool {
         self.items.iter().all(Preflight::is_fine)
     }
 
-    /// The list in that format. `color` is for the table alone.
+    /// Renders the list. `color` applies to the table only.
     pub fn render(&self, format: HostsFormat, color: bool) -> io::Result<String> {
         match format {
             HostsFormat::Table => Ok(self.table(color)),
@@ -98,7 +98,7 @@ fn cells(host: &Preflight) -> [Span; COLUMNS.len()] {
     };
     let free = host.free_bytes.map(|bytes| format!("{} MiB", bytes >> 20));
     let reached = match (host.reached, host.problems.is_empty()) {
-        // Nobody has gone there.
+        // The host was not contacted.
         (false, true) => Span::plain(""),
         (reached, _) => Span::state(reached, "yes", "no"),
     };

@@ -8,10 +8,10 @@ use super::sentences::{Headline, as_sentence};
 use crate::visible::visible;
 
 const STYLE: &str = include_str!("style.css");
-/// Should anything of the cluster's ever get past the escaping, it does nothing.
+/// If anything ever got past the escaping, it could not do anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// Draws the page. Its first block begins a section.
+/// Renders the page. The first block must be a section's title.
 pub(super) fn draw(headline: &Headline, blocks: &[Block], counts: &str, made: Timestamp) -> String {
     let made = Timestamp::from_second(made.as_second()).unwrap_or(made);
     let verdict = visible(&headline.verdict);
@@ -60,7 +60,7 @@ fn one(block: &Block) -> Markup {
             p { (visible(&as_sentence(what))) }
             (all(blocks))
         },
-        // It scrolls within itself, also from the keyboard.
+        // The table scrolls within its own region, which the keyboard can reach.
         Block::Table {
             label,
             header,

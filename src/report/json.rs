@@ -1,4 +1,4 @@
-//! Renders a report as JSON or YAML, with nothing hidden.
+//! Renders a report as JSON or YAML without hidden characters.
 
 use std::fmt::Write;
 use std::io;
@@ -7,15 +7,15 @@ use serde::Serialize;
 
 use crate::visible::is_hidden;
 
-/// JSON for people and programs, its last line ended.
+/// Renders JSON with a final newline.
 pub(crate) fn json(value: &impl Serialize) -> io::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(value)?, false) + "\n")
 }
 
-/// The same as YAML.
+/// Renders YAML.
 pub(super) fn yaml(value: &impl Serialize) -> io::Result<String> {
     let text = serde_yaml::to_string(value).map_err(io::Error::other)?;
-    // YAML's plain and single-quoted strings know no escapes. JSON is YAML too and can say everything.
+    // YAML's plain and single-quoted strings have no escapes. JSON is valid YAML and can express everything.
     if text.chars().any(|char| char != '\n' && is_hidden(char)) {
         json_as_yaml(value)
     } else {
@@ -23,20 +23,20 @@ pub(super) fn yaml(value: &impl Serialize) -> io::Result<String> {
     }
 }
 
-/// JSON for readers of YAML.
+/// Renders JSON that YAML parsers accept.
 pub(crate) fn json_as_yaml(value: &impl Serialize) -> io::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(value)?, true) + "\n")
 }
 
-/// A JSON text that means the same and has nothing hidden.
+/// Escapes hidden characters in JSON text.
 ///
-/// `serde_json` escapes only what JSON demands, and that is less than what terminals act on. Hidden characters are in
-/// strings alone, never after a lone backslash. JSON writes those that do not fit into four digits as two halves, which
-/// most readers of YAML do not know.
+/// `serde_json` escapes only what JSON requires, which is less than what terminals act on. Hidden characters occur only
+/// in strings and never after a lone backslash. JSON writes characters above U+FFFF as surrogate pairs, which most YAML
+/// parsers do not accept.
 fn escaped(json: &str, is_yaml: bool) -> String {
     let mut shown = String::with_capacity(json.len());
     for char in json.chars() {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         if char == '\n' || !is_hidden(char) {
             shown.push(char);
         } else if is_yaml && char > '\u{ffff}' {

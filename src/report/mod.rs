@@ -43,8 +43,8 @@ pub enum Format {
     Html,
 }
 
-/// The report in that format. `color` is for [`Format::Table`] alone; [`use_color`] knows whether it is wanted. When it
-/// was made is on the page alone, which outlives the others: these are the same as long as what was judged is.
+/// Renders the report. `color` applies to [`Format::Table`] only; see [`use_color`]. Only the page contains the time
+/// `made`, so that the other formats change only when the report does.
 pub fn render(
     report: &ReadinessReport,
     format: Format,

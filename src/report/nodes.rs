@@ -14,7 +14,7 @@ use crate::assess::report::{API_VERSION, NodeReadiness, ReadinessReport};
 use crate::index::Cluster;
 use crate::visible::visible;
 
-/// The table's columns.
+/// The columns of the wide table.
 const COLUMNS: [&str; 11] = [
     "Name",
     "Ready",
@@ -28,7 +28,7 @@ const COLUMNS: [&str; 11] = [
     "Address",
     "Kubelet",
 ];
-/// How many of them are not in the wide table alone.
+/// How many of the columns the narrow table has.
 const NARROW: usize = 7;
 
 /// What a list of nodes is written as.
@@ -47,7 +47,7 @@ pub enum NodesFormat {
     Name,
 }
 
-/// The Windows nodes with all that is known of their storage.
+/// The Windows nodes with their storage state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeList {
@@ -63,13 +63,13 @@ struct NodeRow {
     readiness: NodeReadiness,
     kubelet_version: Option<String>,
     address: Option<String>,
-    /// Who looks after csi-proxy, and csi-proxy as last seen, where this operator runs and has been there.
+    /// Who manages csi-proxy and its last known state, if this operator runs and has reported the node.
     management: Option<String>,
     csi_proxy: Option<CsiProxyStatus>,
 }
 
 impl NodeList {
-    /// The nodes of a report on that cluster: all, or those of these names.
+    /// Creates the list of a report's nodes: all, or those with these names.
     #[must_use]
     pub fn of(report: &ReadinessReport, cluster: &Cluster, names: &[String]) -> Self {
         let nodes = report.nodes.iter();
@@ -97,13 +97,13 @@ impl NodeList {
         }
     }
 
-    /// Whether all of them are ready.
+    /// Whether all listed nodes are ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.items.iter().all(|row| row.readiness.ready)
     }
 
-    /// The list in that format. `color` is for the tables alone.
+    /// Renders the list. `color` applies to the tables only.
     pub fn render(&self, format: NodesFormat, color: bool) -> io::Result<String> {
         match format {
             NodesFormat::Table => Ok(self.table(NARROW, color)),
@@ -166,7 +166,7 @@ impl NodeRow {
     }
 }
 
-/// Its version where it runs, and its state where that is worth a word.
+/// Returns csi-proxy's version, and its state unless it runs well.
 pub(super) fn csi_proxy_in_words(csi_proxy: &CsiProxyStatus) -> String {
     let version = csi_proxy.version.as_deref().unwrap_or("another build");
     if csi_proxy.is_running() {

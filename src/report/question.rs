@@ -1,4 +1,4 @@
-//! Parses the object of a question, a node, a claim, a volume or a workload, as kubectl names them.
+//! Parses the object that the user asks about, named as in kubectl: a node, claim, volume or workload.
 
 use crate::index::WorkloadKind;
 
@@ -11,11 +11,11 @@ pub enum Kind {
     Claim,
     /// A `PersistentVolume`.
     Volume,
-    /// A pod, or what makes pods.
+    /// A pod, or an object that creates pods.
     Workload(WorkloadKind),
 }
 
-/// The kinds with what kubectl calls them in short, in the order in which a name alone is looked for.
+/// The kinds with kubectl's short names, in the order in which a name without a kind is looked up.
 const KINDS: [(Kind, &str); 11] = [
     (Kind::Node, "no"),
     (Kind::Workload(WorkloadKind::Pod), "po"),
@@ -31,7 +31,7 @@ const KINDS: [(Kind, &str); 11] = [
 ];
 
 impl Kind {
-    /// As objects write it.
+    /// The kind as written in objects.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// As it is asked about.
+    /// The kind as the user writes it.
     pub(super) fn word(self) -> String {
         match self {
             Self::Claim => "pvc".to_owned(),
@@ -52,28 +52,28 @@ impl Kind {
     }
 }
 
-/// What is asked about.
+/// The object that the user asks about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Its kind; without one every kind may be meant.
+    /// The kind; `None` means any kind.
     pub kind: Option<Kind>,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
-/// Words that ask about nothing.
+/// Arguments that do not name an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {
-    /// Another kind.
+    /// The kind is not supported.
     #[error("{0:?} is none of the kinds that can be asked about: {list}", list = kinds())]
     UnknownKind(String),
-    /// No name, or more than one.
+    /// There is no name, or more than one.
     #[error("write what is asked about as NAME, KIND/NAME or KIND NAME, such as pod/web-0")]
     NoName,
 }
 
 impl Question {
-    /// Reads `NAME`, `KIND/NAME` or `KIND NAME`. The kind may have its group, as in `deployment.apps/web`.
+    /// Parses `NAME`, `KIND/NAME` or `KIND NAME`. The kind may include its group, as in `deployment.apps/web`.
     pub fn parse(words: &[String]) -> Result<Self, QuestionError> {
         let words = words.join("/");
         let (kind, name) = match words.split('/').collect::<Vec<_>>()[..] {
@@ -90,7 +90,7 @@ impl Question {
         })
     }
 
-    /// The kinds that may be meant, in order.
+    /// Returns the kinds to look up, in order.
     pub(super) fn kinds(&self) -> Vec<Kind> {
         let all = || KINDS.map(|(kind, _)| kind).to_vec();
         self.kind.map_or_else(all, |kind| vec![kind])
@@ -116,7 +116,7 @@ fn kinds() -> String {
 mod tests {
     use super::*;
 
-    /// The question of a line of words.
+    /// Parses a line of words.
     fn parse(line: &str) -> Result<Question, QuestionError> {
         Question::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }

@@ -7,10 +7,10 @@ use super::text;
 use crate::api::PastRollout;
 use crate::visible::visible;
 
-/// How many characters of a hash tell rollouts apart.
+/// How many characters of the hash to show.
 const REVISION: usize = 12;
 
-/// The last rollouts, a line each.
+/// Renders the last rollouts, one per line.
 #[must_use]
 pub fn past_rollouts(history: &[PastRollout]) -> String {
     let row = |it: &PastRollout| {

@@ -4,24 +4,24 @@ use super::blocks::{Block, Span, Style};
 use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
 use crate::visible::some_of;
 
-/// How many names a sentence has before it only counts.
+/// How many names a sentence lists before it counts the rest.
 const NAMED: usize = 10;
 
-/// The verdict in words.
+/// The verdict as text.
 #[derive(Debug)]
 pub(super) struct Headline {
-    /// The verdict itself.
+    /// The verdict.
     pub(super) verdict: String,
-    /// Its word for machines.
+    /// The reason code.
     pub(super) reason: &'static str,
-    /// Why, the worst first.
+    /// The explanation, most severe first.
     pub(super) sentences: Vec<String>,
-    /// How it is meant.
+    /// The verdict's style.
     pub(super) style: Style,
 }
 
 impl Headline {
-    /// Its lines. Together the sentences are too long to be read at a glance.
+    /// Returns one line per sentence, because together they are too long to read at a glance.
     pub(super) fn lines(self) -> Vec<Block> {
         let verdict = format!("{} ({})", self.verdict, self.reason);
         let verdict = Span::new(self.style, verdict);
@@ -33,7 +33,7 @@ impl Headline {
     }
 }
 
-/// The verdict in words.
+/// Builds the headline of a report.
 pub(super) fn headline(report: &ReadinessReport) -> Headline {
     let (verdict, style) = match (report.verdict.upgradeable, report.verdict.reason) {
         (Upgradeable::True, Reason::Override) => ("UPGRADEABLE", Style::Warning),
@@ -82,7 +82,7 @@ fn registered(report: &ReadinessReport) -> Vec<String> {
     std::iter::once(registered).chain(served).collect()
 }
 
-/// Only what plugins serve at the version that was judged for may lack its driver.
+/// Counts the in-tree volumes that plugins still serve at the target version. Only those may lack their driver.
 fn served(report: &ReadinessReport, number: usize) -> String {
     let volumes = count(number, "in-tree volume");
     let (are, their) = (
@@ -131,7 +131,7 @@ fn risks(report: &ReadinessReport) -> Vec<String> {
     risks
 }
 
-/// What there is, in numbers.
+/// Returns the totals of the report.
 pub(super) fn counts(report: &ReadinessReport, findings: usize) -> String {
     let of_them = |number: usize, which: &str| match number {
         0 => String::new(),
@@ -157,7 +157,7 @@ pub(super) fn counts(report: &ReadinessReport, findings: usize) -> String {
     }
 }
 
-/// Where a driver is missing.
+/// Returns the nodes where a driver is missing.
 pub(super) fn missing_on(missing_on: &[String], all: usize) -> String {
     let names = names(missing_on);
     match missing_on.len() {
@@ -170,7 +170,7 @@ pub(super) fn missing_on(missing_on: &[String], all: usize) -> String {
     }
 }
 
-/// Which nodes are not shown, where some are not.
+/// Returns how many nodes are not shown, if any.
 pub(super) fn nodes_left_out(shown: usize, ready: usize, not_ready: usize) -> Option<String> {
     let that_are = |number: usize, what: &str| {
         let (nodes, are) = (count(number, "more node"), verb(number, "is", "are"));
@@ -188,22 +188,22 @@ pub(super) fn nodes_left_out(shown: usize, ready: usize, not_ready: usize) -> Op
     Some(format!("{text} (-o json lists all)"))
 }
 
-/// So many things.
+/// Returns a number with its noun.
 pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", verb(number, "", "s"))
 }
 
-/// The word for one thing, or for any other number of them.
+/// Returns the singular or plural word.
 pub(super) fn verb<'a>(number: usize, of_one: &'a str, of_many: &'a str) -> &'a str {
     if number == 1 { of_one } else { of_many }
 }
 
-/// Some of the names, and how many more there are.
+/// Joins the first names and counts the rest.
 pub(crate) fn names<T: AsRef<str>>(names: &[T]) -> String {
     some_of(names, NAMED)
 }
 
-/// With a capital letter and an end.
+/// Capitalizes the message and adds a full stop.
 pub(super) fn as_sentence(message: &str) -> String {
     let mut chars = message.trim().chars();
     let first = chars.next().into_iter();

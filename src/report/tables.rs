@@ -16,7 +16,7 @@ fn table<const COLUMNS: usize>(
     }
 }
 
-/// The nodes, a line each.
+/// Renders the nodes, one per line.
 pub(super) fn nodes(nodes: &[&NodeReadiness]) -> Block {
     let header = ["Name", "Ready", "CSINode", "Drivers", "Missing drivers"];
     let rows = nodes.iter().map(|node| {
@@ -31,7 +31,6 @@ pub(super) fn nodes(nodes: &[&NodeReadiness]) -> Block {
     table("Windows nodes", header, rows)
 }
 
-/// The drivers that a node lacks.
 pub(super) fn missing_drivers(node: &NodeReadiness) -> Span {
     let missing = names(&node.missing_drivers);
     Span::new(
@@ -44,7 +43,7 @@ pub(super) fn missing_drivers(node: &NodeReadiness) -> Span {
     )
 }
 
-/// The nodes with a column for each driver.
+/// Renders the nodes with one column per driver.
 pub(super) fn matrix(nodes: &[&NodeReadiness], drivers: &[&DriverReadiness]) -> Block {
     let header = ["Node", "Ready", "CSINode"].map(Span::plain).into_iter();
     let columns = drivers
@@ -74,7 +73,7 @@ pub(super) fn matrix(nodes: &[&NodeReadiness], drivers: &[&DriverReadiness]) -> 
     }
 }
 
-/// Volumes, and who uses them.
+/// Renders volumes and the workloads that use them.
 pub(super) fn volumes(of: &str, volumes: &[&VolumeUse]) -> Block {
     let header = [
         "Namespace",

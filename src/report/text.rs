@@ -8,9 +8,9 @@ use unicode_width::UnicodeWidthStr;
 use super::blocks::{Block, Span, Style};
 use crate::visible::visible;
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: usize = 3;
-/// Of what belongs to a group.
+/// The indentation of a group's content.
 const INDENT: usize = 2;
 
 /// Draws the blocks as lines.
@@ -84,7 +84,7 @@ impl Terminal {
         }
     }
 
-    /// A table as kubectl prints it, its columns aligned by what is seen.
+    /// Renders a table like kubectl, with columns aligned by display width.
     fn table(&mut self, indent: usize, header: &[Span], rows: &[Vec<Span>]) {
         let header = header
             .iter()

@@ -1,4 +1,4 @@
-//! What one node, claim, volume or workload lacks for its storage: the report, narrowed to it, and what it is.
+//! Explains what one node, claim, volume or workload lacks: facts about the object, and the report limited to it.
 
 mod facts;
 
@@ -10,36 +10,36 @@ use crate::assess::codes;
 use crate::assess::report::{Finding, ReadinessReport, Reason, VolumeUse};
 use crate::index::{Cluster, ObjectKey, WorkloadKey, WorkloadKind};
 
-/// Whether something is missing.
+/// Whether anything is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing is.
+    /// Nothing is missing.
     Fine,
-    /// Something is.
+    /// Something is missing.
     Held,
-    /// Nothing is, as far as could be read.
+    /// Nothing is missing as far as could be read.
     Unknown,
 }
 
-/// The answer, and how it stands with what was asked about.
+/// The answer, and its text.
 type State = (Answer, &'static str);
 
 const READY: State = (Answer::Fine, "READY");
 const NOT_READY: State = (Answer::Held, "NOT READY");
 const FINE: State = (Answer::Fine, "NOTHING IS MISSING");
 
-/// What there is to say of one object.
+/// The explanation of one object.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     subject: String,
     state: State,
     facts: Vec<String>,
-    /// What the report says of it.
+    /// The report's content on the object.
     blocks: Vec<Block>,
 }
 
-/// Explains what was asked about: the first kind, in the order of nodes, pods, claims, other workloads and volumes, that has
-/// an object of that name, and names the others. `None` where there is none, or none that matters for storage.
+/// Explains the object with the question's name. Of several, takes the first kind in the order nodes, pods, claims, other
+/// workloads, volumes, and mentions the others. Returns `None` if there is no such object that is relevant to storage.
 #[must_use]
 pub fn explain(
     question: &Question,
@@ -72,7 +72,7 @@ pub fn explain(
     Some(first)
 }
 
-/// An object of that kind and name, with everything that it is explained from.
+/// An object that may exist with this name, and the data to explain it.
 struct Subject<'a> {
     name: &'a str,
     key: ObjectKey,
@@ -95,7 +95,7 @@ impl Subject<'_> {
         let drivers = self.report.drivers.iter();
         let missing = drivers.filter(|it| readiness.missing_drivers.contains(&it.name));
         report.drivers = missing.cloned().collect();
-        // What is wrong on other nodes is theirs; what is wrong with the driver as a whole is on none of them.
+        // Drop findings of other nodes. Findings of the driver itself are on no node.
         let on_nodes = all.iter().flat_map(|node| &node.findings);
         let on_nodes: Vec<_> = on_nodes.map(place).collect();
         for driver in &mut report.drivers {
@@ -148,7 +148,7 @@ impl Subject<'_> {
             facts.extend(facts::of_volumes(&report.volumes));
         }
         let subject = format!("{} {}", kind.as_str().to_lowercase(), self.key);
-        // Its volumes are among the facts.
+        // The facts already list the volumes.
         let room = TERMINAL_WITHOUT_VOLUMES;
         Some(Explanation::new(subject, facts, &report, room))
     }
@@ -160,7 +160,7 @@ impl Subject<'_> {
         };
         let report = narrowed(self.report, is_its_row, &[facts::finding_object(&self.key)]);
         let claim = self.cluster.claims.get(&self.key);
-        // One that is missing is asked about for a good reason.
+        // A missing claim is worth explaining if something refers to it.
         if claim.is_none() && report.volumes.is_empty() && report.findings.is_empty() {
             return None;
         }
@@ -185,7 +185,7 @@ impl Subject<'_> {
     }
 }
 
-/// The report with these volumes only, the drivers that they need, and the findings about these objects.
+/// Returns the report limited to these volumes, their drivers, and findings about these objects.
 fn narrowed(
     report: &ReadinessReport,
     is_its_row: impl Fn(&VolumeUse) -> bool,
@@ -197,7 +197,7 @@ fn narrowed(
         let mut rows = volumes.iter();
         rows.any(|row| row.csi_driver.as_ref() == Some(&driver.name))
     });
-    // The finding on a class is about the claim that asks for it, which its message begins with.
+    // A finding on a class is about the claim that its message begins with.
     let findings = report.findings.iter().filter(|finding| {
         let first = finding.message.split(' ').next().unwrap_or_default();
         about.iter().any(|it| *it == finding.object || it == first)
@@ -237,7 +237,7 @@ fn state(report: &ReadinessReport) -> State {
     }
 }
 
-/// What has not been read may hold what is missing.
+/// Replaces the state if the cluster was not read completely, since unread objects may be missing.
 fn unless_unread(state: State, report: &ReadinessReport) -> State {
     match report.verdict.reason {
         Reason::ReadinessUnknown => (Answer::Unknown, "NOT KNOWN"),
@@ -269,7 +269,7 @@ impl Explanation {
         }
     }
 
-    /// For an object that is there and of which the report knows nothing.
+    /// Explains an object that exists but is not relevant to the report.
     #[must_use]
     pub fn of_no_interest(kind: Kind, place: &str, report: &ReadinessReport) -> Self {
         let subject = format!("{} {place}", kind.as_str().to_lowercase());
@@ -279,13 +279,13 @@ impl Explanation {
         Self::new(subject, vec![fact.to_owned()], &nothing, TERMINAL)
     }
 
-    /// Whether something is missing.
+    /// Whether anything is missing.
     #[must_use]
     pub fn answer(&self) -> Answer {
         self.state.0
     }
 
-    /// The text for a terminal.
+    /// Renders the explanation for a terminal.
     #[must_use]
     pub fn render(&self, color: bool) -> String {
         let (answer, words) = self.state;

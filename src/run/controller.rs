@@ -23,24 +23,24 @@ use crate::run::{Options, RunError};
 use crate::status::StatusWriter;
 use crate::watch::{self, Freshness, SharedCluster};
 
-/// Events that come together are judged together: within this, or within so many times the time that judging took the
-/// last time, so that a cluster in which much happens has no more than a fifth of a core.
+/// Events within this time are judged together, or within this multiple of the duration of the last judgement, so that
+/// judging takes at most a fifth of a core.
 const GATHER: Duration = Duration::from_millis(10);
 const GATHER_TIMES: u32 = 4;
 const LONGEST_GATHER: Duration = Duration::from_millis(500);
-/// How often memory that is no longer used is given back.
+/// How often unused memory is returned to the system.
 const GIVE_BACK: Duration = Duration::from_secs(30);
-/// Without news there is never more between two passes.
+/// The longest time between two passes if nothing changes.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a single pass waits for nodes before it looks again.
+/// How long a single pass waits for nodes before it checks again.
 const ONCE_PAUSE: Duration = Duration::from_secs(2);
-/// The least time between two checks of volumes that hold upgrades.
+/// The shortest pause before a pass for blocked volumes, undecided nodes, or the rollout.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
-/// An update that lost its operator goes on by itself for no longer than this: the agent's own limits for a stop and a
-/// start, once forward and once back, bound it.
+/// The longest time that an update continues after it lost its operator. It is bounded by the agent's own limits for a
+/// stop and a start, once forward and once back.
 const SETTLED: Duration = Duration::from_secs(180);
 
-/// Everything that acts.
+/// The controller, with everything that acts.
 pub struct Controller {
     pub(super) shared: SharedCluster,
     pub(super) observations: Observations,
@@ -56,19 +56,19 @@ pub struct Controller {
     pub(super) levels: Levels,
     pub(super) retries: Retries,
     pub(super) decisions: Decisions,
-    /// Until when nodes that have not been seen may be in the middle of what an earlier process began.
+    /// Until when unseen nodes may be in the middle of work that an earlier process began.
     pub(super) settled_at: Instant,
-    /// Why the services entry could not be written the last time.
+    /// Why the last write of the services entry failed.
     pub(super) services_problem: Option<String>,
-    /// At which resourceVersion it was written the last time.
+    /// The resourceVersion of the last write of the services entry.
     pub(super) services_written: u64,
-    /// How long the last pass took to judge.
+    /// Duration of the last judgement.
     pub(super) judging: Duration,
     /// The Kubernetes version of the API server.
     pub(super) kubernetes_version: tokio::sync::watch::Receiver<String>,
 }
 
-/// What the leader does.
+/// Runs the leader's work.
 pub async fn lead(
     client: Client,
     options: &Options,
@@ -134,7 +134,7 @@ impl Controller {
             }
             self.shown.readiness.publish(self.health());
             if once {
-                // What came in after the pass has not been judged yet.
+                // Changes after the pass have not been judged yet.
                 if !observed.has_changed().unwrap_or(false) && self.is_done() {
                     self.status.events.flush().await;
                     let verdict = self.decisions.verdict();
@@ -152,7 +152,7 @@ impl Controller {
                 written = self.status.nodes.next() => Some(written),
                 _ = self.kubernetes_version.changed() => None,
                 () = self.freshness.proved() => {
-                    // The gate waits for this alone.
+                    // The gate waits only for this.
                     gather = Duration::ZERO;
                     None
                 }
@@ -177,7 +177,7 @@ impl Controller {
         metrics.show_pass(begin.elapsed(), unwritten, writing);
     }
 
-    /// When the next pass is due though nothing is new.
+    /// Returns when the next pass is due if nothing changes.
     fn next_due(&self, usual: Duration) -> Instant {
         let now = Instant::now();
         let blocked = self.status.blocked.due_in(now);
@@ -197,7 +197,7 @@ impl Controller {
         first.map_or(now + usual, |first| first.min(now + usual))
     }
 
-    /// A single pass ends also where something cannot be read or written, with what that is.
+    /// Ends a single pass after its time limit if something cannot be read or written, with the reason.
     fn give_up_after(&self, elapsed: Duration) -> Result<(), RunError> {
         if elapsed < ONCE_LIMIT {
             return Ok(());
@@ -213,7 +213,7 @@ impl Controller {
         unwritten.map_or(Ok(()), |what| Err(RunError::Unwritten(what)))
     }
 
-    /// Whether a single pass has done all that there is to do: all is written, and every node to reconcile has been reconciled.
+    /// Returns whether a single pass is done: everything is written, and every node to reconcile has been reconciled.
     fn is_done(&self) -> bool {
         let seen = self.observations.read();
         let mut plans = self.decisions.plans.iter();
@@ -240,7 +240,7 @@ impl Controller {
 
     fn health(&self) -> Health {
         let unread = || match self.unread() {
-            // It has been read since.
+            // It has been read since the pass.
             unread if unread.is_empty() => "not all of it has been judged yet".to_owned(),
             unread => format!("missing {unread}"),
         };

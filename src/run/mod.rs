@@ -19,8 +19,8 @@ use controller::{Controller, lead};
 pub use options::{Options, RunError};
 use term::Term;
 
-/// Runs until `stop` completes, or for one full pass: when this process leads, where there is an election. Returns the
-/// last verdict of a full pass.
+/// Runs until `stop` completes, or for one full pass; with an election, only while this process is the leader. Returns
+/// the last verdict of a full pass.
 pub async fn run(
     client: Client,
     options: Options,
@@ -33,7 +33,7 @@ pub async fn run(
         metrics: metrics.clone(),
         ..Shown::default()
     };
-    // They end with this.
+    // They end when this function returns.
     let _servers = serving::start(&client, &options, &shown).await?;
     let gate = options.operator_condition.as_deref();
     tracing::info!(

@@ -1,4 +1,4 @@
-//! One reconcile pass: assesses what is known, then lets each actor write what differs.
+//! One reconcile pass: assesses the cluster, then lets each actor write what differs.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use crate::run::retries::What;
 use crate::run::{Controller, services};
 use crate::status::{NodeStatus, Outcome, rollout_condition};
 
-/// How long one pass goes from node to node to remove what is left of those that are gone.
+/// How long one pass removes leftovers of deleted nodes.
 const REMOVALS: Duration = Duration::from_secs(1);
 
 impl Controller {
-    /// Judges and acts. What could not be written is tried again later, each for itself.
+    /// Judges and acts. Each failed write is retried on its own.
     pub(super) async fn pass(&mut self) {
-        // What comes while this pass judges is news for the next one.
+        // Changes during this pass are judged by the next one.
         let is_fresh = self.freshness.is_fresh(Instant::now());
-        // Before anything is decided, so that it rests on what was written.
+        // Process finished writes before any decision, so that decisions are based on what was written.
         while let Some((node, outcome)) = self.status.nodes.try_next() {
             self.note_node(node, outcome);
         }
@@ -37,23 +37,13 @@ impl Controller {
         if todo.knows_configuration {
             self.write_services().await;
         }
-        // What the gate says belongs into the status: with news of it the next pass comes at once.
+        // The status includes the state of the gate. If that is new, the next pass follows at once.
         let has_news = self.gate.as_ref().is_some_and(Gate::has_news);
-        // Before work begins: a process after this one is to know what was in hand.
-        if let Some((previous, status)) = &todo.settings
-            && !has_news
-            && self.may_try(&What::Settings)
-        {
-            let written = self.status.write_settings(previous.as_ref(), status).await;
-            let noted = written.map(|written| {
-                let unseen = &mut self.decisions.unseen.settings;
-                *unseen = written.or(unseen.take());
-            });
-            self.note(What::Settings, noted);
-        }
-        // Nor does work begin without that: with news of the gate it is not written yet.
         if !has_news {
-            self.slots.hand_out();
+            // An update begins only once the status says so: the next process has to know what was in progress.
+            if self.store_settings(&todo).await {
+                self.slots.hand_out();
+            }
             if todo.assign {
                 self.assign();
             }
@@ -61,6 +51,24 @@ impl Controller {
         self.retries.retain(|what| todo.has(what));
         self.write_nodes(todo.nodes);
         self.remove_left(&todo.left).await;
+    }
+
+    /// Writes the status of `WindowsStorage` if it differs. Returns whether it is stored.
+    async fn store_settings(&mut self, todo: &Todo) -> bool {
+        let Some((previous, status)) = &todo.settings else {
+            return true;
+        };
+        if !self.may_try(&What::Settings) {
+            return false;
+        }
+        let written = self.status.write_settings(previous.as_ref(), status).await;
+        let is_stored = written.is_ok();
+        let noted = written.map(|written| {
+            let unseen = &mut self.decisions.unseen.settings;
+            *unseen = written.or(unseen.take());
+        });
+        self.note(What::Settings, noted);
+        is_stored
     }
 
     fn judge(&mut self, is_fresh: bool) -> Todo {
@@ -95,7 +103,8 @@ impl Controller {
         todo
     }
 
-    /// Has the gate written before all else. Says whether it opens so soon that all else is to be decided again after it.
+    /// Writes the gate before anything else. Returns whether it is about to open, so that everything else is decided
+    /// again after that.
     async fn write_gate_first(&mut self, todo: &Todo, is_fresh: bool) -> bool {
         let removal_waits = self.decisions.removal_waits_for_proof(Timestamp::now());
         let Some(gate) = &mut self.gate else {
@@ -146,7 +155,7 @@ impl Controller {
                 observations.get(node)?.problem.as_ref()
             }
         });
-        // Nodes that stay as they are because the administrator wants that do not fail.
+        // Nodes that stay as they are because the administrator wants so do not count as failing.
         let reasons = problems.map(|error| error.reason);
         let failing = reasons.filter(|reason| *reason != Reason::OtherVersion);
         metrics.show_failing_nodes(failing);
@@ -154,11 +163,11 @@ impl Controller {
 
     async fn write_services(&mut self) {
         match &self.decisions.services {
-            // What was planned before the watch has brought the last write would be written again.
+            // Wait for the watch to deliver the last write; otherwise the plan would write it again.
             Ok(_) if self.shared.read().config_maps.version() < self.services_written => {}
             Ok(step) if self.may_try(&What::Services) => {
                 let written = services::write(&self.config_maps, step).await;
-                // A conflict is no fault: the next pass plans again from what another has written.
+                // A conflict is not a fault: the next pass plans again from what the other client wrote.
                 let fault = written.as_ref().err().filter(|error| !error.is_conflict());
                 self.services_problem = fault.map(ToString::to_string);
                 let noted = written.map(|version| {
@@ -182,10 +191,11 @@ impl Controller {
         decisions.is_unassigned = false;
     }
 
-    /// Begins to write statuses, as many as there is room for. Each that ends brings another pass.
+    /// Begins to write statuses, as many as there is room for. Each finished write triggers another pass.
     fn write_nodes(&mut self, decided: Vec<NodeStatus>) {
         for node in decided {
-            // During a write to the node a later pass decides: what is there is not what was decided from.
+            // While a status is being written, a later pass decides: the stored status is not the one this decision is
+            // based on.
             if self.status.nodes.may_begin(&node.name)
                 && self.may_try(&What::NodeStatus(node.name.clone()))
             {
@@ -198,7 +208,7 @@ impl Controller {
         let started = Instant::now();
         for left in left {
             let what = What::Removal(left.node.clone());
-            // The rest is left to the next pass, which comes when the index hears of what was removed.
+            // The next pass handles the rest. It comes when the index learns of the removals.
             if started.elapsed() > REMOVALS || !self.may_try(&what) {
                 continue;
             }
@@ -218,7 +228,7 @@ impl Controller {
         if *what == LeftOver::StatusAndKey {
             let read = deadline::call("read Node", self.nodes.get_metadata_opt(node)).await;
             if read.map_err(describe)?.is_some() {
-                // It is back, or the watch is behind: the next pass knows more.
+                // It is back, or the watch lags behind: the next pass knows more.
                 return Ok(());
             }
             let unpinned = self.pins.remove(node).await;
@@ -238,7 +248,7 @@ impl Controller {
         self.retries.may_try(what, Instant::now())
     }
 
-    /// The same for the status of a node.
+    /// Records the result of writing a node's status, to retry a failure later.
     pub(super) fn note_node(&mut self, node: String, outcome: Outcome) {
         let noted = outcome.map(|written| {
             let written = written.map(|written| (node.clone(), written));
@@ -247,7 +257,8 @@ impl Controller {
         self.note(What::NodeStatus(node), noted);
     }
 
-    /// Remembers what failed, to try it again later. Of what was written the next pass sees whether it is what it decides.
+    /// Records the result of a write, to retry a failure later. The next pass checks whether what was written is what
+    /// it decides.
     pub(super) fn note(&mut self, what: What, outcome: Result<(), CallError>) {
         let Err(error) = outcome else {
             self.retries.done(&what);
@@ -260,7 +271,7 @@ impl Controller {
             (Some(404), _) => {
                 "; are the custom resource definitions installed? kubectl apply -k crds"
             }
-            // What an API server says of fields and of values that a definition does not have.
+            // How an API server answers for unknown fields or values.
             (Some(422 | 500), What::Settings | What::NodeStatus(_)) => {
                 "; are the custom resource definitions those of this operator? kubectl apply -k crds"
             }

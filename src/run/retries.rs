@@ -7,10 +7,10 @@ use crate::backoff;
 
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// What is not tried when it is due has a reason to wait: no hot loop for it.
+/// The shortest pause for work that is due but not attempted, to avoid a busy loop.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What may fail.
+/// Work that may fail.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// The `windows-services` ConfigMap.
@@ -19,12 +19,12 @@ pub enum What {
     Settings,
     /// The status of a node.
     NodeStatus(String),
-    /// The removal of what a node has left behind.
+    /// The removal of what a node left behind.
     Removal(String),
 }
 
 impl What {
-    /// What failed writes are counted by.
+    /// Returns the metrics label for failed writes.
     pub fn target(&self) -> &'static str {
         match self {
             Self::Services => "ConfigMap",
@@ -35,7 +35,7 @@ impl What {
     }
 }
 
-/// What failed, each with its own time. News that wake the controller do not make it try sooner.
+/// Failed work, each with its own backoff. Changes that wake the controller do not trigger a retry sooner.
 #[derive(Debug, Default)]
 pub struct Retries(BTreeMap<What, Retry>);
 
@@ -47,7 +47,7 @@ struct Retry {
 }
 
 impl Retries {
-    /// It failed; the pauses between attempts at it grow.
+    /// Records a failure. The pauses between attempts grow.
     pub fn failed(&mut self, what: What, problem: String, now: Instant) {
         let failures = self.0.get(&what).map_or(1, |retry| retry.failures + 1);
         let retry = Retry {
@@ -58,27 +58,27 @@ impl Retries {
         self.0.insert(what, retry);
     }
 
-    /// It succeeded, or need not be done.
+    /// Records that the work succeeded, or is no longer needed.
     pub fn done(&mut self, what: &What) {
         self.0.remove(what);
     }
 
-    /// Forgets what is not to be done any more.
+    /// Forgets work that is no longer to be done.
     pub fn retain(&mut self, is_wanted: impl Fn(&What) -> bool) {
         self.0.retain(|what, _| is_wanted(what));
     }
 
-    /// Whether it may be tried now.
+    /// Returns whether the work may be attempted now.
     pub fn may_try(&self, what: &What, now: Instant) -> bool {
         self.0.get(what).is_none_or(|retry| retry.due <= now)
     }
 
-    /// One of the problems, where there is any.
+    /// Returns one of the problems, if there are any.
     pub fn problem(&self) -> Option<&str> {
         self.0.values().next().map(|retry| retry.problem.as_str())
     }
 
-    /// When the next is due.
+    /// Returns when the next retry is due.
     pub fn next(&self, now: Instant) -> Option<Instant> {
         let next = self.0.values().map(|retry| retry.due).min()?;
         Some(next.max(now + LEAST_PAUSE))

@@ -8,8 +8,8 @@ use crate::deadline::{self, CallError};
 use crate::index::version_number;
 use crate::services::{CONFIG_MAP, ServicesPlan};
 
-/// Carries out the plan, and returns the resourceVersion that the ConfigMap has then, if that was anything. A change that
-/// another client made meanwhile is a conflict: the next pass plans again from it.
+/// Carries out the plan, and returns the ConfigMap's resourceVersion if it was written. A concurrent change by another
+/// client is a conflict: the next pass plans again from it.
 pub async fn write(api: &Api<ConfigMap>, step: &ServicesPlan) -> Result<Option<u64>, CallError> {
     let written = match step {
         ServicesPlan::Keep(_) => return Ok(None),

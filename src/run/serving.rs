@@ -1,4 +1,4 @@
-//! Starts the servers of health and metrics.
+//! Starts the servers for health and metrics.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::{Options, RunError};
 use crate::http::{Shown, serve_health, serve_metrics};
 
-/// Takes the addresses and serves, until the set is dropped.
+/// Binds the addresses and serves until the set is dropped.
 pub async fn start(
     client: &Client,
     options: &Options,
@@ -30,7 +30,7 @@ pub async fn start(
     Ok(servers)
 }
 
-/// Takes the address, and logs what is served there.
+/// Binds the address, and logs what is served there.
 async fn bind(
     address: SocketAddr,
     what: &'static str,
@@ -44,7 +44,7 @@ async fn bind(
         cause,
     };
     let listener = TcpListener::bind(address).await.map_err(unusable)?;
-    // The port may have been left to the machine.
+    // The system may have chosen the port.
     let bound = listener.local_addr().map_err(unusable)?;
     tracing::info!("{what} are served on {scheme}://{bound}");
     Ok(listener)

@@ -14,24 +14,24 @@ use crate::http::Shown;
 use crate::installed::{self, OPERATOR};
 use crate::lease::{Election, LEASE, Standby};
 
-/// How often a process that stands by looks whether its leader has written the gate, until it has.
+/// How often a process on standby checks whether the leader has written the gate, until it has.
 const GATE: Duration = Duration::from_secs(5);
-/// How often an operator looks whether the one that was installed before it is still there.
+/// How often an operator checks whether an operator that was installed earlier still exists.
 const OTHER: Duration = Duration::from_secs(10);
 
-/// One candidate's term: from its candidacy to its end.
+/// One term of a candidate: from its candidacy to its end.
 pub struct Term {
     client: Client,
     namespace: String,
     election: Option<Election>,
-    /// What is looked at while another leads.
+    /// The gate to watch while another process is the leader.
     gate: Option<GateObject>,
-    /// A single pass waits no longer than it takes until a leader that has died is no longer waited for.
+    /// Time limit for a single pass: until the lease of a leader that died would have expired.
     limit: Duration,
 }
 
 impl Term {
-    /// A term that has not begun, or that lasts for ever where there is no election.
+    /// Creates a term that has not begun. Without an election, it lasts forever.
     pub fn new(client: &Client, options: &Options) -> Self {
         let mut limit = Duration::MAX;
         let election = options.candidacy.clone().map(|candidacy| {
@@ -52,7 +52,7 @@ impl Term {
         }
     }
 
-    /// Waits for the lease, then does the work for as long as it is held. The work is dropped when it is lost.
+    /// Waits for the lease, then does the work while the lease is held. If it is lost, the work is dropped.
     pub async fn serve(
         &mut self,
         shown: &Shown,
@@ -65,18 +65,18 @@ impl Term {
             return work.await;
         };
         let lost = tokio::select! {
-            // Whether this process still leads is looked at before its work goes on.
+            // Check whether this process still is the leader before the work continues.
             biased;
             lost = election.hold() => lost,
             outcome = work => return outcome,
         };
         shown.metrics.show_leader(false);
-        // Giving back what is another's, or soon will be, is of no use.
+        // There is no use in releasing a lease that another process holds, or soon will.
         self.election = None;
         Err(lost.into())
     }
 
-    /// Closes the fence and gives the lease back.
+    /// Closes the fence and releases the lease.
     pub async fn end(self) {
         if let Some(election) = self.election {
             election.release().await;
@@ -118,14 +118,14 @@ impl Term {
     }
 }
 
-/// Waits until no operator is left that was installed earlier, in another namespace. Each has a Lease of its own, so both
+/// Waits until no operator is left that was installed earlier in another namespace. Each has its own Lease, so both
 /// would act on the same nodes.
 async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(&Standby)) {
     let mut reported = None;
     loop {
         let earlier = match installed::earlier(client, namespace).await {
             Ok(earlier) => earlier,
-            // Without the answer the gate is still to be closed, and two operators at once hurt no node.
+            // Continue without an answer: the gate still has to be closed, and two operators at once harm no node.
             Err(error) => {
                 tracing::warn!("cannot see whether another operator is installed: {error}");
                 return;
@@ -146,7 +146,7 @@ async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(
     }
 }
 
-/// Reports until the gate has been written whether it has, and never ends.
+/// Reports whether the gate has been written, until it has; never ends.
 async fn see_gate(gate: Option<&GateObject>, shown: &Shown) -> Infallible {
     if let Some(gate) = gate {
         let report = |problem| shown.readiness.sees_gate(problem);
@@ -160,7 +160,7 @@ async fn see_gate(gate: Option<&GateObject>, shown: &Shown) -> Infallible {
     std::future::pending().await
 }
 
-/// Why the gate counts as not written yet.
+/// Returns why the gate counts as not written yet.
 async fn unwritten(gate: &GateObject) -> Option<String> {
     match gate.is_written().await {
         Ok(true) => None,

@@ -10,10 +10,10 @@ use tokio::time::sleep;
 use crate::backoff;
 use crate::deadline;
 
-/// How often it is asked for.
+/// How often the version is read.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Keeps the version up to date. Where the API server does not answer, the last one stands.
+/// Keeps the version up to date. If the API server does not answer, the last version stays.
 pub async fn follow(client: &Client, version: &watch::Sender<String>) -> Infallible {
     loop {
         let asked = deadline::call("read the API server's version", client.apiserver_version());

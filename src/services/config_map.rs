@@ -1,4 +1,4 @@
-//! Reads the `ConfigMap`, and changes our entry without touching a byte of any other.
+//! Reads the `ConfigMap`, and changes only the csi-proxy entry, without touching a byte of any other.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const SERVICES: &str = "services";
 const FILES: &str = "files";
 const ENVIRONMENT: &str = "environmentVars";
 
-/// An entry, as far as it is to be found.
+/// An entry, with the fields needed to find it.
 #[derive(Deserialize)]
 struct Named {
     name: String,
@@ -26,7 +26,7 @@ struct Named {
     dependencies: Vec<String>,
 }
 
-/// What is wrong with the ConfigMap. Nodes stay as they are until it is mended.
+/// What is wrong with the ConfigMap. Nodes stay as they are until it is corrected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ServicesError(String);
@@ -34,29 +34,29 @@ pub struct ServicesError(String);
 /// The parsed document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
-    /// The services, in the order of the text.
+    /// The services, in the order of the document.
     pub services: Vec<Service>,
-    /// Environment variables of all of them.
+    /// Environment variables for all services.
     pub environment: BTreeMap<String, String>,
 }
 
 /// What to do with the ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServicesPlan {
-    /// It says what it should.
+    /// Nothing: it is as desired.
     Keep(Document),
-    /// It is not there.
+    /// Create it with this data.
     Create(BTreeMap<String, String>),
-    /// These keys are to be written.
+    /// Update these keys.
     Update {
-        /// Keys and their new text; other keys stay.
+        /// Keys and their new values; other keys stay.
         data: BTreeMap<String, String>,
-        /// The version that this change was made from.
+        /// The `resourceVersion` that the change is based on.
         resource_version: String,
     },
 }
 
-/// Decides what to do so that the ConfigMap holds `entry`.
+/// Decides how to bring `entry` into the ConfigMap.
 pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<ServicesPlan, ServicesError> {
     let Some(existing) = existing else {
         let services = with_entry("[]", entry)?.unwrap_or_default();
@@ -88,7 +88,7 @@ pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<ServicesPla
     })
 }
 
-/// Decides what to do so that the `ConfigMap` has no entry for csi-proxy.
+/// Decides how to remove the csi-proxy entry from the `ConfigMap`.
 pub fn plan_removal(existing: Option<&ConfigMap>) -> Result<ServicesPlan, ServicesError> {
     let keep = ServicesPlan::Keep(Document::default());
     let Some(existing) = existing else {
@@ -107,7 +107,7 @@ pub fn plan_removal(existing: Option<&ConfigMap>) -> Result<ServicesPlan, Servic
     })
 }
 
-/// Reads and checks the document.
+/// Parses and validates the document.
 pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError> {
     let services: Vec<Service> = read(SERVICES, services(data))?;
     for service in &services {
@@ -125,7 +125,7 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
         }
     }
     let text = data.get(ENVIRONMENT).map_or("null", String::as_str);
-    // `watchedEnvironmentVars` is WMCO's own bookkeeping and not used.
+    // `watchedEnvironmentVars` is WMCO's own bookkeeping, and not used here.
     let environment: Option<BTreeMap<String, String>> = read(ENVIRONMENT, text)?;
     let environment = environment.unwrap_or_default();
     let request = Request {
@@ -149,7 +149,7 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
     })
 }
 
-/// The service as an agent would get it, as far as a check of its form needs.
+/// Returns the service as an agent would receive it, as far as validation depends on it.
 fn resolved_for_check(service: &Service) -> Service {
     let mut service = service.clone();
     service.node_variables_in_command.clear();
@@ -173,7 +173,7 @@ fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
     ))
 }
 
-/// The services beside csi-proxy that the `ConfigMap` lists.
+/// The services other than csi-proxy that the `ConfigMap` lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
     /// None.
@@ -184,7 +184,7 @@ pub enum Others {
     Dependent,
 }
 
-/// Which they are; `None` where it cannot be read.
+/// Returns which other services the ConfigMap lists; `None` if it cannot be parsed.
 #[must_use]
 pub fn others(existing: Option<&ConfigMap>) -> Option<Others> {
     let text = existing.map_or("[]", |map| services(&map.data));
@@ -200,7 +200,7 @@ pub fn others(existing: Option<&ConfigMap>) -> Option<Others> {
     })
 }
 
-/// The text without our entry; `None` where it has none. Every other entry stays as it is written.
+/// Returns the text without the csi-proxy entry; `None` if there is none. Other entries stay as they are written.
 fn without_entry(text: &str) -> Result<Option<String>, ServicesError> {
     let elements: Vec<&RawValue> = read(SERVICES, text)?;
     let is_ours = |element: &&&RawValue| {
@@ -213,7 +213,7 @@ fn without_entry(text: &str) -> Result<Option<String>, ServicesError> {
     Ok(is_listed.then(|| format!("[{}]", others.join(","))))
 }
 
-/// The text with our entry in it; `None` where it says so already.
+/// Returns the text with our entry; `None` if it is there already.
 fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesError> {
     let elements: Vec<&RawValue> = read(SERVICES, text)?;
     let mut ours = None;
@@ -223,7 +223,7 @@ fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesErr
         if !same_name(&name, &entry.name) {
             continue;
         }
-        // It keeps the case in which it is written.
+        // Keep the case of the existing name.
         wanted.name = name;
         if ours.replace(*element).is_some() {
             return Err(ServicesError(format!(
@@ -244,7 +244,7 @@ fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesErr
         let before = text[..end].trim_end();
         return Ok(Some(format!("{before}{separator}{wanted}{}", &text[end..])));
     };
-    // A raw value borrows from the text, so the distance of the two is where it stands.
+    // A raw value borrows from the text, so the difference of the addresses is its position.
     let start = ours.get().as_ptr().addr() - text.as_ptr().addr();
     let end = start + ours.get().len();
     Ok(Some(format!("{}{wanted}{}", &text[..start], &text[end..])))

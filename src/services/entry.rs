@@ -1,13 +1,13 @@
-//! Builds the entry of the `windows-services` document that keeps csi-proxy running.
+//! Builds the csi-proxy entry of the `windows-services` document.
 
 use protocol::document::Service;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE};
 
-/// Megabytes at which csi-proxy's log starts over. Its logging library never rotates, and its own default of 1,800 MB
-/// is more than a small node can bear.
+/// Size in megabytes at which csi-proxy's log starts over. Its logging library never rotates, and the library's default
+/// of 1,800 MB is too much for a small node.
 const LOG_MEGABYTES: u32 = 50;
 
-/// The service as it stands in the `windows-services` document.
+/// Returns the service as it is written in the `windows-services` document.
 ///
 /// Source of the flags: WMCO's entry of the same name.
 #[must_use]

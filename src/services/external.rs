@@ -1,4 +1,4 @@
-//! The entry of the Windows Machine Config Operator's own services ConfigMap: compared, never written.
+//! Reads, but never writes, the csi-proxy entry in the Windows Machine Config Operator's own services ConfigMap.
 
 use protocol::command::{program, same_path};
 use protocol::order::same_name;
@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::index::ConfigMap;
 
-/// What WMCO's ConfigMap for a node says of csi-proxy, in words; `None` where the ConfigMap cannot be seen, which is so
-/// unless both operators share a namespace. Source of the name: WMCO, `windows-services-<version>`.
+/// Describes what WMCO's ConfigMap for a node says about csi-proxy; `None` if the ConfigMap is not visible, as is the
+/// case unless both operators share a namespace. Source of the name: WMCO, `windows-services-<version>`.
 #[must_use]
 pub fn wmco_entry(config_map: Option<&ConfigMap>, name: &str) -> Option<String> {
     let services = config_map?.data.get("services")?;
@@ -25,7 +25,7 @@ pub fn wmco_entry(config_map: Option<&ConfigMap>, name: &str) -> Option<String> 
     })
 }
 
-/// The command of csi-proxy, where it is listed; of two entries the last one counts.
+/// Returns the command of csi-proxy, if it is listed; of two entries, the last one counts.
 fn entry(services: &str) -> Result<Option<String>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Entry {

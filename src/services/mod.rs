@@ -1,4 +1,4 @@
-//! The `windows-services` ConfigMap: our entry in it, and the document that nodes are kept to.
+//! The `windows-services` ConfigMap: the csi-proxy entry in it, and the document with the services of nodes.
 
 mod config_map;
 mod entry;

@@ -1,11 +1,11 @@
-//! Reads values of a Node by kubectl's path notation: `{.status.addresses[?(@.type=="InternalIP")].address}`.
+//! Reads values of a Node with kubectl's path notation: `{.status.addresses[?(@.type=="InternalIP")].address}`.
 
 use std::fmt;
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// Longer values are no addresses, names or versions.
+/// Maximum length of a value. Addresses, names and versions are shorter.
 const LONGEST: usize = 1024;
 
 /// A path into a Node object.
@@ -19,7 +19,7 @@ impl fmt::Debug for NodePath {
 }
 
 impl NodePath {
-    /// Reads a path; the error says what is wrong with it.
+    /// Parses a path, or explains what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rest = text.trim().strip_prefix('{');
         let inner = rest.and_then(|rest| rest.strip_suffix('}'));
@@ -29,7 +29,7 @@ impl NodePath {
         path.map(Self).map_err(|error| error.to_string())
     }
 
-    /// The one value that a Node has there, fit for a command line.
+    /// Returns the single value of a Node at this path, if it is safe in a command line.
     pub fn value(&self, node: &Value) -> Result<String, String> {
         let found = self.0.query(node).all();
         let value = match found.as_slice() {
@@ -45,7 +45,7 @@ impl NodePath {
                 return Err("the Node object has no plain value there".to_owned());
             }
         };
-        // It becomes part of a command that SYSTEM runs: nothing that could end an argument or begin another.
+        // It becomes part of a command that SYSTEM runs: allow nothing that could end an argument or begin another.
         let fit = |c: char| c.is_ascii_alphanumeric() || "._:/-+=@,".contains(c);
         if text.is_empty() || text.len() > LONGEST || !text.chars().all(fit) {
             let problem = "the Node object has something there that does not belong in a command";
@@ -55,7 +55,7 @@ impl NodePath {
     }
 }
 
-/// The path in the notation of RFC 9535: kubectl's leaves out the `$` and writes a dot in a name as `\.`.
+/// Converts the path to the notation of RFC 9535: kubectl omits the `$` and escapes a dot in a name as `\.`.
 fn standard(path: &str) -> Result<String, String> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     if !rest.starts_with(['.', '[']) {
@@ -71,7 +71,7 @@ fn standard(path: &str) -> Result<String, String> {
             let after = rest.strip_prefix('.');
             let mut after = after.ok_or("after a bracket comes neither '.' nor '['")?;
             if let Some(deeper) = after.strip_prefix('.') {
-                // Any depth: RFC 9535 writes it the same way.
+                // Recursive descent: RFC 9535 writes it the same way.
                 standard.push_str("..");
                 after = deeper;
             }
@@ -94,7 +94,7 @@ fn quoted(name: &str) -> Result<String, String> {
     }
 }
 
-/// A name up to the next dot or bracket, and what follows.
+/// Splits off a name up to the next dot or bracket.
 fn name(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -108,7 +108,7 @@ fn name(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// Where the bracket at the beginning closes, quotes considered.
+/// Returns the position after the bracket that closes the first one, respecting quotes.
 fn bracket_end(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut quote = None;
@@ -196,7 +196,7 @@ mod tests {
             "{.a[0}",
             "{.a[?(@.b=}",
             "{.}",
-            // What follows a bracket is a dot or a bracket.
+            // Only a dot or a bracket may follow a bracket.
             "{.a['b']\u{e9}}",
             "{.a['b']c}",
         ] {

@@ -1,4 +1,4 @@
-//! Which claims and pods get an event because their volumes hold upgrades: each once, for as long as they do. Pure.
+//! Decides which claims and pods get an event because their volumes hold upgrades: once for as long as they do. No I/O.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::assess::{Blocked, BlockedKey};
 use crate::status::events::{Draft, EventSink, Subject};
 
-/// So many objects get an event. `check` names all volumes, and the metrics count them.
+/// The maximum number of objects with an event. `check` names all volumes, and the metrics count them.
 pub const MOST_BLOCKED: usize = 200;
-/// What ends sooner gets none: the drivers of a node that joins take a while to register.
+/// How long a volume must hold upgrades before it gets an event. Drivers of a joining node take a while to register.
 const SETTLED: Duration = Duration::from_secs(20);
 
-/// Since when objects have held upgrades, and which of them have got their event.
+/// The objects that hold upgrades: since when, and whether their event is published.
 #[derive(Debug, Default)]
 pub struct BlockedEvents(BTreeMap<BlockedKey, Lasts>);
 
@@ -22,7 +22,7 @@ struct Lasts {
 }
 
 impl BlockedEvents {
-    /// Takes in what holds upgrades now, and publishes what has lasted.
+    /// Updates what holds upgrades, and publishes events for what has lasted long enough.
     pub fn publish(
         &mut self,
         events: &EventSink,
@@ -42,7 +42,7 @@ impl BlockedEvents {
         }
     }
 
-    /// When something is to be published, though nothing is new.
+    /// Returns when the next event is due if nothing changes.
     #[must_use]
     pub fn due_in(&self, now: Instant) -> Option<Duration> {
         let waiting = self.0.values().filter(|lasts| !lasts.published);

@@ -1,4 +1,4 @@
-//! The status of `WindowsStorage`: the verdict, numbers, and what is wrong with the inputs.
+//! Builds the status of `WindowsStorage`: the verdict, counts, and problems of the inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,51 +24,51 @@ use crate::status::summary::summary;
 use crate::status::upgraded::{newest, upgraded_while_held};
 use crate::visible::some_of;
 
-/// Whether the verdict is in the `OperatorCondition`; absent where the operator was given none to write.
+/// Whether the verdict is written to the `OperatorCondition`. Absent if the operator has no `OperatorCondition`.
 const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 
-/// How many nodes or pools a message names before it only counts.
+/// How many nodes or pools a message names before it counts the rest.
 const NAMED: usize = 5;
 
-/// Nodes by the name of the key that they need, each with the key that its host took last.
+/// Nodes by the name of the SSH key that they need, each with the key that its host last accepted.
 pub type NodesByKey = BTreeMap<String, Vec<(String, String)>>;
 
-/// What the status follows from, beside the index.
+/// The inputs of the status, besides the index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterInputs {
     /// The verdict.
     pub verdict: Verdict,
     /// The volumes that hold upgrades.
     pub blocking: BlockingVolumes,
-    /// How many Windows nodes there are.
+    /// The number of Windows nodes.
     pub windows_nodes: usize,
-    /// How many of them are ready.
+    /// The number of ready Windows nodes.
     pub ready_nodes: usize,
-    /// Whether this operator looks after csi-proxy on any of them.
+    /// Whether this operator manages csi-proxy on any node.
     pub managed: bool,
-    /// How far the removal is, where all is to be removed.
+    /// The progress of the removal, if everything is to be removed.
     pub removal: Option<RemovalProgress>,
-    /// How far csi-proxy is on those.
+    /// The progress of the rollout on managed nodes.
     pub rollout: Rollout,
     /// The nodes that are being changed.
     pub in_progress: BTreeSet<String>,
-    /// The version of csi-proxy that they shall have.
+    /// The csi-proxy version to roll out.
     pub version: String,
-    /// How the pools fit the nodes, where there are pools.
+    /// How the pools match the nodes, if there are pools.
     pub node_pools: Option<NewCondition>,
-    /// The names of the keys that managed nodes need, each with the nodes and the key that their hosts took last.
+    /// The SSH keys that managed nodes need, each with its nodes and the keys that their hosts last accepted.
     pub nodes_by_key: Arc<NodesByKey>,
-    /// What is to be done with the services entry.
+    /// What to do with the services entry.
     pub services: Result<ServicesPlan, ServicesError>,
-    /// Why that could not be done the last time.
+    /// Why the last attempt at that failed.
     pub services_problem: Option<String>,
-    /// How the gate stands, where there is one.
+    /// The state of the gate, if there is one.
     pub gate: Option<GateReport>,
-    /// The Kubernetes version of the API server.
+    /// The API server's Kubernetes version.
     pub kubernetes_version: String,
 }
 
-/// The status that follows from all that is known.
+/// Builds the status from all inputs.
 #[must_use]
 pub fn cluster_status(
     previous: &WindowsStorageStatus,
@@ -117,8 +117,8 @@ pub fn cluster_status(
     }
 }
 
-/// The last status with another verdict, and how the gate stands: all that can be said while not all of the cluster can
-/// be read.
+/// Returns the previous status with a new verdict and gate state. Nothing else can be updated while the cluster cannot be
+/// read completely.
 #[must_use]
 pub fn with_verdict(
     previous: &WindowsStorageStatus,
@@ -136,8 +136,7 @@ pub fn with_verdict(
     status.kubernetes_version = Some(newest(previous, version));
     status.upgraded_while_held = upgraded_while_held(previous, version, &conditions);
     status.conditions = conditions;
-    // Work may begin meanwhile, and a process after this one has to know where. One that has only just started does not know
-    // yet itself.
+    // Work may begin meanwhile, and the next process must know where. A process that just started does not know it yet.
     if !inputs.in_progress.is_empty() {
         let rollout = status.rollout.get_or_insert_default();
         rollout.in_progress = inputs.in_progress.iter().cloned().collect();
@@ -145,9 +144,8 @@ pub fn with_verdict(
     status
 }
 
-/// Whether upgrades may go on, and how the gate stands. Where there is a gate, they may when it says so, which may be a minute
-/// after the verdict does. What a process before this one has said of the gate stands until this one knows better, which it
-/// does soon.
+/// Returns the conditions of the verdict and the gate. With a gate, `Upgradeable` turns True only when the gate does, which
+/// may be a minute after the verdict. The previous process's conditions stay until this process has read the gate.
 fn verdict_conditions(
     previous: &WindowsStorageStatus,
     ClusterInputs { verdict, gate, .. }: &ClusterInputs,
@@ -168,7 +166,7 @@ fn verdict_conditions(
         .collect()
 }
 
-/// What is said of upgrades; `None` where the gate would say it, which has not been looked at yet.
+/// Returns the verdict to report; `None` if it depends on the gate and the gate has not been read yet.
 fn said<'a>(verdict: &'a Verdict, gate: Option<&'a GateReport>) -> Option<&'a Verdict> {
     let Some(gate) = gate.filter(|_| verdict.upgradeable == Upgradeable::True) else {
         return Some(verdict);
@@ -223,7 +221,7 @@ fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
     yes("KeyChanging", printable(&message))
 }
 
-/// How the pools fit the nodes, where there are pools: which fit none, and which nodes fit more than one.
+/// Reports pools that match no node, and nodes that match more than one pool. `None` without pools.
 #[must_use]
 pub fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> Option<NewCondition> {
     if spec.node_pools.is_empty() {

@@ -10,33 +10,33 @@ use crate::status::sentence::sentence;
 pub struct NewCondition {
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// A word for machines.
+    /// The reason code.
     pub reason: String,
-    /// A sentence for people.
+    /// The message for people.
     pub message: String,
 }
 
-/// It is so.
+/// Returns a condition with status True.
 pub fn yes(reason: &str, message: impl Into<String>) -> NewCondition {
     condition("True", reason, message)
 }
 
-/// It is not so.
+/// Returns a condition with status False.
 pub fn no(reason: &str, message: impl Into<String>) -> NewCondition {
     condition("False", reason, message)
 }
 
-/// Nobody knows.
+/// Returns a condition with status Unknown.
 pub fn unknown(reason: &str, message: impl Into<String>) -> NewCondition {
     condition("Unknown", reason, message)
 }
 
-/// The condition as it was.
+/// Returns the previous condition.
 pub fn unchanged(before: &Condition) -> NewCondition {
     condition(&before.status, &before.reason, &before.message)
 }
 
-/// A condition of that status.
+/// Returns a condition with this status.
 pub fn condition(status: &str, reason: &str, message: impl Into<String>) -> NewCondition {
     NewCondition {
         status: status.to_owned(),
@@ -45,8 +45,8 @@ pub fn condition(status: &str, reason: &str, message: impl Into<String>) -> NewC
     }
 }
 
-/// Whether a condition speaks of a fault. A rollout with nothing to do does not progress, csi-proxy may be of no use, and nobody
-/// is to blame.
+/// Whether a condition reports a fault. Some conditions are False without one: an idle rollout, or csi-proxy where it is
+/// not needed.
 pub fn is_fault(condition: &Condition) -> bool {
     const FINE: [&str; 7] = [
         "Complete",
@@ -60,12 +60,12 @@ pub fn is_fault(condition: &Condition) -> bool {
     condition.status != "True" && !FINE.contains(&condition.reason.as_str())
 }
 
-/// The condition of that type.
+/// Returns the condition with this type.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// The conditions by their types, as they are to be written.
+/// Merges new conditions with the previous ones and keeps transition times of unchanged statuses.
 pub fn settle(
     previous: &[Condition],
     new: impl IntoIterator<Item = (&'static str, NewCondition)>,
@@ -86,12 +86,12 @@ pub fn settle(
     new.into_iter().map(settle).collect()
 }
 
-/// The API server keeps whole seconds: anything finer would look like a difference at every comparison.
+/// Truncates to seconds, the API server's precision: a finer time would differ at every comparison.
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// The conditions that say something new: another status or another reason.
+/// Returns the conditions with a new status or reason.
 pub fn news<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
     let said = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
     let is_new = |now: &&Condition| find(previous, &now.type_).map(said) != Some(said(now));

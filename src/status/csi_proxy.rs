@@ -12,9 +12,9 @@ use crate::services::CSI_PROXY_PIPES;
 use crate::status::NodeInputs;
 use crate::status::conditions::{NewCondition, find, no, unchanged, unknown, yes};
 
-/// The condition of csi-proxy.
+/// The type of csi-proxy's condition.
 pub const CSI_PROXY_READY: &str = "CSIProxyReady";
-/// A day in milliseconds: what a node says is not written to the cluster as it is.
+/// A day in milliseconds. Limits the value that an untrusted node can make the operator write.
 const LONGEST_PAUSE: u64 = 86_400_000;
 const UNDECIDED: &str = "another owner may be setting this node up, as one looks after other Windows nodes, or the node has a taint \
                          …/uninitialized; this operator comes to it once it has been Ready for ten minutes without that taint, or at once \
@@ -22,7 +22,8 @@ const UNDECIDED: &str = "another owner may be setting this node up, as one looks
 const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this node uses its pipes; the operator installs it when a driver's DaemonSet needs it";
 const ALL_REMOVED: &str = "nothing of this operator is left on the node, as spec.csiProxy.management of WindowsStorage says; other services of ConfigMap \
                            windows-services run on as they are, and nothing starts them again";
-/// Reasons that a node has without being reconciled: they end when it can be, and do not stand for what was seen there.
+/// Reasons that do not come from reconciling the node. They end once it can be reconciled, and do not stand for
+/// observations.
 const NOT_FROM_RECONCILING: [&str; 10] = [
     "External",
     "Undecided",
@@ -36,7 +37,7 @@ const NOT_FROM_RECONCILING: [&str; 10] = [
     "NoAddress",
 ];
 
-/// What the agent said of csi-proxy.
+/// Builds csi-proxy's status from the agent's report.
 pub fn csi_proxy_status(
     state: &NodeState,
     previous: Option<&CsiProxyStatus>,
@@ -50,7 +51,7 @@ pub fn csi_proxy_status(
         .and_then(|file| file.sha256.clone())
         .filter(|sum| sum.len() == 64 && sum.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let service_state = service.map_or(ServiceState::Missing, |service| service.state);
-    // By our names: a node may list one a thousand times, and all of them would be written.
+    // Look up our pipe names: an untrusted node may list a pipe a thousand times, and all would be written.
     let pipe = |name: &&str| state.pipes.iter().find(|pipe| pipe.name == **name);
     let pipes = CSI_PROXY_PIPES.iter().filter_map(pipe);
     let (open, missing): (Vec<_>, Vec<_>) = pipes.partition(|pipe| pipe.open);
@@ -71,7 +72,7 @@ pub fn csi_proxy_status(
     }
 }
 
-/// The condition `CSIProxyReady`. `owner`: who else looks after csi-proxy there.
+/// Builds the condition `CSIProxyReady`. `owner` names another manager of csi-proxy on the node, if any.
 pub fn csi_proxy_condition(
     previous: &WindowsNodeStorageStatus,
     inputs: &NodeInputs<'_>,
@@ -125,7 +126,7 @@ pub fn csi_proxy_condition(
     }
 }
 
-/// What is said where csi-proxy is removed, or nothing needs it; `None` where it is to run.
+/// Returns the condition if csi-proxy is being removed or not needed; `None` if it should run.
 fn removal_condition(inputs: &NodeInputs<'_>) -> Option<NewCondition> {
     let seen = inputs.observation;
     let tried = seen.filter(|seen| seen.purpose == Purpose::Remove);
@@ -161,7 +162,7 @@ fn removal_condition(inputs: &NodeInputs<'_>) -> Option<NewCondition> {
     })
 }
 
-/// What is known of a csi-proxy that runs.
+/// Describes a csi-proxy that runs.
 fn describe(csi_proxy: &CsiProxyStatus) -> String {
     let version = csi_proxy.version.as_deref();
     let interruption = csi_proxy.last_interruption_milliseconds;
@@ -175,11 +176,11 @@ fn describe(csi_proxy: &CsiProxyStatus) -> String {
     )
 }
 
-/// `works`: what is known of csi-proxy where it runs.
+/// Builds the condition for an error. `works` describes csi-proxy if it runs.
 fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondition {
     let reason = error.reason.as_str();
     let is_well = match error.reason {
-        // The node could not be checked, so nothing is known of csi-proxy there.
+        // The node could not be checked, so csi-proxy's state is unknown.
         Reason::CredentialsMissing
         | Reason::InvalidPrivateKey
         | Reason::InvalidInstance
@@ -191,9 +192,9 @@ fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondi
         | Reason::LoginRefused
         | Reason::TransferFailed
         | Reason::TimedOut => return unknown(reason, &error.message),
-        // An old one that works is better than none, and it is not the node's fault.
+        // An old version that works is better than none, and the node is not at fault.
         Reason::VulnerableVersion | Reason::OtherVersion => true,
-        // The fault is another service's, or the document's, where csi-proxy itself is the one that is wanted.
+        // If csi-proxy itself is the wanted one, the fault is in another service or in the services document.
         Reason::InvalidServices
         | Reason::UnresolvedCommand
         | Reason::CrashLoop

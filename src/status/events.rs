@@ -1,7 +1,7 @@
-//! Kubernetes events, published in the background: nothing waits for them, and a failure changes nothing else.
+//! Publishes Kubernetes events in the background: nothing waits for them, and a failure has no other effect.
 //!
-//! The name of an event follows from what it says, so a later process finds it. What happens again counts it up, by its
-//! series: nothing else of an event may change.
+//! An event's name is derived from its content, so that a later process finds it. A repeated event only increments the
+//! count in its series, the only part of an event that may change.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,65 +31,66 @@ use crate::index::ObjectKey;
 use crate::status::conditions::is_fault;
 use crate::status::sentence::shortened;
 
-/// The most that the API server takes as an event's note, in bytes.
+/// The maximum length of an event's note in bytes.
 const NOTE_LIMIT: usize = 1024;
 const CONTROLLER: &str = "windows-storage-operator";
-/// The namespace of events about objects without one.
+/// The namespace of events about cluster-scoped objects.
 const CLUSTER_NAMESPACE: &str = "default";
-/// How many are published at one time.
+/// How many events are published at a time.
 const CONCURRENT: usize = 4;
-/// How many may wait. Further ones are lost: the status says the same.
+/// The queue's capacity. Further events are dropped; the status contains the same information.
 const QUEUE: usize = 2048;
-/// How often one is tried, and the pauses between.
+/// The number of attempts per event; `PAUSES` are the shortest and longest pause between them.
 const ATTEMPTS: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
-/// How long a process that is about to end waits for its events.
+/// How long a process waits for its events before it exits.
 const FLUSH: Duration = Duration::from_secs(10);
-/// Of so many events it is known how often they happened.
+/// For how many events the number of occurrences is remembered.
 const COUNTED: usize = 4096;
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// An object whose uid is known.
+    /// An object with a known uid.
     Object(ObjectReference),
-    /// An object whose uid is looked up: `kubectl describe` finds events by it.
+    /// An object whose uid must be looked up, because `kubectl describe` finds events by uid.
     Named(BlockedKind, ObjectKey),
 }
 
 /// An event to publish.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What it is about.
+    /// The object of the event.
     pub subject: Subject,
-    /// Whether something is wrong.
+    /// Whether the event is a warning.
     pub warning: bool,
     /// The condition that changed.
     pub action: String,
-    /// A word for machines.
+    /// The reason code.
     pub reason: String,
-    /// A sentence for people. What is too long is cut.
+    /// The message for people. Truncated if it is too long.
     pub note: String,
-    /// Sets events of one reason about one object apart.
+    /// Distinguishes events with the same reason and object.
     pub driver: Option<String>,
-    /// It is about a state and not about a change: found there from an earlier process, it has not happened again.
+    /// Whether the event is about a state, not a change: if an earlier process already published it, it is not a
+    /// repetition.
     pub lasting: bool,
 }
 
-/// Publishes events. They end with its last clone.
+/// Publishes events. Stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct EventSink(Arc<Queue>);
 
 struct Queue {
     sender: mpsc::Sender<Draft>,
-    /// How many are neither published nor given up.
+    /// The number of events that are neither published nor given up.
     pending: watch::Sender<usize>,
     overflowed: AtomicBool,
     _publisher: JoinSet<()>,
 }
 
 impl EventSink {
-    /// A sink that publishes in the name of this operator's `instance`.
+    /// Creates a sink that publishes as this operator's `instance`.
     #[must_use]
     pub fn new(client: &Client, instance: Option<String>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
@@ -110,7 +111,7 @@ impl EventSink {
         }))
     }
 
-    /// Publishes a condition that has changed.
+    /// Publishes a changed condition.
     pub fn publish_condition(&self, object: &ObjectReference, condition: &Condition) {
         self.publish(Draft {
             subject: Subject::Object(object.clone()),
@@ -123,7 +124,7 @@ impl EventSink {
         });
     }
 
-    /// Publishes that the cluster was upgraded although upgrades were held.
+    /// Publishes that the cluster was upgraded while upgrades were held.
     pub fn publish_upgraded(&self, object: &ObjectReference, upgraded: &UpgradedWhileHeld) {
         let UpgradedWhileHeld { from, to } = upgraded;
         let note = format!(
@@ -142,7 +143,7 @@ impl EventSink {
         });
     }
 
-    /// Puts an event into the queue.
+    /// Queues an event.
     pub fn publish(&self, draft: Draft) {
         let queue = &self.0;
         queue.pending.send_modify(|pending| *pending += 1);
@@ -154,10 +155,10 @@ impl EventSink {
         }
     }
 
-    /// Waits until all events are published or given up, for ten seconds at most.
+    /// Waits until all events are published or given up, for at most ten seconds.
     pub async fn flush(&self) {
         let mut pending = self.0.pending.subscribe();
-        // Neither fails: the sender is here, and what is late is lost.
+        // Neither error matters: the sender is alive, and late events are dropped.
         let _ = timeout(FLUSH, pending.wait_for(|pending| *pending == 0)).await;
     }
 }
@@ -165,9 +166,9 @@ impl EventSink {
 struct Publisher {
     client: Client,
     instance: String,
-    /// How often this process has published each, by the hash in its name.
+    /// How often this process published each event, by the hash in its name.
     counts: Mutex<HashMap<u64, i32>>,
-    /// The last event could not be published, and that was logged.
+    /// Whether publishing the last event failed and was logged.
     is_failing: AtomicBool,
 }
 
@@ -197,7 +198,7 @@ impl Publisher {
             let Err(error) = self.publish(draft, attempt == 1).await else {
                 return Ok(());
             };
-            // What was refused for what it says is refused again.
+            // Retrying does not help if the content was rejected.
             let status = error.status();
             let is_refused = status.is_some_and(|status| status < 500 && status != 429);
             if is_refused || attempt == ATTEMPTS {
@@ -215,7 +216,7 @@ impl Publisher {
             Subject::Object(object) => Some(object.clone()),
             Subject::Named(kind, key) => self.find(*kind, key).await?,
         };
-        // An object that is gone needs no event.
+        // A deleted object needs no event.
         let Some(regarding) = regarding else {
             return Ok(());
         };
@@ -246,7 +247,7 @@ impl Publisher {
         let count = match created {
             Ok(_) => 1,
             Err(error) if !error.is_conflict() => return Err(error),
-            // Of an earlier process, or of an attempt whose answer was lost.
+            // Published by an earlier process, or by an attempt whose response was lost.
             Err(_) if before == 0 && (draft.lasting || !is_first_attempt) => 1,
             Err(_) => {
                 let count = before.max(1).saturating_add(1);
@@ -268,7 +269,7 @@ impl Publisher {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks up an object by a list of one, because the operator may list and not get.
+    /// Looks up an object with a list request, because the operator has permission to list but not to get.
     async fn find(
         &self,
         kind: BlockedKind,
@@ -286,7 +287,7 @@ impl Publisher {
     }
 }
 
-/// The same for the same object, condition, reason and driver.
+/// Returns the same ID for the same object, condition, reason and driver.
 fn event_id(draft: &Draft, regarding: &ObjectReference) -> u64 {
     let uid = regarding.uid.as_deref().unwrap_or_default();
     let kind = regarding.kind.as_deref().unwrap_or_default();
@@ -298,15 +299,15 @@ fn event_id(draft: &Draft, regarding: &ObjectReference) -> u64 {
 }
 
 fn event_name(regarding: &ObjectReference, id: u64) -> String {
-    /// A name has 253 characters at most.
+    /// The longest prefix of the object's name. A name has at most 253 characters.
     const MOST: usize = 220;
     let name = regarding.name.as_deref().unwrap_or_default();
-    // Names of objects are ASCII.
+    // Object names are ASCII.
     let name = name.get(..MOST).unwrap_or(name);
     format!("{}.{id:016x}", name.trim_end_matches(['.', '-']))
 }
 
-/// Logs a condition that has changed. The verdict has a line of its own.
+/// Logs a changed condition, except the verdict, which is logged elsewhere.
 pub(super) fn log(object: &ObjectReference, condition: &Condition) {
     if condition.type_ == "Upgradeable" {
         return;

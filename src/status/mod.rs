@@ -1,4 +1,4 @@
-//! The status of our custom resources, and the events that report its changes.
+//! The status of this operator's custom resources, and the events that report its changes.
 
 mod blocked;
 mod cluster;

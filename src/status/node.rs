@@ -1,4 +1,4 @@
-//! Builds the status of one Windows node from the assessment, the plan and what was observed.
+//! Builds the status of one Windows node from the assessment, the plan and the observation.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,27 +12,27 @@ use crate::node::{
 use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
 
-/// More are no news, and a node must not fill the cluster's memory.
+/// Limits what an untrusted node can make the operator store. More instances are not useful anyway.
 const MOST_FOREIGN: usize = 10;
 const READY: &str = "Ready";
 
-/// All that a node's status follows from.
+/// The inputs of a node's status.
 pub struct NodeInputs<'a> {
-    /// The judgement.
+    /// The node's readiness.
     pub readiness: &'a NodeReadiness,
-    /// What is to be done there.
+    /// The plan for the node.
     pub plan: &'a NodePlan,
-    /// What was seen there since this process started.
+    /// What this process has observed on the node.
     pub observation: Option<&'a Observation>,
-    /// What can be seen of who else looks after csi-proxy there; empty where nothing can.
+    /// Signs that another owner manages csi-proxy on the node; empty if there are none.
     pub looked_after: &'a str,
-    /// The pool of `spec.nodePools` that it belongs to.
+    /// The node's pool of `spec.nodePools`.
     pub pool: Option<&'a str>,
-    /// The csi-proxy that the operator brings: its hash and version.
+    /// The hash and version of the operator's csi-proxy.
     pub csi_proxy: (&'a str, &'a str),
 }
 
-/// The node's status. What was known before this process started stands until the node has been reconciled.
+/// Builds the node's status. The previous process's observations stay until the node has been reconciled.
 #[must_use]
 pub fn node_status(
     previous: &WindowsNodeStorageStatus,
@@ -112,7 +112,7 @@ pub fn node_status(
         last_contact_time: previous.last_contact_time.clone(),
         conditions: settle(&previous.conditions, new, (None, now)),
     };
-    // A contact alone is not worth a write: the time goes along with the next change.
+    // A new contact time alone is not worth a write. It is written with the next change.
     if status != *previous
         && let Some(contact) = observation.and_then(|observation| observation.last_contact)
     {
@@ -121,7 +121,7 @@ pub fn node_status(
     status
 }
 
-/// Whether something uses csi-proxy's pipes there, or may: its transition time says since when nothing does.
+/// Builds the condition on whether csi-proxy is, or may be, used. Its transition time shows since when it is unused.
 fn used_condition(readiness: &NodeReadiness) -> NewCondition {
     match &readiness.csi_proxy_use {
         Some(used) if used.mounts => yes("PipesMounted", used.to_string()),
@@ -130,7 +130,6 @@ fn used_condition(readiness: &NodeReadiness) -> NewCondition {
     }
 }
 
-/// Another owner of csi-proxy.
 fn owner<'a>(
     previous: &'a WindowsNodeStorageStatus,
     plan: &'a NodePlan,
@@ -143,7 +142,7 @@ fn owner<'a>(
     }
 }
 
-/// The update that was undone on the node and is not tried again by itself.
+/// Returns the update that was rolled back on the node and is not retried automatically.
 fn failed_update(
     previous: &WindowsNodeStorageStatus,
     plan: &NodePlan,
@@ -185,19 +184,19 @@ fn failed_update(
     }
 }
 
-/// Whether a node's status says that something uses csi-proxy there.
+/// Whether a node's status shows csi-proxy in use.
 #[must_use]
 pub fn is_used(status: &WindowsNodeStorageStatus) -> bool {
     find(&status.conditions, CSI_PROXY_USED).is_some_and(|condition| condition.status == "True")
 }
 
-/// Whether a node's status says that its storage is ready.
+/// Whether a node's status shows its storage as ready.
 #[must_use]
 pub fn is_ready(status: &WindowsNodeStorageStatus) -> bool {
     find(&status.conditions, READY).is_some_and(|condition| condition.status == "True")
 }
 
-/// What is missing, and as many of the causes as one can read.
+/// Returns the missing drivers and the first causes.
 fn missing_drivers(readiness: &NodeReadiness) -> String {
     const NAMED_CAUSES: usize = 5;
     let mut message = format!(
@@ -212,7 +211,7 @@ fn missing_drivers(readiness: &NodeReadiness) -> String {
     printable(&message)
 }
 
-/// `csi_proxy`: what is said of it where the node needs it and it does not run.
+/// Builds the condition `Ready`. `csi_proxy` is csi-proxy's condition if the node needs it and it does not run.
 fn ready_condition(
     csi_node: &NewCondition,
     drivers: &NewCondition,

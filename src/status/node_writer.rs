@@ -1,4 +1,4 @@
-//! Writes the statuses of nodes: only differences, one patch for each, many in parallel.
+//! Writes the statuses of nodes: only differences, one patch per node, many in parallel.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::deadline::{self, CallError};
 use crate::status::EventSink;
 use crate::status::writer::{Written, apply_status, report_changes};
 
-/// Statuses that are written at one time: enough for an API server that is far away, and few for one that is busy.
+/// Parallel writes: enough for a distant API server, and not too many for a busy one.
 const CONCURRENT_WRITES: usize = 16;
 
 /// The status that a node should have.
 pub struct NodeStatus {
     /// The node's name.
     pub name: String,
-    /// The Node's uid.
+    /// The Node's uid, for the owner reference.
     pub uid: String,
-    /// The status as it is.
+    /// The current status.
     pub previous: Option<WindowsNodeStorageStatus>,
-    /// The status as it should be.
+    /// The desired status.
     pub status: WindowsNodeStorageStatus,
 }
 
-/// How a write has ended: with what was written, where that was anything.
+/// The result of a write: what was written, if anything.
 pub type Outcome = Result<Option<Written<WindowsNodeStorageStatus>>, CallError>;
 
 /// Writes statuses of nodes and reports changes. At most one write per node is in progress.
@@ -40,7 +40,7 @@ pub struct NodeWriter {
 }
 
 impl NodeWriter {
-    /// A writer into that cluster.
+    /// Creates a writer.
     #[must_use]
     pub fn new(client: &Client, events: EventSink) -> Self {
         Self {
@@ -53,19 +53,19 @@ impl NodeWriter {
         }
     }
 
-    /// How many writes are in progress.
+    /// Returns the number of writes in progress.
     #[must_use]
     pub fn writing(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether a write to that node may begin: there is room, and none is in progress.
+    /// Whether a write for the node may start: there is capacity, and none for this node is in progress.
     #[must_use]
     pub fn may_begin(&self, node: &str) -> bool {
         self.writes.len() < CONCURRENT_WRITES && !self.in_progress.contains(node)
     }
 
-    /// Begins to bring a node's status to what was decided, where [`may_begin`](Self::may_begin) allows it.
+    /// Starts a write if [`may_begin`](Self::may_begin) allows it.
     pub fn begin(&mut self, decided: NodeStatus) {
         self.in_progress.insert(decided.name.clone());
         let api = Arc::clone(&self.api);
@@ -75,7 +75,7 @@ impl NodeWriter {
         });
     }
 
-    /// Waits for the next write that ends: for ever where none is in progress.
+    /// Waits for the next write to finish; forever if none is in progress.
     pub async fn next(&mut self) -> (String, Outcome) {
         let Some(Ok(written)) = self.writes.join_next().await else {
             return std::future::pending().await;
@@ -84,14 +84,14 @@ impl NodeWriter {
         written
     }
 
-    /// A write that has ended already.
+    /// Returns a write that has already finished.
     pub fn try_next(&mut self) -> Option<(String, Outcome)> {
         let written = self.writes.try_join_next()?.ok()?;
         self.in_progress.remove(&written.0);
         Some(written)
     }
 
-    /// Removes the object of a Node that is there but no longer a Windows node of ours.
+    /// Deletes the status object of a Node that exists but is no longer one of our Windows nodes.
     pub async fn remove(&self, node: &str) -> Result<(), CallError> {
         let parameters = DeleteParams::default();
         let deleting = self.api.nodes.delete(node, &parameters);
@@ -135,7 +135,7 @@ impl NodeApi {
         );
         let written = apply_status(&self.nodes, &object, previous.is_some(), what).await?;
         let reference = written.object_ref(&());
-        // The kubelet's own events have the node's name as uid, and `kubectl describe node` looks for that.
+        // The kubelet's own events use the node's name as uid, and `kubectl describe node` searches for that.
         let node = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Node".to_owned()),
@@ -157,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_are_written_at_once_and_each_node_once() {
-        // A server that takes requests and never answers.
+        // A server that accepts requests and never responds.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let config = kube::Config::new(address.parse().unwrap());
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(begun, CONCURRENT_WRITES);
         let mut held = Vec::new();
         while held.len() < begun {
-            // None waits for the end of another.
+            // No write waits for another.
             let taken = tokio::time::timeout(deadline::CALL / 2, listener.accept()).await;
             held.push(taken.unwrap().unwrap());
         }

@@ -6,21 +6,21 @@ use crate::status::conditions::{NewCondition, condition};
 use crate::status::rollout::PAUSED;
 use crate::visible::some_of;
 
-/// How many nodes a message names before it only counts.
+/// How many nodes a message names before it counts the rest.
 const NAMED: usize = 5;
 
-/// How far the removal is on the nodes that this operator looks after.
+/// The progress of the removal on managed nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemovalProgress {
-    /// Nodes on which nothing of this operator is left.
+    /// The number of nodes where nothing of this operator is left.
     pub removed: usize,
-    /// The others by name, each with what it waits for or what went wrong there.
+    /// The other nodes by name, with what they wait for or their error.
     pub left: Vec<(String, Option<String>)>,
-    /// What the operator has stored in the cluster for them is still there.
+    /// Whether the operator's data about them is still stored in the cluster.
     pub is_stored: bool,
 }
 
-/// The condition of the rollout during a removal.
+/// Builds the rollout condition during a removal.
 pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCondition {
     let RemovalProgress {
         removed,
@@ -37,7 +37,7 @@ pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCo
     if left.is_empty() {
         return condition("False", "Removed", message);
     }
-    // Those that need somebody's attention first.
+    // Nodes that need attention come first.
     let (waiting, going): (Vec<_>, Vec<_>) = left.iter().partition(|(_, why)| why.is_some());
     let describe = |(name, why): &(String, Option<String>)| match why {
         Some(why) => format!("{name} ({why})"),
@@ -45,7 +45,7 @@ pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCo
     };
     let names = waiting.into_iter().chain(going).map(describe);
     let names = some_of(names, NAMED);
-    // It waits for no window.
+    // A removal does not wait for a window.
     let (status, reason, more) = match rollout.halt {
         Some(Halt::Paused) => ("False", "Paused", PAUSED),
         _ => ("True", "Removing", ""),

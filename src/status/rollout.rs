@@ -10,9 +10,9 @@ use crate::status::conditions::{NewCondition, condition, find, no, unchanged, wh
 use crate::status::rollout_history::history;
 use crate::visible::some_of;
 
-/// How many nodes a message names before it only counts.
+/// How many nodes a message names before it counts the rest.
 const NAMED: usize = 5;
-/// What the condition of the rollout says, while csi-proxy is not to be removed from all nodes.
+/// The reasons of the rollout condition, except during a removal from all nodes.
 pub const PROGRESS: [&str; 11] = [
     "NotManaged",
     "Pinned",
@@ -26,17 +26,17 @@ pub const PROGRESS: [&str; 11] = [
     "Updating",
     "Complete",
 ];
-/// The condition of the rollout.
+/// The type of the rollout condition.
 pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 
-/// How far it is. The numbers that the process before this one wrote stand until all nodes have been looked at.
+/// Builds the rollout status. The previous process's numbers stay until all nodes have been checked.
 pub fn rollout_status(
     previous: &WindowsStorageStatus,
     inputs: &ClusterInputs,
     now: Timestamp,
 ) -> Option<RolloutStatus> {
     if !inputs.managed {
-        // A pool at zero comes back: what it went through stays known.
+        // A node pool scaled to zero may come back, so keep its history.
         let known = previous.rollout.as_ref();
         let known = known.filter(|known| !known.history.is_empty())?;
         return Some(RolloutStatus {
@@ -84,13 +84,13 @@ pub fn rollout_status(
     })
 }
 
-/// When the next window opens, where none is open.
+/// Returns when the next window opens, if none is open.
 fn opens(rollout: &Rollout) -> Option<Timestamp> {
     let windows = &rollout.windows;
     windows.until.filter(|_| !windows.is_open)
 }
 
-/// What the administrator has wanted that nodes wait for: the reason, and what to say of it.
+/// Returns why the administrator's settings hold nodes back: the reason, and a text for the message.
 fn held(rollout: &Rollout) -> Option<(&'static str, String)> {
     match (rollout.halt?, opens(rollout)) {
         (Halt::Failures, _) => None,
@@ -109,16 +109,16 @@ fn held(rollout: &Rollout) -> Option<(&'static str, String)> {
     }
 }
 
-/// What is added where the administrator has paused what is left.
+/// The text for nodes that wait because the administrator paused the rollout.
 pub const PAUSED: &str =
     "; that waits while spec.rollout.paused, or rollout.paused of the nodes' pool, is true";
 
-/// To the second, as all of Kubernetes has it.
+/// Formats a time to the second, as Kubernetes does.
 fn printed(time: Timestamp) -> String {
     format!("{time:.0}")
 }
 
-/// The condition `RolloutProgressing`: False also where there is nothing to be done.
+/// Builds the condition `RolloutProgressing`. It is also False if there is nothing to do.
 pub fn rollout_condition(
     previous: &WindowsStorageStatus,
     rollout: &Rollout,
@@ -181,7 +181,7 @@ pub fn rollout_condition(
     condition(status, reason, printable(&said.join("; ")))
 }
 
-/// Which step is the next to be finished.
+/// Describes the next step to be completed.
 fn place(rollout: &Rollout) -> Option<String> {
     let steps = rollout
         .steps
@@ -194,7 +194,7 @@ fn place(rollout: &Rollout) -> Option<String> {
     ))
 }
 
-/// What the nodes after that step wait for, where nothing is to be updated before.
+/// Returns what the nodes after the current step wait for, if nothing is to be updated before.
 fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
     let (place, waiting) = (place(rollout)?, rollout.waiting);
     Some(match rollout.steps.as_ref()?.state? {
@@ -227,7 +227,7 @@ fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
     })
 }
 
-/// What has stopped the nodes that are counted together, and what to do about it.
+/// Describes which failures stopped the rollout and what to do.
 fn stopped(rollout: &Rollout) -> String {
     let Some((_, first)) = rollout.stopped.first() else {
         return String::new();

@@ -7,10 +7,9 @@ use crate::api::PastRollout;
 use crate::node::Rollout;
 use crate::status::conditions::whole_seconds;
 
-/// How many are kept.
 const KEPT: usize = 10;
 
-/// The last rollouts, the one that is due now included. Whether that is done is known when all managed nodes have been looked at.
+/// Returns the last rollouts, including the current one, which is complete only after all managed nodes have been checked.
 pub fn history(
     known: &[PastRollout],
     rollout: &Rollout,
@@ -73,11 +72,11 @@ mod tests {
         assert!(step(None, 0).is_empty());
         assert_eq!(step(Some("a"), 2), ["a 2 -"]);
         assert_eq!(step(Some("a"), 3), ["a 2 3"]);
-        // A node that is added is no other rollout.
+        // An added node does not start a new rollout.
         assert_eq!(step(Some("a"), 2), ["a 2 3"]);
         assert_eq!(step(Some("b"), 0), ["a 2 3", "b 5 -"]);
         assert_eq!(step(None, 0), ["a 2 3", "b 5 -"]);
-        // Given up for what was there before.
+        // The rollout was abandoned for the previous revision.
         assert_eq!(step(Some("a"), 3), ["a 2 3", "b 5 -", "a 7 7"]);
         for number in 0..20 {
             step(Some(&number.to_string()), 0);

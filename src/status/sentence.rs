@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use crate::objects::KINDS;
 
-/// The message with a capital letter at its start, unless it starts with the name of something: of an object, a program, a
-/// field.
+/// Capitalizes a message, unless it starts with the name of an object, program or field.
 pub fn sentence(message: &str) -> Cow<'_, str> {
     let ends = |c: char| c.is_whitespace() || ":,;".contains(c);
     let end = message.find(ends).unwrap_or(message.len());
     let word = &message[..end];
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'\'';
-    // Of an object the kind comes first, as kubectl writes it.
+    // Objects start with their kind in lower case, as in kubectl.
     let mut kinds = KINDS.iter();
     let is_kind = kinds.any(|kind| kind.name().eq_ignore_ascii_case(word));
     if word.is_empty() || !word.bytes().all(is_plain) || is_kind {
@@ -21,7 +20,7 @@ pub fn sentence(message: &str) -> Cow<'_, str> {
     Cow::Owned(first.to_ascii_uppercase() + rest)
 }
 
-/// The text in so many bytes; where that is too few, it says so at its end.
+/// Truncates a text to a number of bytes and marks the truncation.
 pub fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     const MORE: &str = "…";
     if text.len() <= bytes {

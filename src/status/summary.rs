@@ -1,13 +1,14 @@
-//! The conditions that tools know of any operator: `Available`, `Progressing` and `Degraded`. They sum up the others, which say more.
+//! The conditions that generic tools expect: `Available`, `Progressing` and `Degraded`. They summarize the other
+//! conditions.
 
 use crate::status::conditions::{NewCondition, no, yes};
 use crate::status::rollout::ROLLOUT_PROGRESSING;
 use crate::status::sentence::sentence;
 
-/// How the condition of the rollout says that it needs an administrator.
+/// Reasons of the rollout condition that need an administrator's attention.
 const STUCK: [&str; 4] = ["Stopped", "StepBlocked", "Blocked", "WindowInvalid"];
 
-/// What the three say where the others say that.
+/// Derives the three conditions from the others.
 pub fn summary(
     conditions: &[(&'static str, NewCondition)],
 ) -> impl Iterator<Item = (&'static str, NewCondition)> {
@@ -27,7 +28,7 @@ pub fn summary(
 fn degraded(conditions: &[(&'static str, NewCondition)]) -> NewCondition {
     let is_wrong = |(type_, it): &&(&str, NewCondition)| match *type_ {
         ROLLOUT_PROGRESSING => STUCK.contains(&it.reason.as_str()),
-        // Whether upgrades may go on, and whether storage is ready, is no fault of what the administrator has set up.
+        // Held upgrades and unready storage are not faults of the administrator's settings.
         "Upgradeable" | "NodesReady" => false,
         _ => it.status == "False",
     };
@@ -43,7 +44,7 @@ fn degraded(conditions: &[(&'static str, NewCondition)]) -> NewCondition {
         [] => String::new(),
         others => format!("; see also {}", others.join(", ")),
     };
-    // As the condition itself has it, so that it says the same when that stays as it was.
+    // Formatted like the condition's own message, so that this message changes only with that one.
     let message = sentence(&first.message);
     yes(&first.reason, format!("{type_}: {message}{others}"))
 }

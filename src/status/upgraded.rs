@@ -1,4 +1,4 @@
-//! Whether the cluster was upgraded although upgrades were held.
+//! Detects that the cluster was upgraded while upgrades were held.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -7,8 +7,8 @@ use crate::assess::report::Reason;
 use crate::assess::versions::parse;
 use crate::status::conditions::find;
 
-/// The newest version seen. While a control plane is being upgraded, API servers of both versions answer, and a process that has
-/// stood by for long knows an old one.
+/// Returns the newest version seen. During an upgrade of the control plane, API servers of both versions respond, and a
+/// process that was on standby for long may know an old version.
 pub fn newest(previous: &WindowsStorageStatus, version: &str) -> String {
     match &previous.kubernetes_version {
         Some(before) if parse(before) > parse(version) => before.clone(),
@@ -16,8 +16,8 @@ pub fn newest(previous: &WindowsStorageStatus, version: &str) -> String {
     }
 }
 
-/// The upgrade that was not waited for: the minor version is higher than the one that was seen while upgrades were held. Patch
-/// versions neither redirect nor remove a plugin.
+/// Returns the upgrade that did not wait: the minor version is higher than the one seen while upgrades were held. Patch
+/// versions neither redirect nor remove plugins.
 pub fn upgraded_while_held(
     previous: &WindowsStorageStatus,
     version: &str,
@@ -38,8 +38,8 @@ pub fn upgraded_while_held(
     })
 }
 
-/// By a volume. What cannot be read, or is in progress, holds upgrades for a moment, and a restart of the API server is such
-/// a moment.
+/// Whether a volume held upgrades. Unread inputs and node operations only hold them briefly, and happen at a restart of the
+/// API server.
 fn was_held(previous: &WindowsStorageStatus) -> bool {
     const FOR_A_MOMENT: [Reason; 2] = [Reason::ReadinessUnknown, Reason::NodeOperationInProgress];
     find(&previous.conditions, UPGRADEABLE).is_some_and(|before| {

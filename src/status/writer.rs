@@ -1,4 +1,4 @@
-//! Writes the statuses of our objects by server-side apply, and only differences.
+//! Writes the statuses of our objects by server-side apply, only if they differ.
 
 use std::fmt::Debug;
 
@@ -18,10 +18,9 @@ use crate::status::conditions::{is_fault, news};
 use crate::status::events::log;
 use crate::status::{BlockedEvents, EventSink, NodeWriter};
 
-/// Who owns the fields of statuses.
 const FIELD_MANAGER: &str = "windows-storage-operator";
 
-/// A status that was written, and the resourceVersion that the object has with it.
+/// A written status, with the object's new resourceVersion.
 #[derive(Clone, Debug)]
 pub struct Written<S> {
     /// The resourceVersion.
@@ -31,7 +30,7 @@ pub struct Written<S> {
 }
 
 impl<S> Written<S> {
-    /// That status with that resourceVersion. Without one it counts as old.
+    /// Creates a written status. Without a resourceVersion, it counts as old.
     #[must_use]
     pub fn new(version: Option<&str>, status: S) -> Self {
         let version = version.map(version_number).unwrap_or_default();
@@ -46,12 +45,12 @@ pub struct StatusWriter {
     /// Events about volumes that hold upgrades.
     pub blocked: BlockedEvents,
     settings: Api<WindowsStorage>,
-    /// Where events are published.
+    /// The sink for events.
     pub events: EventSink,
 }
 
 impl StatusWriter {
-    /// A writer into that cluster.
+    /// Creates a writer.
     #[must_use]
     pub fn new(client: &Client, instance: Option<String>) -> Self {
         let events = EventSink::new(client, instance);
@@ -63,8 +62,8 @@ impl StatusWriter {
         }
     }
 
-    /// Brings the status of `WindowsStorage` to `status`. Where the object is missing it is created with its defaults,
-    /// so that the verdict has a place.
+    /// Writes the status of `WindowsStorage` if it changed. Creates the object with defaults if it is missing, so that the
+    /// verdict can be written.
     pub async fn write_settings(
         &self,
         previous: Option<&WindowsStorage>,
@@ -91,7 +90,7 @@ impl StatusWriter {
     }
 }
 
-/// Brings an object's status to that of `object`, and creates the object where it is missing.
+/// Applies the status of `object`, and creates the object if it is missing.
 pub(super) async fn apply_status<K>(
     api: &Api<K>,
     object: &K,
@@ -120,15 +119,16 @@ where
     if written.status() == object.status() {
         return Ok(written);
     }
-    // Fields of other managers, such as a version before server-side apply, survive an apply. The whole is replaced then.
+    // An apply keeps fields of other managers, such as an operator version before server-side apply. Replace the whole
+    // status then.
     let whole = json!([{"op": "add", "path": "/status", "value": object.status()}]);
-    // This is an operation of a JSON patch; without it nothing would be changed.
+    // A JSON patch always parses; the default would change nothing.
     let whole = Patch::Json::<()>(serde_json::from_value(whole).unwrap_or_default());
     let replace = PatchParams::default();
     deadline::call(write, api.patch_status(&name, &replace, &whole)).await
 }
 
-/// Logs the conditions that say something new, and publishes an event on each of those objects, of which the last is the
+/// Logs the conditions worth reporting, and publishes an event for each on all of these objects. The last object is the
 /// conditions' own.
 pub(super) fn report_changes(
     events: &EventSink,
@@ -146,8 +146,9 @@ pub(super) fn report_changes(
     }
 }
 
-/// News, but neither that all is well from the start, nor what is only in progress, nor what another condition says
-/// in full: `Ready` and `NodesReady` only sum up, so they are reported when they become true, and what sums up for tools never.
+/// Returns changed conditions, except: good ones in a first status, those in progress, and summaries. `Ready` and
+/// `NodesReady` summarize other conditions, so they are only reported when they become true; conditions for generic tools
+/// never are.
 fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
     const IN_PROGRESS: [&str; 2] = ["Pending", "Writing"];
     const FOR_TOOLS: [&str; 3] = ["Available", "Progressing", "Degraded"];

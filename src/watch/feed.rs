@@ -1,7 +1,7 @@
 //! Feeds one kind from the API server into its table: a list, then a watch that resumes where it ended.
 //!
-//! kube's `watcher` keeps to itself how far a watch has come, and whether a bookmark has shown that it lives. Both are what
-//! the proof that data is fresh rests on.
+//! kube's `watcher` does not show which version a watch has reached, or whether a bookmark has shown that it is alive. The
+//! proof that data is fresh rests on both.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,39 +20,39 @@ use crate::watch::freshness::{FRESH, Watched};
 use crate::watch::interruption::Interruption;
 use crate::{backoff, process};
 
-/// How long the API server keeps up a watch before it ends it, in seconds; it is begun again from where it was.
+/// How long the API server keeps a watch open, in seconds; the watch is then resumed.
 const WATCH: u32 = 60;
-/// One that is still there so much later has fallen silent, and is given up.
+/// A watch that is silent for this much longer than [`WATCH`] is dead, and is dropped.
 const SILENT: Duration = Duration::from_secs(5);
-/// How long a page of a list may take, once the client may ask for it: the API server itself gives up after a minute.
+/// The timeout for a page of a list, once the client may request it: the API server itself gives up after a minute.
 pub(super) const PAGE: Duration = Duration::from_secs(60);
-/// The first pause after a watch was interrupted.
+/// The first delay after a watch was interrupted.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// A server that is well again may refuse the first watch, as its caches are still empty: two such pauses are no long outage.
+/// A recovering server may refuse the first watch because its caches are still empty: two such delays are no long outage.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// A watch that has lived for so long shows that the server can carry it: the pauses begin again.
+/// A watch that has lived this long shows that the server can serve it, so the backoff is reset.
 const LIVED: Duration = Duration::from_secs(30);
-/// How long a list waits for another kind that makes it smaller.
+/// How long a list waits for the nodes, which make it smaller.
 const NODES_FIRST: Duration = Duration::from_secs(10);
-/// How many kinds are listed at one time: each has pages in memory, and the API server has others to serve.
+/// How many kinds are listed at the same time: each has pages in memory, and the API server has other clients.
 pub(super) const LISTS: usize = 3;
-/// How long a list waits for others that do not come to an end.
+/// How long a list waits for others that do not finish.
 const QUEUE: Duration = Duration::from_secs(10);
 
-/// What fills one table.
+/// Fills one table.
 pub(super) struct Feed {
     pub watched: Arc<Watched>,
     pub shared: SharedCluster,
     pub lists: Arc<Semaphore>,
     pub metrics: Metrics,
-    /// Interruptions in a row.
+    /// The number of consecutive interruptions.
     pub failures: u32,
 }
 
 impl Feed {
     pub(super) async fn run(mut self) {
         if self.watched.kind.follows_nodes() {
-            // Without them it only takes more memory.
+            // Without the nodes, the list only takes more memory.
             let _ = tokio::time::timeout(NODES_FIRST, nodes_are_known(&self.shared)).await;
         }
         loop {
@@ -64,7 +64,7 @@ impl Feed {
         }
     }
 
-    /// Counts and reports what has interrupted, and decides where to go on.
+    /// Counts and reports an interruption, and decides where to resume.
     fn interrupted(&self, interruption: &Interruption, pause: Duration) {
         let Watched { kind, progress, .. } = &*self.watched;
         self.metrics
@@ -80,8 +80,8 @@ impl Feed {
             progress.forget();
         }
         self.shared.update(|cluster| {
-            // A custom resource whose definition was never installed has no objects, so the defaults hold.
-            // One that was there once keeps what was read: nothing follows from its being away.
+            // A custom resource whose definition was never installed has no objects, so the defaults apply. If it existed
+            // before, the data stays: nothing follows from its absence.
             let table = kind.table_mut(cluster);
             if kind.is_own() && interruption.is_not_found() && table.is_empty() {
                 progress.hear(Instant::now());
@@ -91,7 +91,7 @@ impl Feed {
         });
     }
 
-    /// Feeds the table until something goes wrong, or until a list is wanted.
+    /// Feeds the table until it is interrupted, or until a list is needed.
     async fn follow(&mut self) -> Interruption {
         let mut listings = self.shared.listings.subscribe();
         let shared = self.shared.clone();
@@ -119,7 +119,7 @@ impl Feed {
             };
             match self.watch(&version).await {
                 Ok(()) => {}
-                // The pause was before this watch: a list in its place need not wait for another one.
+                // The backoff came before this watch, so the list that replaces it need not wait again.
                 Err(gone) if is_resumed && gone.is_expired() => {
                     self.interrupted(&gone, Duration::ZERO);
                 }
@@ -128,13 +128,13 @@ impl Feed {
         }
     }
 
-    /// Lists the kind page by page, and returns from which resourceVersion it is to be watched.
+    /// Lists the kind page by page; returns the resourceVersion from which to watch it.
     async fn list(&self) -> Result<String, Interruption> {
-        // The semaphore is never closed; without a permit the list only is one more at a time.
+        // The semaphore is never closed. Without a permit, the list just runs in addition to the others.
         let queued = tokio::time::timeout(QUEUE, self.lists.acquire()).await;
         let _permit = queued.ok().and_then(Result::ok);
         let Watched { kind, progress, .. } = &*self.watched;
-        // What its pages say was so by now.
+        // The pages are at least as recent as this.
         let begun = Instant::now();
         let mut page = self.watched.page();
         let mut is_begun = false;
@@ -161,15 +161,15 @@ impl Feed {
                 table.finish()
             });
             progress.come_to(&version, Some(begun));
-            // What was read and left out.
+            // Names of objects that were read but left out.
             index::drop_unused_names();
             process::give_back_memory();
             return Ok(version);
         }
     }
 
-    /// Watches from that resourceVersion on. A server that ends it in order, as it does after a while, is asked again; one that
-    /// does so at once is not asked in a loop.
+    /// Watches from that resourceVersion on. If the server ends the watch normally, as it does after a while, the watch is
+    /// resumed; if it ends the watch at once, there is no tight loop.
     async fn watch(&mut self, version: &str) -> Result<(), Interruption> {
         let parameters = WatchParams {
             timeout: Some(WATCH),
@@ -184,8 +184,8 @@ impl Feed {
         self.note_end(ended, started.elapsed())
     }
 
-    /// What the end of a watch that lived so long means. A list alone is no success, nor is one event: a server that can carry
-    /// no more would be asked for one after the other.
+    /// Interprets the end of a watch after its lifetime. Neither a list nor one event counts as success: otherwise an
+    /// overloaded server would get one list request after another.
     fn note_end(
         &mut self,
         ended: Result<(), Interruption>,
@@ -217,8 +217,8 @@ impl Feed {
         }
     }
 
-    /// Takes in what a watch of that age says, and how far it has come. What a young one says may be long past, and more of
-    /// it on its way.
+    /// Processes an event of a watch of this age, and records the version it has reached. An event of a young watch may be
+    /// old, with more to follow.
     fn take(&self, event: &WatchEvent<Received>, age: Duration) -> Result<(), Interruption> {
         let Watched { kind, progress, .. } = &*self.watched;
         let version = match event {
@@ -244,15 +244,15 @@ impl Feed {
             changed
         });
         let is_present = age >= FRESH || matches!(event, WatchEvent::Bookmark(_));
-        // Not before its event is in the index.
+        // Only after the event is in the index.
         progress.come_to(&version, is_present.then(Instant::now));
         Ok(())
     }
 }
 
-/// Waits until a list is wanted.
+/// Waits until a list is needed.
 async fn wanted(listings: &mut watch::Receiver<u64>, is_wanted: impl Fn() -> bool) {
-    // The sender is in what is shared.
+    // Never closed: `SharedCluster` has the sender.
     while listings.changed().await.is_ok() {
         if is_wanted() {
             return;
@@ -263,7 +263,7 @@ async fn wanted(listings: &mut watch::Receiver<u64>, is_wanted: impl Fn() -> boo
 async fn nodes_are_known(shared: &SharedCluster) {
     let mut changes = shared.changes();
     while !shared.read().nodes.is_complete() {
-        // The sender is in what is shared.
+        // Never closed: `SharedCluster` has the sender.
         let _ = changes.changed().await;
     }
 }
@@ -303,7 +303,7 @@ mod tests {
             .unwrap_or_else(|interruption| panic!("{}", interruption.explain()));
         assert_eq!(feed.watched.progress.version().unwrap(), "7");
         assert_eq!(feed.shared.read().pods.version(), 7);
-        // Only where the server says so, it is listed again.
+        // The kind is listed again only if the server requires that.
         let failed = |code| {
             let mut status = kube::core::Status::failure("no", "No");
             status.code = code;

@@ -1,4 +1,4 @@
-//! Whether what is known is the present: how far each watch has come, and when that was last known to be all there is.
+//! Tracks whether the data is current: which version each watch has reached, and when that was last known to be complete.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,25 +13,25 @@ use crate::index::version_number;
 use crate::objects::{Kind, Received};
 use crate::watch::proof::prove;
 
-/// What was delivered, or proved, so long ago still is the present.
+/// How long delivered or proved data counts as current.
 pub(super) const FRESH: Duration = Duration::from_secs(5);
-/// Objects in one page of a list: a page is in memory as a whole, and a pod has some ten kilobytes.
+/// Objects per page of a list: a whole page is in memory, and a pod has about ten kilobytes.
 const PAGE_SIZE: u32 = 100;
-/// The pauses after a proof that has failed.
+/// The backoff after a failed proof.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A kind, how it is asked for, and how far its watch has come.
+/// A kind, how it is requested, and the version that its watch has reached.
 pub(super) struct Watched {
     pub kind: &'static Kind,
     pub api: Api<Received>,
-    /// Which of its objects are meant.
+    /// The field selector.
     pub fields: Option<String>,
     pub progress: Progress,
 }
 
 impl Watched {
-    /// What its lists ask for.
+    /// Returns the parameters of its lists.
     pub fn page(&self) -> ListParams {
         ListParams {
             field_selector: self.fields.clone(),
@@ -40,7 +40,7 @@ impl Watched {
         }
     }
 
-    /// What its watches ask for.
+    /// Returns the parameters of its watches.
     pub fn watch_parameters(&self) -> WatchParams {
         WatchParams {
             field_selector: self.fields.clone(),
@@ -50,7 +50,7 @@ impl Watched {
     }
 }
 
-/// How far a watch has come.
+/// The version that a watch has reached.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     state: Mutex<State>,
@@ -60,7 +60,7 @@ pub(super) struct Progress {
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// Where a watch is to begin; absent where only a list helps.
+    /// Where a watch is to start; absent if a list is needed.
     version: Option<String>,
     /// When it was last known that nothing was missed.
     heard: Option<Instant>,
@@ -75,7 +75,7 @@ impl Progress {
         self.state().version.clone()
     }
 
-    /// All up to that version is in the index, and was all there was at that moment, where that is known.
+    /// Records that everything up to that version is in the index, and, if known, when that was the latest state.
     pub fn come_to(&self, version: &str, heard: Option<Instant>) {
         let mut state = self.state();
         state.version = Some(version.to_owned());
@@ -84,13 +84,13 @@ impl Progress {
         self.moved.notify_waiters();
     }
 
-    /// Nothing was missed at that moment.
+    /// Records that nothing was missed up to that time.
     pub fn hear(&self, heard: Instant) {
         let mut state = self.state();
         state.heard = state.heard.max(Some(heard));
     }
 
-    /// What happened since that version is no longer kept.
+    /// Forgets the version: the server no longer keeps the changes since then.
     pub fn forget(&self) {
         self.state().version = None;
     }
@@ -100,7 +100,7 @@ impl Progress {
         heard.is_some_and(|heard| now < heard + FRESH)
     }
 
-    /// Waits until all up to that version is in the index.
+    /// Waits until everything up to that version is in the index.
     pub async fn reaches(&self, version: u64) {
         loop {
             let moved = self.moved.notified();
@@ -111,24 +111,24 @@ impl Progress {
         }
     }
 
-    /// A second watch shows what this one has not.
+    /// Reports that a second watch shows more than this one.
     pub fn fall_behind(&self) {
         self.stale.notify_waiters();
     }
 
-    /// Waits until a second watch shows what this one has not.
+    /// Waits until a second watch shows more than this one.
     pub async fn is_stale(&self) {
         self.stale.notified().await;
     }
 }
 
-/// Whether all that the verdict rests on is the present, and the proof of it.
+/// Whether all data that the verdict rests on is current, and the proof of that.
 #[derive(Default)]
 pub struct Freshness {
     deciding: Vec<Arc<Watched>>,
-    /// The proof that is under way.
+    /// The running proof, if any.
     proof: JoinSet<bool>,
-    /// Proofs that have failed in a row, and when the next is due.
+    /// The number of consecutive failed proofs, and when the next one is due.
     failures: u32,
     due: Option<Instant>,
 }
@@ -142,31 +142,31 @@ impl Freshness {
         }
     }
 
-    /// Whether each watch has delivered something, or was proved alive, a moment ago.
+    /// Returns whether each watch has recently delivered something, or was proved alive.
     #[must_use]
     pub fn is_fresh(&self, now: Instant) -> bool {
         let mut deciding = self.deciding.iter();
         deciding.all(|watched| watched.progress.is_fresh(now))
     }
 
-    /// Whether no proof has failed since the last one was wanted for the first time.
+    /// Returns whether no proof has failed since a proof was first wanted.
     #[must_use]
     pub fn is_promising(&self) -> bool {
         self.failures == 0
     }
 
-    /// Has it proved, or not any more.
+    /// Starts a proof that is due, or resets the backoff if none is wanted.
     pub fn want(&mut self, is_wanted: bool, now: Instant) {
         if !is_wanted {
             self.failures = 0;
             self.due = None;
-            // What is under way does no harm.
+            // A running proof does no harm.
             return;
         }
         if !self.proof.is_empty() || self.due.is_some_and(|due| now < due) {
             return;
         }
-        // What is fresh only just will not be when all others are proved.
+        // A watch that is only just fresh will not be when all others are proved.
         let silent: Vec<Arc<Watched>> = (self.deciding.iter())
             .filter(|watched| !watched.progress.is_fresh(now + FRESH / 2))
             .cloned()
@@ -175,11 +175,11 @@ impl Freshness {
         self.proof.spawn(async move { prove(&silent).await });
     }
 
-    /// Waits for the end of the proof that is under way: for ever where none is.
+    /// Waits for the end of the running proof; forever if there is none.
     pub async fn proved(&mut self) {
         match self.proof.join_next().await {
             None => std::future::pending().await,
-            // A proof that took long is of use only while the rest is still fresh.
+            // A proof that took long is only useful while the rest is still fresh.
             Some(Ok(true)) if self.is_fresh(Instant::now()) => {
                 self.failures = 0;
                 self.due = None;
@@ -199,7 +199,7 @@ impl Freshness {
         }
     }
 
-    /// When the next proof is due.
+    /// Returns when the next proof is due.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.due
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::objects::kind;
 
-    /// Of pods of a server that does not answer, heard of at that moment.
+    /// Returns the freshness of pods of a server that does not answer, last heard of at `heard`.
     fn freshness(heard: Instant) -> Freshness {
         let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let kind = kind("v1", "Pod").unwrap();

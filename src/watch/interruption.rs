@@ -1,4 +1,4 @@
-//! Decides after an interrupted watch whether its kind has to be listed again.
+//! Decides after an interrupted watch whether its kind must be listed again.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::watch::feed::PAGE;
 pub(super) enum Interruption {
     /// The watch or the list failed.
     Failed(kube::Error),
-    /// A page of the list did not come.
+    /// A page of the list did not arrive in time.
     SlowList,
-    /// The server has not said which version of the objects that is.
+    /// The server's answer has no resourceVersion.
     NoVersion,
-    /// Objects that were left out matter now.
+    /// Objects that were left out are needed now.
     Wanted,
-    /// A second watch has shown what this one has not.
+    /// A second watch shows more than this one.
     Stale,
-    /// The server ended the watch so soon, without a fault.
+    /// The server ended the watch too soon, without an error.
     Ended(Duration),
 }
 
@@ -28,7 +28,7 @@ impl From<kube::Error> for Interruption {
 }
 
 impl Interruption {
-    /// What the API server answered.
+    /// Returns the API server's answer.
     fn status(&self) -> Option<&kube::core::Status> {
         match self {
             Self::Failed(kube::Error::Api(status)) => Some(status),
@@ -44,13 +44,13 @@ impl Interruption {
         self.code() == Some(404)
     }
 
-    /// What was changed since is no longer kept.
+    /// Returns whether the server no longer keeps the changes since then.
     pub fn is_expired(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// Whether the kind is to be listed again: what was changed since is no longer kept, or the kind itself is gone, or
-    /// only a list shows what was left out. After all else the watch goes on from where it was.
+    /// Returns whether the kind must be listed again: the server no longer keeps the changes, the kind itself is gone, or
+    /// only a list shows what was left out. In all other cases the watch resumes where it was.
     pub fn needs_list(&self) -> bool {
         match self {
             Self::Failed(_) => matches!(self.code(), Some(404 | 410)),
@@ -59,7 +59,7 @@ impl Interruption {
         }
     }
 
-    /// A bounded word for metrics.
+    /// Returns the label value for metrics, out of a fixed set.
     pub fn cause(&self) -> &'static str {
         match (self, self.code()) {
             (Self::SlowList, _) => "SlowList",
@@ -68,7 +68,7 @@ impl Interruption {
             (Self::Ended(_), _) => "Ended",
             (Self::Failed(_), Some(403)) => "Forbidden",
             (Self::Failed(_), Some(404)) => "NotFound",
-            // What was changed since is no longer kept, which comes with time.
+            // The server no longer keeps the changes since then, which is normal after some time.
             (Self::Failed(_), Some(410)) => "Expired",
             (Self::Failed(_) | Self::NoVersion, _) => "Failed",
         }
@@ -94,13 +94,14 @@ impl Interruption {
         }
     }
 
-    /// The same for objects of which nothing may be shown: without what the server says, which may be what it was asked for.
+    /// Like [`Self::explain`], for kinds whose objects must not be shown: without the server's message, which may contain
+    /// what was requested.
     pub fn explain_without_words(&self) -> String {
         use kube::Error::{Auth, HyperError, Service};
         match (self.code(), self) {
             (Some(403), _) => "reading it is forbidden".to_owned(),
             (Some(code), _) => format!("the API server answers {code}"),
-            // The way to the server, and nothing of what came on it.
+            // These three are about the connection, and contain nothing that was sent on it.
             (None, Self::Failed(failure))
                 if !matches!(failure, Service(_) | HyperError(_) | Auth(_)) =>
             {

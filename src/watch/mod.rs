@@ -1,4 +1,4 @@
-//! Watches that keep the [`index`](crate::index) in step with the cluster.
+//! Keeps the [`index`](crate::index) in sync with the cluster through watches.
 
 mod feed;
 mod freshness;
@@ -18,17 +18,17 @@ use feed::{Feed, LISTS};
 pub use freshness::Freshness;
 use freshness::{Progress, Watched};
 
-/// The index, shared between the watches that fill it and those who read it.
+/// The index, shared between the watches that fill it and its readers.
 #[derive(Clone, Default)]
 pub struct SharedCluster {
     cluster: Arc<Mutex<Cluster>>,
     revision: watch::Sender<u64>,
-    /// Some kind is to be listed again.
+    /// Signals that some kind must be listed again.
     listings: watch::Sender<u64>,
 }
 
 impl SharedCluster {
-    /// An empty index of a cluster in which the operator has that namespace.
+    /// Creates an empty index of a cluster in which the operator is in that namespace.
     #[must_use]
     pub fn of_namespace(namespace: &str) -> Self {
         let shared = Self::default();
@@ -36,19 +36,19 @@ impl SharedCluster {
         shared
     }
 
-    /// The index, for a moment: never hold this over an await.
+    /// Locks the index briefly: never hold this over an await.
     pub fn read(&self) -> MutexGuard<'_, Cluster> {
-        // The index is plain data whose every change is one call: a panic elsewhere leaves it usable.
+        // The index is plain data, and every change is one call, so a panic elsewhere leaves it usable.
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whenever something in the index has changed.
+    /// Returns a receiver that is notified whenever the index changes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Changes the index and wakes those who wait for changes if `change` says that there was one.
+    /// Changes the index, and notifies the receivers if `change` returns true.
     pub fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
         let mut cluster = self.read();
         let was_needed = cluster.pods.needs_relist();
@@ -64,8 +64,8 @@ impl SharedCluster {
     }
 }
 
-/// Starts one watch a kind, of Secrets for the one of that name alone. They run until the set is dropped; none of them ends
-/// by itself. Beside them what says, and proves, that they deliver all there is.
+/// Starts one watch per kind; for Secrets only of the one with that name. They run until the set is dropped, and none ends
+/// by itself. Also returns [`Freshness`], which reports and proves that they deliver everything.
 #[must_use]
 pub fn start(
     client: &Client,
@@ -75,7 +75,7 @@ pub fn start(
 ) -> (JoinSet<()>, Freshness) {
     let mut tasks = JoinSet::new();
     let namespace = shared.read().namespace.clone();
-    // The lists that are under way.
+    // Limits the lists that run at the same time.
     let lists = Arc::new(Semaphore::new(LISTS));
     let watched = KINDS.iter().map(|kind| {
         let name = match kind.scope {

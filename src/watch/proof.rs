@@ -1,10 +1,10 @@
 //! The proof that watches have missed nothing: a second watch for each.
 //!
-//! A watch of which nothing changes is silent for minutes, and so is one whose connection is dead and still open. So each is
-//! begun a second time, from where it has come. The API server sends what has happened since before all else, right behind
-//! its first bytes: where these come, and nothing follows while it answers other questions, nothing was missed. That
-//! holds for all versions of Kubernetes. A list would not do: its resourceVersion is that of the whole store, which each Lease moves
-//! on. Nor would a bookmark, which comes a second later at the earliest.
+//! A watch of something that does not change is silent for minutes, and so is one whose connection is dead but still open.
+//! So each is started a second time, from the version it has reached. The API server sends everything that has happened
+//! since before anything else, right after its first bytes. If these arrive, and nothing follows while the server answers
+//! other requests, nothing was missed. This holds for all versions of Kubernetes. A list would not do: its resourceVersion
+//! is that of the whole store, which every Lease advances. Nor would a bookmark, which comes a second later at the earliest.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,19 +21,20 @@ use crate::index::version_number;
 use crate::objects::Received;
 use crate::watch::freshness::Watched;
 
-/// How long a second watch may take to begin, or a question to be answered.
+/// How long a second watch may take to start, or a request to be answered.
 const BEGIN: Duration = Duration::from_secs(3);
-/// How long nothing has to follow its first bytes: at least this, and until the server has answered so many questions.
+/// How long nothing may follow its first bytes: at least this long, and until the server has answered [`QUESTIONS`]
+/// requests.
 const SILENCE: Duration = Duration::from_millis(30);
 const QUESTIONS: usize = 3;
 const LAST_LOOK: Duration = Duration::from_millis(5);
-/// For how long the server keeps it up, in seconds, where it does not notice its end: longer than a proof takes.
+/// How long the server keeps it open, in seconds, if it does not notice the client's end: longer than a proof takes.
 const SECOND_WATCH: u32 = 15;
 /// How long the first watch may take to deliver what the second one shows.
 const LATE: Duration = Duration::from_secs(1);
 
 impl Watched {
-    /// Begins a second watch where the first one is, on a connection of its own as each watch has.
+    /// Starts a second watch where the first one is, on its own connection, like every watch.
     async fn begin_second(&self) -> Option<Second<'_>> {
         let Some(version) = self.progress.version() else {
             return self.is_not_served().await.then_some(Second::NotNeeded);
@@ -49,7 +50,7 @@ impl Watched {
                 events: events.boxed(),
             }),
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404 | 410) => {
-                // The first one stands, but could not be begun any more.
+                // The first watch still runs, but could not be started again.
                 self.progress.fall_behind();
                 None
             }
@@ -57,7 +58,7 @@ impl Watched {
         }
     }
 
-    /// A custom resource whose definition is not installed has no objects, and nothing to watch.
+    /// Returns whether the kind is a custom resource whose definition is not installed: then there is nothing to watch.
     async fn is_not_served(&self) -> bool {
         if !self.kind.is_own() {
             return false;
@@ -85,7 +86,7 @@ enum Second<'a> {
 }
 
 impl Second<'_> {
-    /// Whether it finds nothing that the first one does not deliver as well. A first one that does not is given up.
+    /// Returns whether it finds nothing that the first watch does not deliver as well. Otherwise the first watch is dropped.
     async fn finds_nothing(self, quiet: impl Future<Output = bool>) -> bool {
         let Self::Watch {
             first,
@@ -111,7 +112,7 @@ impl Second<'_> {
     }
 }
 
-/// Whether second watches show that nothing was missed of these kinds.
+/// Returns whether second watches show that nothing was missed of these kinds.
 pub(super) async fn prove(silent: &[Arc<Watched>]) -> bool {
     let begun = join_all(silent.iter().map(|watched| watched.begin_second())).await;
     let begun: Option<Vec<Second<'_>>> = begun.into_iter().collect();
@@ -124,8 +125,9 @@ pub(super) async fn prove(silent: &[Arc<Watched>]) -> bool {
     found.into_iter().all(|nothing| nothing)
 }
 
-/// Waits until what second watches have to say has come: for a while, and until the same server has answered some questions, one
-/// after the other. Where it, the way to it, or this process is slow with events, it is so with these.
+/// Waits until the events of second watches must have arrived: for a while, and until the same server has answered several
+/// requests, one after the other. If the server, the connection or this process is slow with events, it is as slow with
+/// these.
 async fn quiet(client: Client) -> bool {
     let answered = async {
         for _ in 0..QUESTIONS {
@@ -146,9 +148,9 @@ enum Seen {
     Nothing,
     /// Events, the last of which has this resourceVersion.
     UpTo(u64),
-    /// What happened since is no longer kept.
+    /// The server no longer keeps the changes since then.
     Expired,
-    /// It has ended, or the server did not answer, before it could show anything.
+    /// It ended, or the server did not answer, before it could show anything.
     End,
 }
 
@@ -158,7 +160,7 @@ async fn seen(
 ) -> Seen {
     let quiet = async {
         let is_quiet = quiet.await;
-        // What has come by then may be on its way through this process.
+        // Events that have arrived may still be on their way through this process.
         tokio::time::sleep(LAST_LOOK).await;
         is_quiet
     };

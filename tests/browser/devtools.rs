@@ -1,4 +1,4 @@
-//! A headless Chromium, driven by its `DevTools` protocol over a pair of pipes: JSON objects, each with a zero byte behind.
+//! A headless Chromium, driven by its `DevTools` protocol over two pipes: JSON objects, each followed by a zero byte.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longer than anything takes on a loaded machine; only failures wait for it.
+/// Longer than any step takes on a loaded machine; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Chromium reads commands from its descriptor 3 and answers on 4; a shell makes these out of the usual two. Root and many
-/// containers cannot have its sandbox.
+/// Chromium reads commands from descriptor 3 and answers on 4; a shell maps stdin and stdout to these. `--no-sandbox`,
+/// because Chromium's sandbox does not work for root and in many containers.
 const START: &str = r#"exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
     --user-data-dir="$0/profile" --remote-debugging-pipe about:blank 3<&0 4>&1 </dev/null >"$0/log" 2>&1"#;
 
@@ -25,7 +25,7 @@ pub struct Page {
     folder: TempDir,
 }
 
-/// What the reader of a page prefers.
+/// The colour scheme that the reader prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     Light,
@@ -33,7 +33,7 @@ pub enum Scheme {
 }
 
 impl Page {
-    /// Opens an address as a reader with a window of that width and that preference sees it.
+    /// Opens a URL in a window of this width, with this colour scheme preferred.
     pub fn open(url: &str, width: u32, scheme: Scheme) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut browser = Command::new("sh")
@@ -97,7 +97,7 @@ impl Page {
         self.wait(|message| message["method"] == "Page.loadEventFired");
     }
 
-    /// The value of an expression in the page. The page's own policy does not hold for who evaluates from outside.
+    /// Evaluates an expression in the page. The page's content security policy does not apply to this.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let answer = self.call(
             "Runtime.evaluate",
@@ -111,7 +111,7 @@ impl Page {
         answer["result"]["value"].clone()
     }
 
-    /// The same, as a list of texts.
+    /// Evaluates an expression that returns a list of strings.
     pub fn texts(&mut self, expression: &str) -> Vec<String> {
         let value = self.evaluate(expression);
         assert!(value.is_array(), "{expression}: {value}");
@@ -162,7 +162,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // Where it does not take that any more, it is ended below.
+        // If Chromium no longer takes the command, it is killed below.
         if let Some(commands) = &mut self.commands {
             let _ = commands.write_all(b"{\"id\": 0, \"method\": \"Browser.close\"}\0");
         }

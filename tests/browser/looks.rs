@@ -1,12 +1,12 @@
-//! Whether everybody can read the page: on a phone, in the dark, without colours, with a screen reader.
+//! Checks that everybody can read the page: on a phone, in dark mode, without colours, with a screen reader.
 
 use crate::devtools::{Page, Scheme};
 use crate::{Report, hostile};
 
-/// The narrowest phone that is common.
+/// Width of the narrowest common phone.
 const PHONE: u32 = 360;
 const DESK: u32 = 1200;
-/// Of text and what is behind it, by the Web Content Accessibility Guidelines 2.2, level AA.
+/// Minimum contrast of text to its background. Source: Web Content Accessibility Guidelines 2.2, level AA.
 const LEAST_CONTRAST: f64 = 4.5;
 const LOOK: &str = include_str!("look.js");
 

@@ -1,4 +1,4 @@
-//! The report as a page in a real browser: what it says, on a phone as well, and whether everybody can read it.
+//! Tests the report page in a real browser: its content, on a phone too, and its accessibility.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,21 +12,21 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A cluster's report as a page, and as the data that it is made from.
+/// A cluster's report as a page, and the JSON data of the same report.
 struct Report {
     folder: TempDir,
-    /// What programs get.
+    /// The report as JSON.
     data: Value,
 }
 
 impl Report {
-    /// The report on files of the project.
+    /// Creates the report on a sample of the project.
     fn of_sample(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check/input");
         Self::of(&folder.join(name))
     }
 
-    /// The report on one file of that content.
+    /// Creates the report on one file with this content.
     fn of_text(text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("all.yaml"), text).unwrap();
@@ -55,13 +55,13 @@ impl Report {
         }
     }
 
-    /// The page's address.
+    /// Returns the URL of the page.
     fn url(&self) -> String {
         format!("file://{}/report.html", self.folder.path().display())
     }
 }
 
-/// Names as nobody would choose them, with markup, direction marks, and without a place to break a line.
+/// Creates a report with hostile names: markup, direction marks, and no place to break a line.
 fn hostile() -> Report {
     let markup =
         r#"\"><script>window.pwned=1</script><img src=x onerror=\"window.pwned=2\"><b>bold</b>"#;

@@ -1,4 +1,4 @@
-//! What the page says is what the report says, and nothing of the cluster's own is ever run.
+//! The page shows what the report contains, and nothing that comes from the cluster is ever run.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ fn every_volume_at_risk_is_listed_with_what_to_do() {
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
-    // Each missing driver and each plugin without one has a heading, and something to do below it.
+    // Each missing driver, and each plugin without a driver, has a heading with an instruction below it.
     let groups: BTreeSet<String> = blocking
         .iter()
         .map(|volume| match &volume["csiDriver"] {
@@ -129,7 +129,7 @@ fn every_volume_at_risk_is_listed_with_what_to_do() {
         ));
         assert!(!advice.is_empty(), "{group}: nothing to do");
     }
-    // Every code of a finding is somewhere.
+    // The page shows the code of every finding.
     let shown = text(&page.evaluate("document.body.innerText"));
     let mut codes = BTreeSet::new();
     for list in ["nodes", "drivers"] {

@@ -1,4 +1,4 @@
-//! The real Helm, and objects as it prints them.
+//! Runs the real Helm and parses the objects that it prints.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub const OPERATOR: &str = "windows-storage-operator";
 /// Objects by kind, namespace and name.
 pub type Objects = BTreeMap<String, Value>;
 
-/// Helm with files of its own, for the user of a kubeconfig.
+/// Helm with its own home folder, for the user of a kubeconfig.
 pub struct Helm {
     program: PathBuf,
     home: TempDir,
@@ -27,7 +27,7 @@ pub struct Helm {
 }
 
 impl Helm {
-    /// Without a cluster.
+    /// Creates a Helm without a cluster.
     pub fn offline() -> Self {
         Self {
             program: part("helm").unwrap(),
@@ -43,7 +43,7 @@ impl Helm {
         }
     }
 
-    /// Arguments are separated by spaces; `CHART` stands for the chart.
+    /// Builds a command. Arguments are separated by spaces; `CHART` stands for the chart.
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.program);
         let words = line.split(' ');
@@ -58,12 +58,12 @@ impl Helm {
         command
     }
 
-    /// What a command prints that works.
+    /// Runs a command that succeeds and returns its output.
     pub fn run(&self, line: &str) -> String {
         printed(&mut self.command(line)).unwrap()
     }
 
-    /// What a command says that is refused.
+    /// Runs a command that fails and returns its error output.
     pub fn refusal(&self, line: &str) -> String {
         let Output { status, stderr, .. } = self.command(line).output().unwrap();
         let stderr = String::from_utf8(stderr).unwrap();
@@ -71,12 +71,12 @@ impl Helm {
         stderr
     }
 
-    /// The objects of `helm template` with these values, which are YAML.
+    /// Returns the objects of `helm template` with these values, given as YAML.
     pub fn template(&self, namespace: &str, values: &str) -> Objects {
         objects(&self.run(&self.with_values("template", namespace, values)))
     }
 
-    /// What `helm template` says of values that it refuses.
+    /// Returns the error of `helm template` for values that it refuses.
     pub fn refused(&self, values: &str) -> String {
         self.refusal(&self.with_values("template", OPERATOR, values))
     }
@@ -89,7 +89,7 @@ impl Helm {
     }
 }
 
-/// The objects of a text with one or more documents.
+/// Parses the objects of a text with one or more documents.
 pub fn objects(text: &str) -> Objects {
     let documents = serde_yaml::Deserializer::from_str(text);
     let objects = documents.map(|document| Value::deserialize(document).unwrap());
@@ -106,7 +106,7 @@ pub fn objects(text: &str) -> Objects {
     found
 }
 
-/// kubectl writes 1.0 as 1.
+/// Writes whole numbers without a fraction, because kubectl writes 1.0 as 1.
 fn write_numbers_alike(value: &mut Value) {
     match value {
         Value::Number(number) => {

@@ -1,4 +1,4 @@
-//! Releases in a real cluster: installed, upgraded, refused, removed.
+//! Installs, upgrades and removes releases in a real cluster, and checks refusals.
 
 use std::path::Path;
 use std::thread;
@@ -17,10 +17,10 @@ const DEFINITION: &str =
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/storage/deployments/windows-storage-operator";
 const FIELD: &str =
     "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/upgradeGate";
-/// What is in the cluster however often the release comes and goes.
+/// Kinds of namespaced objects that belong to a release.
 const OBJECTS: &str = "deployments,services,serviceaccounts,networkpolicies,roles,rolebindings";
 
-/// Longer than anything takes on a loaded machine; only failures wait for it.
+/// Longer than any step takes on a loaded machine; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn cluster() -> (ControlPlane, Helm) {
@@ -33,8 +33,8 @@ fn get(control_plane: &ControlPlane, path: &str) -> Value {
     control_plane.read(path).unwrap().unwrap_or_default()
 }
 
-/// Starts the operator with the rights of its release in `storage`, and waits for its judgement of a cluster that lacks a
-/// driver.
+/// Starts the operator with the permissions of its release in `storage`, and waits for its verdict on a cluster that
+/// lacks a driver.
 pub fn assert_the_operator_works(control_plane: &ControlPlane) {
     control_plane.await_definitions().unwrap();
     control_plane
@@ -92,7 +92,7 @@ fn a_release_is_installed_upgraded_and_removed_in_a_namespace_of_another_name() 
     helm.run("rollback ws 1 --namespace storage");
     assert_eq!(get(&control_plane, DEPLOYMENT)["spec"]["replicas"], 2);
 
-    // The definitions and the settings stay: with them the state of all nodes would go.
+    // The CRDs and the settings stay: removing them would delete the state of all nodes.
     helm.run("uninstall ws --namespace storage");
     let arguments = ["get", OBJECTS, "--namespace=storage", "--output=name"];
     assert_eq!(control_plane.kubectl(&arguments).unwrap(), "");
@@ -131,8 +131,8 @@ fn a_second_release_is_refused_wherever_it_goes() {
         assert_eq!(control_plane.kubectl(&arguments).unwrap(), "");
     }
 
-    // Nor does a release take what was applied without Helm, but where it is told to. Definitions that others have applied
-    // Helm 4 refuses only where they differ from the chart's.
+    // A release does not take over what was applied without Helm, unless told to. Helm 4 refuses CRDs that others
+    // applied only if they differ from the chart's.
     let (control_plane, helm) = cluster();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/install.yaml");
     control_plane
@@ -196,7 +196,7 @@ fn the_settings_are_helms_where_it_is_told_to_and_stay_when_it_is_not_any_more()
     helm.run("uninstall ws --namespace storage");
     assert_eq!(gate(), "Ignore");
 
-    // The operator creates the object where there is none. Then it is not Helm's.
+    // The operator creates the object if there is none; then Helm does not own it.
     control_plane
         .kubectl(&["delete", "windowsstorage", "cluster"])
         .unwrap();

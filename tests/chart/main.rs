@@ -1,4 +1,4 @@
-//! The Helm chart, by the real Helm.
+//! Tests the Helm chart with the real Helm.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The chart and `manifests/install.yaml` have the objects of the manifests.
+//! The chart and `manifests/install.yaml` contain the objects of the manifests.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use testbed::parts::part;
 
 use crate::helm::{CHART, Helm, OPERATOR, Objects, objects};
 
-/// What `kubectl kustomize manifests` prints.
+/// Returns the objects that `kubectl kustomize manifests` prints.
 fn kustomized() -> Objects {
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
     let mut kubectl = Command::new(part("kubectl").unwrap());
@@ -52,7 +52,7 @@ fn the_chart_has_the_objects_of_the_kustomization_in_the_namespace_of_the_releas
     }
 }
 
-/// Takes away what Helm's charts say of themselves. Definitions are no templates, and say nothing.
+/// Removes the labels that Helm charts add. CRDs are not templates and do not have them.
 fn take_labels(object: &mut Value) {
     if object["kind"] == "CustomResourceDefinition" {
         return;
@@ -69,7 +69,7 @@ fn take_labels(object: &mut Value) {
     }
 }
 
-/// Puts an object, and what it names, into another namespace.
+/// Moves an object, and the objects it refers to, to another namespace.
 fn rename(value: &mut Value, to: &str) {
     match value {
         Value::Object(members) => {
@@ -101,7 +101,7 @@ fn helm_finds_no_fault_in_the_chart() {
         "{older}"
     );
     helm.run("template a CHART --kube-version 1.24.0-gke.1");
-    // What a user reads is what the release says.
+    // The version that a user sees is the version of the release.
     let shown: Value = serde_yaml::from_str(&helm.run("show chart CHART")).unwrap();
     assert_eq!(shown["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(shown["appVersion"], env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,5 @@
-//! Who may install the chart: a cluster administrator, or the administrator of a namespace after one has prepared it.
+//! Who may install the chart: a cluster administrator, or a namespace administrator after a cluster administrator's
+//! preparation.
 
 use crate::helm::Helm;
 use crate::install::{assert_the_operator_works, cluster};
@@ -6,7 +7,7 @@ use crate::install::{assert_the_operator_works, cluster};
 #[test]
 fn the_administrator_of_a_namespace_installs_what_a_cluster_administrator_has_prepared() {
     let (control_plane, administrator) = cluster();
-    // It gives the role `admin` its rules.
+    // This controller aggregates the rules of the role `admin`.
     control_plane
         .start_controller_manager("clusterrole-aggregation-controller")
         .unwrap();

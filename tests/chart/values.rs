@@ -1,10 +1,10 @@
-//! What the values of the chart do, and which are refused.
+//! The effect of the chart's values, and which values are refused.
 
 use serde_json::{Value, json};
 
 use crate::helm::{Helm, OPERATOR, Objects};
 
-/// A value, and where it is to be found: values, object, pointer, what is there.
+/// Values, and where they show: values, object, pointer, expected value.
 const VALUES: &str = r#"
 - [{replicas: 0}, DEPLOYMENT, /spec/replicas, 0]
 - [{image: {repository: "registry.example.com:5000/storage/operator", tag: "2"}}, DEPLOYMENT, CONTAINER/image, "registry.example.com:5000/storage/operator:2"]
@@ -78,7 +78,7 @@ fn what_is_switched_off_is_not_there() {
     }
 }
 
-/// Values that are refused, and what is said: the value's path, and what is wrong with it.
+/// Values that are refused, with the error: the path of the value and what is wrong with it.
 #[test]
 fn wrong_values_are_refused_by_name() {
     let helm = Helm::offline();

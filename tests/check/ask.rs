@@ -1,4 +1,4 @@
-//! `nodes` and `why` on files: what they print and what they end with.
+//! `nodes` and `why` on files: their output and exit status.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn ask(folder: &Path, arguments: &[&str]) -> Ended {
     end(program(folder).args(arguments))
 }
 
-/// A question about one of the clusters that have goldens.
+/// Runs a question about one of the clusters that have snapshots.
 fn ask_about(cluster: &str, arguments: &[&str]) -> Ended {
     let (command, rest) = arguments.split_first().unwrap();
     let mut all = vec![*command, "-f", cluster];

@@ -1,4 +1,4 @@
-//! Whom the connection to the API server trusts.
+//! Which certificate authorities the connection to the API server trusts.
 
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -15,14 +15,14 @@ use openssl::x509::{X509, X509NameBuilder};
 
 use crate::run::{end, program};
 
-/// A server of 127.0.0.1, or an authority.
+/// A server certificate for 127.0.0.1, or a certificate authority.
 struct Identity {
     certificate: X509,
     key: PKey<Private>,
 }
 
 impl Identity {
-    /// One that is its own authority.
+    /// Creates a self-signed identity.
     fn new(name: &str) -> Self {
         Self::issued_by(name, None)
     }
@@ -72,7 +72,7 @@ impl Identity {
     }
 }
 
-/// Whether a client lets that server be the API server, with one authority in its kubeconfig and another on its system.
+/// Returns whether a client accepts this server as the API server, with one CA in its kubeconfig and one on its system.
 fn is_trusted(server: &Identity, of_cluster: &Identity, of_system: &Identity) -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -91,9 +91,9 @@ fn is_trusted(server: &Identity, of_cluster: &Identity, of_system: &Identity) ->
     command
         .args(["check", "--kubeconfig", "kubeconfig"])
         .env("SSL_CERT_FILE", folder.path().join("system.pem"));
-    // Whoever is let in hangs up.
+    // The server closes the connection of a client that trusts it.
     end(&mut command).assert_refused("a server that hangs up");
-    // Should it not even have come.
+    // Unblocks the server in case the client never connected.
     drop(TcpStream::connect(address));
     server.join().unwrap()
 }

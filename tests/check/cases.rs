@@ -1,4 +1,4 @@
-//! Command lines on small inputs and what comes of each: `cases.yaml`.
+//! Command lines on small inputs and their results: `cases.yaml`.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ impl File {
     }
 }
 
-/// Whether all that is expected is there: of objects some fields may be left out, of lists no item.
+/// Returns whether `value` matches. Objects may have fields that are not expected; lists must have the same items.
 fn has(value: &Value, expected: &Value) -> bool {
     match (value, expected) {
         (Value::Object(_), Value::Object(fields)) => fields

@@ -1,4 +1,4 @@
-//! The shape of the JSON report, which programs hold on to.
+//! The shape of the JSON report, which programs depend on.
 
 use serde_yaml::{Mapping, Value};
 
@@ -14,7 +14,7 @@ const VOLUME: &str = "workload volume source persistentVolumeClaim persistentVol
 const DRIVER: &str = "name registeredOn missingOn daemonSet csiProxyPipes findings";
 const FINDING: &str = "code object message";
 
-/// An object with these keys, in this order.
+/// Asserts that a value is an object with these keys, in this order.
 fn object<'a>(value: &'a Value, keys: &str) -> &'a Mapping {
     let object = value.as_mapping().unwrap();
     let found = object.keys().map(|key| key.as_str().unwrap());
@@ -149,7 +149,7 @@ fn hold_volume_to_the_contract(volume: &Value, drivers: &[Value]) {
 fn every_report_has_the_shape_of_the_contract_and_its_keys_in_order() {
     for folder in FOLDERS {
         let text = check_in(&input(), &["-f", folder, "-o", "json"]).stdout;
-        // JSON is YAML, whose values keep the order of keys.
+        // JSON is YAML, and YAML values keep the order of keys.
         hold_to_the_contract(&serde_yaml::from_str(&text).unwrap());
     }
 }

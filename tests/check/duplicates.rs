@@ -1,10 +1,10 @@
-//! Objects that are given more than once: the higher resourceVersion counts, else the one that was read later.
+//! Objects that are given more than once: the higher resourceVersion counts, otherwise the one that was read last.
 
 use serde_json::json;
 
 use crate::run::{WINDOWS_NODE, check_files};
 
-/// A pod by its version, phase and plugin.
+/// Returns a pod with this version, phase and plugin.
 fn pod(written: &str) -> String {
     let [version, phase, plugin] = written.split(' ').collect::<Vec<_>>()[..] else {
         unreachable!("{written}");

@@ -1,4 +1,4 @@
-//! Byte-order marks, UTF-16 as PowerShell writes it, and line ends.
+//! Byte-order marks, UTF-16 as PowerShell writes it, and line endings.
 
 use crate::run::{Ended, check_file, check_in, check_stdin, folder, input};
 
@@ -7,7 +7,7 @@ fn utf16(text: &str, bytes: impl Fn(u16) -> [u8; 2]) -> Vec<u8> {
     marked.encode_utf16().flat_map(bytes).collect()
 }
 
-/// A text of letters beyond ASCII, in YAML and in JSON.
+/// Returns a text with non-ASCII characters, as YAML and as JSON.
 fn texts() -> [(&'static str, String); 2] {
     let yaml = std::fs::read_to_string(input().join("ready-1.31/all.yaml")).unwrap();
     let yaml = format!("# Ärger — 存储 😀\n{yaml}");

@@ -1,15 +1,15 @@
-//! Fields of used kinds that have another type than Kubernetes gives them.
+//! Fields of used kinds with a type other than the one Kubernetes defines.
 
 use serde_json::{Value, json};
 
 use crate::run::{BLOCKING_POD, WINDOWS_NODE, check_files};
 
-/// Values that fields cannot have, kind by kind.
+/// Invalid values of fields, by kind.
 const WRONG: &str = include_str!("fields.txt");
-/// The same of fields that are not used.
+/// Invalid values of fields that are not used.
 const UNUSED: &str = include_str!("unused.txt");
 
-/// A document of each line of a table, its kind, and what follows in the line.
+/// Returns a document for each line of a table, its kind, and the rest of the line.
 fn documents(table: &str) -> Vec<(String, &str, &str)> {
     let mut documents = Vec::new();
     let mut kinds = Vec::new();
@@ -27,7 +27,7 @@ fn documents(table: &str) -> Vec<(String, &str, &str)> {
     documents
 }
 
-/// A document that is as it should be, but for that field.
+/// Returns a document that is valid except for this field.
 fn document(api_version: &str, kind: &str, path: &str, value: &Value) -> String {
     let mut object =
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": {}});
@@ -44,7 +44,7 @@ fn the_message_names_file_document_kind_and_field() {
     let good = format!("{WINDOWS_NODE}{BLOCKING_POD}");
     let wrong = documents(WRONG);
     assert!(wrong.len() > 250);
-    // As many as are named at once.
+    // One error names up to 20 of them.
     for wrong in wrong.chunks(20) {
         let documents: Vec<_> = wrong.iter().map(|(text, ..)| text.as_str()).collect();
         let text = format!("kind: Nothing\n---\n{}\n", documents.join("\n---\n"));

@@ -1,4 +1,4 @@
-//! One cluster in all the forms in which people have it.
+//! The same cluster in all the forms in which users have it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ fn documents(objects: &[Value]) -> String {
     })
 }
 
-/// The objects by kind, without it, as typed lists have them.
+/// Returns the objects as typed lists, by kind. Items of a typed list carry no kind.
 fn typed_lists(objects: &[Value]) -> Vec<Value> {
     let mut kinds: BTreeMap<(String, String), Vec<Value>> = BTreeMap::new();
     for object in objects {
@@ -62,7 +62,7 @@ fn one_cluster_in_any_form_and_order_gives_one_report() {
         let mut rotated = reversed.clone();
         rotated.rotate_left(all.len() / 2);
         let pretty = serde_json::to_string_pretty(&list).unwrap();
-        // kubectl prints one JSON text after the other.
+        // kubectl prints one JSON text after another.
         let texts: String = lists.iter().map(Value::to_string).collect();
         for (file, text) in [
             ("all.yaml", &documents(&all)),
@@ -99,7 +99,7 @@ fn given_twice() {
     }
 }
 
-/// Writes the objects where `oc adm inspect` has them.
+/// Writes the objects in the layout of `oc adm inspect`.
 fn inspect(objects: &[Value], root: &Path) {
     let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for object in objects {

@@ -1,4 +1,4 @@
-//! What people and programs see of whole clusters, letter by letter.
+//! The output for whole clusters, for people and programs, character by character.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn judged(folder: &str, format: &str) -> Ended {
     check_in(&input(), &["-f", folder, "-o", format])
 }
 
-/// The exit status that the contract gives the verdict.
+/// Returns the exit status that the contract assigns to the verdict.
 fn expected_status(report: &Value) -> i32 {
     if report["verdict"]["upgradeable"] == "True" {
         0
@@ -62,7 +62,7 @@ fn each_finding_of_the_judgement_is_seen_somewhere() {
         find_codes(&judged(folder, "json").json(), &mut codes);
     }
     let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
-    // What only the API server shows, and what the tests of the causes have alone.
+    // Codes that need an API server, or that the tests of the causes cover.
     let elsewhere = [
         "CSIProxyNotReady",
         "DaemonSetNotForWindows",

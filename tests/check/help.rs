@@ -1,18 +1,18 @@
-//! What `check --help` says to collect is what the verdict rests on.
+//! `check --help` lists everything to collect for the verdict.
 
 use std::process::Command;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What `check` lists, as a test of the system sees it use all of that and no more.
+/// The rights of `check`. A system test verifies that it uses exactly these.
 const RIGHTS: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/manifests/viewer.yaml"
 ));
-/// What only must-gather lists.
+/// Resources that only must-gather lists.
 const NOT_JUDGED: &str = "events leases volumeattachments operatorconditions";
-/// As the example calls them.
+/// Short names that the example uses.
 const SHORT: [(&str, &str); 8] = [
     ("storageclasses", "sc"),
     ("persistentvolumes", "pv"),

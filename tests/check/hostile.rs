@@ -1,4 +1,4 @@
-//! Objects that refer to each other in ways that no cluster should have, and names that are made to harm.
+//! Objects that refer to each other in ways that no cluster should have, and malicious names.
 
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ fn owners_that_own_each_other_are_judged_and_found() {
             replica_set("b", "u-b", "u-c"),
             replica_set("c", "u-c", "u-a"),
         ],
-        // Two of one uid.
+        // Two objects with the same uid.
         vec![
             replica_set("a", "u-a", "u-a"),
             replica_set("b", "u-a", "u-a"),
@@ -81,7 +81,7 @@ fn a_chain_of_owners_hides_nobody_however_long_it_is() {
             })
             .collect()
     };
-    // The second one is long enough to take minutes if each owner were followed to the end.
+    // The second chain is long enough to take minutes if the owners of every pod were followed to the end.
     for (length, is_found) in [(60, false), (5_000, true)] {
         let ended = judged(&chain(length));
         ended.assert_status(3);
@@ -93,7 +93,7 @@ fn a_chain_of_owners_hides_nobody_however_long_it_is() {
     }
 }
 
-/// Names that no API server lets in, but any file may have.
+/// Names that no API server accepts, but that a file may contain.
 const NAMES: [&str; 9] = [
     "\u{1b}[2J\u{1b}[31mred",
     "a\nUPGRADEABLE (NoInTreeVolumes)",
@@ -170,7 +170,7 @@ fn names_are_shown_and_obeyed_by_nobody() {
 #[test]
 fn names_in_messages_of_errors_are_written_out() {
     for name in NAMES {
-        // A wrong field, a repeated key, a value that its tag forbids, a kind that has no items.
+        // A wrong field, a repeated key, a value that its tag forbids, a kind without items.
         let quoted = json!(name).to_string();
         for text in [
             format!(

@@ -1,4 +1,4 @@
-//! `check -f` as a program: what it prints, what it ends with, and what it makes of bad input.
+//! Tests `check -f` as a process: its output, its exit status, and how it handles bad input.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod ask;

@@ -1,11 +1,11 @@
-//! Files that are neither YAML nor JSON, cut, deep or large.
+//! Files that are neither YAML nor JSON, truncated, deeply nested or large.
 
 use crate::run::{BLOCKING_POD, WINDOWS_NODE, check_file, check_files, check_stdin};
 
-/// A good cluster that would let upgrades go on, so that nothing good may follow once anything of use is bad.
+/// A cluster that allows upgrades. No verdict from it may stand once a file with objects of a used kind is bad.
 const GOOD: (&str, &[u8]) = ("good.yaml", WINDOWS_NODE.as_bytes());
 
-/// What may hold objects of a kind that is used is missed.
+/// Asserts that a file that may contain objects of a used kind is reported as unread.
 #[track_caller]
 fn assert_missed(name: &str, content: &[u8]) {
     let ended = check_files(&[GOOD, (name, content)]);
@@ -18,7 +18,7 @@ fn assert_missed(name: &str, content: &[u8]) {
     assert_eq!(report["nodes"][0]["name"], "win-1", "the rest is judged");
 }
 
-/// What names no such kind is only noted.
+/// Asserts that a file that names no used kind is only noted.
 #[track_caller]
 fn assert_left_out(name: &str, content: &[u8]) {
     let ended = check_files(&[GOOD, (name, content)]);
@@ -61,7 +61,7 @@ fn bytes_that_are_no_text() {
 
 #[test]
 fn what_does_not_parse_is_missed_only_where_it_names_a_kind_that_is_used() {
-    // As a support bundle of Longhorn has it, with a value that was masked.
+    // As in a support bundle of Longhorn, with a masked value.
     let masked = "apiVersion: v1\nkind: List\nitems: []\n";
     let masked = masked.replace(
         "kind: List",
@@ -72,7 +72,7 @@ fn what_does_not_parse_is_missed_only_where_it_names_a_kind_that_is_used() {
         let text = masked.replace("VolumeList", kind);
         assert_missed("volumes.yaml", text.as_bytes());
     }
-    // Whom its objects belong to is of other kinds than they are, and does not count; what a list holds does.
+    // The kinds of owner references do not count; the kinds of list items do.
     let owned = masked.replace(
         "note:",
         "note:\n  ownerReferences:\n  - kind: Node\n    name: win-1",
@@ -80,7 +80,7 @@ fn what_does_not_parse_is_missed_only_where_it_names_a_kind_that_is_used() {
     assert_left_out("volumes.yaml", owned.as_bytes());
     let list = owned.replace("items: []", "items:\n- apiVersion: v1\n  kind: Node");
     assert_missed("volumes.yaml", list.as_bytes());
-    // The documents before the one that does not parse count.
+    // The documents before the one that does not parse are read.
     let text = format!("{BLOCKING_POD}a: b: c\n");
     let ended = check_files(&[GOOD, ("pods.yaml", text.as_bytes())]);
     ended.assert_unknown("a second document");
@@ -92,7 +92,7 @@ fn a_file_that_was_cut_off_is_never_judged() {
     let yaml = format!("{WINDOWS_NODE}{BLOCKING_POD}");
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": crate::run::objects("ready-1.31")});
     let json = serde_json::to_string_pretty(&list).unwrap();
-    // A text of JSON has an end that must come; every length short of it is an error.
+    // A JSON text has a mandatory end: cutting it at any length is an error.
     let key = json.find("\"kind\": \"").unwrap() + "\"kind\": \"".len();
     let named = key + json[key..].find('"').unwrap();
     for length in (1..json.len()).step_by(97).chain([json.len() - 1]) {
@@ -104,7 +104,7 @@ fn a_file_that_was_cut_off_is_never_judged() {
             assert_missed("cut.yaml", cut);
         }
     }
-    // YAML has none: there a cut shows only inside of something.
+    // YAML has no such end: a cut shows only inside a value.
     let inside = yaml.find("diskName").unwrap();
     assert_missed("cut.yaml", &yaml.as_bytes()[..inside]);
 }
@@ -127,13 +127,13 @@ fn deep_nesting_is_not_followed() {
 
 #[test]
 fn large_single_documents_are_read() {
-    // Large, but in a kind that nobody uses: only counted.
+    // Large, but of an unused kind, so it is only counted.
     let words = "word ".repeat(600_000);
     let unused = format!(
         "{WINDOWS_NODE}apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: big}}\ndata:\n  text: {words}\n"
     );
     assert_eq!(check_file("big.yaml", unused).status, Some(0));
-    // A pod of more volumes than any API server takes, still within what is kept.
+    // A pod with more volumes than any API server accepts, still within the limit for one object.
     let volumes: Vec<String> = (0..20_000)
         .map(|n| format!("{{name: v{n}, azureDisk: {{diskName: d{n}}}}}"))
         .collect();

@@ -1,4 +1,4 @@
-//! The program as a process, and small clusters for it.
+//! Runs the program as a process, on small clusters.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The folders of input that have goldens.
+/// The input folders that have snapshots.
 pub const FOLDERS: [&str; 4] = ["azure-1.27", "gce-1.23", "ready-1.31", "vsphere-1.26"];
 
-/// What a Windows node needs to be one, and its CSINode without drivers.
+/// A minimal Windows node, and its CSINode without drivers.
 pub const WINDOWS_NODE: &str = "
 apiVersion: v1
 kind: Node
@@ -23,7 +23,7 @@ spec: {drivers: []}
 ---
 ";
 
-/// A pod on that node with an in-tree volume: upgrades are held.
+/// A pod on that node with an in-tree volume, which holds upgrades.
 pub const BLOCKING_POD: &str = "
 apiVersion: v1
 kind: Pod
@@ -35,12 +35,12 @@ status: {phase: Running}
 ---
 ";
 
-/// Where the folders of input are.
+/// Returns the folder that contains the input folders.
 pub fn input() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check/input")
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ended {
     pub status: Option<i32>,
@@ -49,19 +49,19 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The report, where standard output is one and nothing else.
+    /// Parses the report, which must be all of standard output.
     pub fn json(&self) -> Value {
         assert!(!self.stdout.is_empty(), "no report: {}", self.stderr);
         serde_json::from_str(&self.stdout).unwrap()
     }
 
-    /// Ends a test unless the run ended with that status.
+    /// Asserts the exit status.
     #[track_caller]
     pub fn assert_status(&self, status: i32) {
         assert_eq!(self.status, Some(status), "{self:?}");
     }
 
-    /// Ends a test unless the run failed as input without anything of use has to: status 1, a message, no report, no panic.
+    /// Asserts that the run failed because no input was usable: status 1, a message, no report, no panic.
     #[track_caller]
     pub fn assert_refused(&self, what: &str) {
         assert_eq!(self.status, Some(1), "{what}: {self:?}");
@@ -69,7 +69,7 @@ impl Ended {
         self.assert_told(what);
     }
 
-    /// Ends a test unless what could not be read is told, and all else is reported with the verdict that nothing is known.
+    /// Asserts that unreadable input is named, and that the rest is reported with the verdict `Unknown`.
     #[track_caller]
     pub fn assert_unknown(&self, what: &str) {
         assert_eq!(self.status, Some(3), "{what}: {self:?}");
@@ -89,7 +89,7 @@ impl Ended {
     }
 }
 
-/// The program, not yet started, in a folder: no cluster, no terminal, no settings of whoever runs the tests.
+/// Builds the command in this folder: no cluster, no terminal, no settings of the user who runs the tests.
 pub fn program(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
     command.current_dir(folder).stdin(Stdio::null());
@@ -108,17 +108,17 @@ pub fn program(folder: &Path) -> Command {
     command
 }
 
-/// Runs `check` with those arguments in a folder.
+/// Runs `check` with these arguments in a folder.
 pub fn check_in(folder: &Path, arguments: &[&str]) -> Ended {
     end(program(folder).arg("check").args(arguments))
 }
 
-/// Runs `check -o json` on one file of that name and content.
+/// Runs `check -o json` on one file with this name and content.
 pub fn check_file(name: &str, content: impl AsRef<[u8]>) -> Ended {
     check_files(&[(name, content.as_ref())])
 }
 
-/// Runs `check -o json` on those files, each of which is named on the command line in that order.
+/// Runs `check -o json` on these files, named on the command line in this order.
 pub fn check_files(files: &[(&str, &[u8])]) -> Ended {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program(folder.path());
@@ -130,7 +130,7 @@ pub fn check_files(files: &[(&str, &[u8])]) -> Ended {
     end(&mut command)
 }
 
-/// Runs `check -o json -f -` on that input.
+/// Runs `check -o json -f -` with this standard input.
 pub fn check_stdin(content: &[u8]) -> Ended {
     let folder = tempfile::tempdir().unwrap();
     let mut child = program(folder.path())
@@ -140,17 +140,17 @@ pub fn check_stdin(content: &[u8]) -> Ended {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may stop reading at an error.
+    // The program may stop reading after an error.
     let _ = child.stdin.take().unwrap().write_all(content);
     ended(child.wait_with_output().unwrap())
 }
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 pub fn end(command: &mut Command) -> Ended {
     ended(command.output().unwrap())
 }
 
-/// How a process ended.
+/// Converts the output of a process.
 pub fn ended(output: std::process::Output) -> Ended {
     Ended {
         status: output.status.code(),
@@ -159,7 +159,7 @@ pub fn ended(output: std::process::Output) -> Ended {
     }
 }
 
-/// A temporary folder with those files.
+/// Creates a temporary folder with these files.
 pub fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -170,7 +170,7 @@ pub fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// All objects of a folder of input, lists taken apart.
+/// Returns all objects of an input folder, with lists split into their items.
 pub fn objects(folder: &str) -> Vec<Value> {
     let mut files: Vec<_> = walkdir::WalkDir::new(input().join(folder))
         .sort_by_file_name()

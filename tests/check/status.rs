@@ -20,7 +20,7 @@ fn colour_is_there_when_it_is_asked_for_and_only_in_the_table() {
         ended.stdout.contains('\u{1b}')
     };
     assert!(is_coloured("table", &["--color", "always"], None));
-    // Who asks for it on the command line gets it; the variable is for those who do not say.
+    // The flag takes precedence over the variable.
     assert!(is_coloured("table", &["--color=always"], Some("1")));
     assert!(!is_coloured("table", &["--color", "never"], None));
     assert!(!is_coloured("table", &["--color", "auto"], None));
@@ -50,7 +50,7 @@ fn colour_changes_no_letter() {
     assert_eq!(without, plain);
 }
 
-/// Runs the program with pipes, of which one is closed at once.
+/// Runs the program with pipes and closes one of them immediately.
 fn run_with_closed(close: fn(&mut Child), arguments: &[&str]) -> Ended {
     let mut child = program(&input())
         .args(arguments)
@@ -68,7 +68,7 @@ fn who_does_not_read_the_report_ends_nothing() {
         let arguments = ["check", "-f", "vsphere-1.26", "-o", output];
         let ended = run_with_closed(|child| drop(child.stdout.take()), &arguments);
         assert!(!ended.stderr.contains("panicked"), "{ended:?}");
-        // The judgement was made, and the status says it.
+        // The verdict was reached, so the status reports it.
         ended.assert_status(3);
     }
 }

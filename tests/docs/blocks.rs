@@ -1,4 +1,4 @@
-//! Blocks of code in Markdown, and the comments before them that say what is to be made of them.
+//! Code blocks in Markdown, and the comments before them that say how to test them.
 
 use std::fs;
 use std::path::Path;
@@ -7,32 +7,32 @@ use testbed::markdown;
 
 use crate::links::files;
 
-/// A page.
+/// A page of the documentation.
 pub struct Page {
     /// Its path in the tree.
     pub path: String,
     /// Its text.
     pub text: String,
-    /// Its blocks of code, from top to bottom.
+    /// Its code blocks, from top to bottom.
     pub blocks: Vec<Block>,
-    /// Who runs the commands of the whole page, where this test does not: `<!-- page run by: TEST -->`.
+    /// The test that runs the commands of the whole page in place of this one: `<!-- page run by: TEST -->`.
     pub run_by: Option<String>,
 }
 
-/// A block of code.
+/// A code block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Where it is, as `page:line`.
     pub place: String,
-    /// What it is.
+    /// Its language.
     pub language: String,
-    /// What it holds.
+    /// Its content.
     pub code: String,
     /// The comments right before it.
     pub marks: Vec<Mark>,
 }
 
-/// A comment that says what is to be made of a block.
+/// A comment that says how to test a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// `<!-- not run: REASON -->`
@@ -43,7 +43,7 @@ pub enum Mark {
     ExitStatus(i32),
 }
 
-/// Every page of the tree.
+/// Returns every page of the tree.
 pub fn pages() -> Vec<Page> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     files(root, "*.md")
@@ -55,14 +55,14 @@ pub fn pages() -> Vec<Page> {
         .collect()
 }
 
-/// The page of that path.
+/// Returns the page at this path.
 pub fn page(path: &str) -> Page {
     let found = pages().into_iter().find(|page| page.path == path);
     found.unwrap_or_else(|| panic!("there is no page {path}"))
 }
 
 impl Page {
-    /// Finds the blocks of a page.
+    /// Parses the blocks of a page.
     pub fn read(path: &str, text: String) -> Self {
         let blocks = markdown::blocks(&text).into_iter();
         let comments = text.split("<!-- ").skip(1);
@@ -78,7 +78,7 @@ impl Page {
 }
 
 impl Block {
-    /// A block without a language has that of what it holds: commands, with or without what they print.
+    /// Creates a block. Without a language, the content decides: commands, with or without their output.
     fn of(path: &str, block: markdown::Block) -> Self {
         let with_output = block.code.lines().any(|line| line.starts_with("$ "));
         let language = match block.language.as_str() {
@@ -98,18 +98,18 @@ impl Block {
         }
     }
 
-    /// Whether it holds commands.
+    /// Returns whether the block contains commands.
     pub fn is_typed(&self) -> bool {
         ["sh", "console", "bat"].contains(&self.language.as_str())
     }
 
-    /// Whether a comment says that it is not run, or run elsewhere.
+    /// Returns whether a comment says that the block is not run, or is run elsewhere.
     pub fn is_let_alone(&self) -> bool {
         let not_here = |mark: &Mark| matches!(mark, Mark::NotRun(_) | Mark::RunBy(_));
         self.marks.iter().any(not_here)
     }
 
-    /// The exit status that its commands may have, beside 0.
+    /// Returns the exit status that its commands may have besides 0.
     pub fn exit_status(&self) -> Option<i32> {
         self.marks.iter().find_map(|mark| match mark {
             Mark::ExitStatus(status) => Some(*status),

@@ -1,4 +1,4 @@
-//! What the pages say of the code is what the code says.
+//! The pages agree with the code.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use windows_storage_operator::services::CSI_PROXY_PIPES;
 
 /// OpenShift 4.N is Kubernetes 1.(N + 13).
 const OPENSHIFT_OFFSET: u64 = 13;
-/// A paragraph that is shorter says nothing.
+/// A shorter paragraph explains nothing.
 const LEAST_WORDS: usize = 20;
 
 fn root() -> PathBuf {
@@ -25,7 +25,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// A section of a page: its heading, and the text below it up to the next.
+/// A section of a page: its heading and the text up to the next heading.
 struct Section {
     heading: String,
     text: String,
@@ -65,7 +65,7 @@ fn sections(page: &str) -> Vec<Section> {
     sections
 }
 
-/// What a heading is called in a link.
+/// Returns the anchor of a heading in links.
 fn anchor(heading: &str) -> String {
     heading
         .chars()
@@ -136,8 +136,8 @@ fn every_finding_has_its_paragraph() {
     }
 }
 
-/// The words that a source writes as reasons and types of conditions: literals of letters alone, in the part that is no
-/// test.
+/// Returns the words that a source file uses as reasons and types of conditions: literals that consist only of letters,
+/// outside its tests.
 fn reasons(source: &str) -> BTreeSet<String> {
     let source = read(source);
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
@@ -169,7 +169,7 @@ fn every_reason_of_a_condition_is_explained() {
     ] {
         all.append(&mut reasons(source));
     }
-    // Kinds and types are no reasons.
+    // Names of kinds and types are not reasons.
     all.retain(|reason| !["ReadinessReport", "OperatorCondition", "String"].contains(&&**reason));
     for reason in &all {
         let is_explained = pages.contains(&format!("`{reason}`"));
@@ -185,7 +185,7 @@ fn version(minor: u64) -> String {
     }
 }
 
-/// The rows of a table whose first cell is code.
+/// Returns the rows of a table whose first cell is code.
 fn rows(page: &str, beginning: &str) -> Vec<String> {
     let page = read(page);
     let rows = page.lines().filter(|line| line.starts_with(beginning));
@@ -215,7 +215,7 @@ fn the_release_notes_name_every_release_and_the_csi_proxy_of_the_newest() {
 fn the_number_of_pipes_is_that_of_the_code() {
     let pipes = CSI_PROXY_PIPES.len();
     let concepts = read("docs/concepts.md");
-    // Wherever the line breaks.
+    // Regardless of line breaks.
     let words: Vec<&str> = concepts.split_whitespace().collect();
     assert!(
         words
@@ -343,7 +343,7 @@ fn the_page_on_security_names_every_right() {
                 .into_iter()
                 .flat_map(|key| rule[key].as_array().into_iter().flatten());
             for word in words.map(|word| word.as_str().unwrap()) {
-                // A part of a kind stands beside it.
+                // For a subresource, the page has to contain only its own name.
                 let word = word.split('/').next_back().unwrap();
                 let singular = word.trim_end_matches('s');
                 seen += 1;

@@ -1,10 +1,10 @@
-//! The documentation is short enough to be read.
+//! Keeps the documentation short enough to be read.
 
 use std::path::{Path, PathBuf};
 
 use crate::links::files;
 
-/// Words of the README and of all pages in `docs/`, as `wc -w` counts them.
+/// Maximum number of words of the README and all pages in `docs/`, as `wc -w` counts them.
 const MOST_WORDS: usize = 22_000;
 
 #[test]

@@ -1,9 +1,9 @@
-//! What the pages name is there.
+//! Everything that the pages refer to exists.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The files of the tree of that kind, new ones included.
+/// Returns the files of the tree that match, including untracked ones.
 pub fn files(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let listed = Command::new("git")
         .args([
@@ -48,7 +48,7 @@ fn the_readme_names_the_two_commands_and_every_target_it_uses_exists() {
 fn make_run_is_about_another_cluster_only_where_the_command_line_says_so() {
     let makes = |arguments: &[&str]| {
         let mut make = Command::new("make");
-        // Only the lines of the target itself, which are not run.
+        // Prints only the recipe of the target itself and does not run it.
         make.args(["--dry-run", "--no-print-directory", "--old-file=setup"]);
         make.args([
             "--old-file=parts",
@@ -112,7 +112,7 @@ fn every_test_that_a_table_names_exists() {
     assert!(named > 40, "only {named} tests were found");
 }
 
-/// The page names them in a comment, for those who change it: `<!-- shown by: … -->`, by attacker.
+/// The page names these tests in comments for its authors, by attacker: `<!-- shown by: … -->`.
 #[test]
 fn every_test_that_shows_what_the_page_on_security_says_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,6 +1,6 @@
-//! The documentation: links lead somewhere, tables say what the code says, and commands do what the pages show.
+//! Tests the documentation: links resolve, tables match the code, and commands do what the pages show.
 //!
-//! `cargo test --test docs`, or `make docs-check` with all that it needs.
+//! Run with `cargo test --test docs`, or with `make docs-check`, which also prepares everything it needs.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! YAML and JSON of the pages: they parse, and what is an object is one that a real API server takes.
+//! YAML and JSON in the pages parse, and a real API server accepts the objects among them.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use testbed::olm::Olm;
 
 use crate::blocks::{Block, pages};
 
-/// API groups that the server of these tests does not have.
+/// API groups that the test's API server does not serve.
 const NOT_SERVED: [(&str, &str); 4] = [
     ("kustomize.config.k8s.io", "kubectl reads these itself"),
     ("olm.operatorframework.io", "needs OLM v1"),
@@ -26,7 +26,7 @@ fn blocks_of(language: &str) -> Vec<Block> {
     blocks.filter(|block| block.language == language).collect()
 }
 
-/// The documents of a YAML block.
+/// Returns the documents of a YAML block.
 fn documents(block: &Block) -> Vec<Value> {
     serde_yaml::Deserializer::from_str(&block.code)
         .map(|document| {

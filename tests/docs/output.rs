@@ -1,9 +1,9 @@
-//! What a page shows of a command's output, and what the command prints.
+//! Compares the command output on a page with the real output.
 
 /// Stands for any text within a line, and alone on a line for any number of lines.
 const ANYTHING: char = '…';
 
-/// Whether `printed` is what a page shows. How wide columns are does not count, nor how old something is.
+/// Returns whether `printed` matches what a page shows. Column widths and ages are ignored.
 pub fn is_as_shown(shown: &str, printed: &str) -> bool {
     lines_match(&lines(shown), &lines(printed))
 }
@@ -19,7 +19,7 @@ fn lines(text: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).collect()
 }
 
-/// Whether that is how kubectl writes the time since something: `14s`, `3m2s`, `2d`.
+/// Returns whether a word is an age as kubectl prints it: `14s`, `3m2s`, `2d`.
 fn is_age(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit())
         && word.ends_with(['s', 'm', 'h', 'd'])

@@ -1,11 +1,11 @@
-//! The commands of each page are typed, from top to bottom, in a cluster of the page's own.
+//! Runs the commands of each page from top to bottom, each page in its own cluster.
 
 use crate::blocks::page;
 use crate::world::{Scene, World};
 
 macro_rules! pages {
     ($($test:ident: $path:literal in $scene:expr;)+) => {
-        /// The pages whose commands are typed here, and the cluster that each begins with.
+        /// The pages whose commands run here, and the scene that each starts with.
         pub const PAGES: &[(&str, Scene)] = &[$(($path, $scene)),+];
 
         $(

@@ -1,4 +1,4 @@
-//! Every block of code is typed by a test, or says why it cannot be.
+//! Every code block is run by a test, or says why it cannot be.
 
 use std::fs;
 use std::path::Path;
@@ -8,16 +8,16 @@ use crate::blocks::{Block, Mark, Page, pages};
 use crate::links::files;
 use crate::pages::PAGES;
 
-/// What a block may be. `sh` and `console` are typed in a shell, `bat` on a Windows node; `text` is for what is printed
-/// or written, and for nothing that one types.
+/// Allowed languages. `sh` and `console` run in a shell, `bat` on a Windows node; `text` is for output and file
+/// content, never for commands.
 const LANGUAGES: [&str; 7] = ["sh", "console", "bat", "yaml", "json", "text", "mermaid"];
-/// What lines begin with that are typed.
+/// First words of lines that are commands.
 const COMMANDS: &str = "kubectl oc make windows-storage-operator cargo curl git skopeo \
     buildah podman docker kind sc.exe pv-migrate helm";
-/// A reason that is shorter gives none.
+/// A shorter reason explains nothing.
 const LEAST_REASON: usize = 10;
 
-/// What is wrong with a page's blocks.
+/// Returns what is wrong with the blocks of a page.
 fn faults(page: &Page, is_followed: bool, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some(test) = &page.run_by
@@ -66,7 +66,7 @@ fn fault(block: &Block, is_followed: bool, exists: &dyn Fn(&str) -> bool) -> Opt
     }
 }
 
-/// Whether a test of that name, or a target such as `make image-check`, exists.
+/// Returns a predicate: whether a test of this name, or a target such as `make image-check`, exists.
 fn exists(root: &Path) -> impl Fn(&str) -> bool {
     let makefile = fs::read_to_string(root.join("Makefile")).unwrap();
     let sources: String = files(root, "*.rs")
@@ -150,7 +150,7 @@ fn a_block_that_is_neither_run_nor_marked_is_found() {
     }
 }
 
-/// What stands between single backquotes in the page's prose, beside blocks.
+/// Returns the inline code of a page, outside its blocks.
 fn inline_code(page: &Page) -> Vec<String> {
     let parser =
         pulldown_cmark::Parser::new_ext(&page.text, pulldown_cmark::Options::ENABLE_TABLES);
@@ -194,7 +194,7 @@ fn targets_and_flags_in_the_prose_exist() {
     assert!(seen > 40, "only {seen} were found");
 }
 
-/// Whether the program has such a command with such flags, by its own help.
+/// Returns whether the program has this command with these flags, according to its own help.
 fn is_taken(arguments: &[&str]) -> bool {
     let command = arguments.first().filter(|word| !word.starts_with('-'));
     let help = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))

@@ -1,7 +1,7 @@
-//! Where the commands of a page are typed: a cluster with two Windows nodes, a home of its own, and the operator.
+//! Where the commands of a page run: a cluster with two Windows nodes, its own home folder, and the operator.
 //!
-//! It is the cluster of `make run`. What is missing beside a real one is a kubelet: no pod runs, so the operator's is
-//! played by a process, with the rights that the manifests give to it.
+//! It is the cluster of `make run`. Compared with a real cluster it has no kubelet, so no pods run. The operator runs
+//! as a process, with the rights that the manifests give to its pod.
 
 use std::cell::RefCell;
 use std::os::unix::fs::symlink;
@@ -23,15 +23,15 @@ use testbed::windows_host::{Fleet, WindowsHost};
 use crate::blocks::Block;
 use crate::output::is_as_shown;
 
-/// How long what a page shows may take to come about, on a loaded machine.
+/// How long it may take on a loaded machine until the output is as the page shows it.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Seconds that a block may take.
+/// Time limit of a block, in seconds.
 const LIMIT: &str = "180";
-/// What kubectl says where an API server on a loaded machine has cut a request off.
+/// kubectl's error when an API server on a loaded machine has cut off a request.
 const CUT_OFF: &str = "Unable to connect to the server: stream error";
-/// How often one types again what was cut off.
+/// How often a command is tried if its request is cut off.
 const ATTEMPTS: u32 = 3;
-/// What only reads, and may be asked again until the cluster is as the page shows it.
+/// Commands that only read, and so may be repeated until the cluster is as the page shows it.
 const READS: [&str; 5] = [
     "kubectl get ",
     "kubectl describe ",
@@ -40,22 +40,22 @@ const READS: [&str; 5] = [
     "windows-storage-operator check",
 ];
 
-/// How the cluster is when a page begins.
+/// The state of the cluster when a page begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scene {
-    /// As `make run` has it: both nodes have csi-proxy, a pod's in-tree volume lacks its driver, and OLM is there.
+    /// As in `make run`: both nodes have csi-proxy, a pod's in-tree volume lacks its driver, and OLM is installed.
     Held,
-    /// The same nodes and the same pod, and nothing of the operator, nor OLM.
+    /// The same nodes and the same pod, without the operator and OLM.
     Bare,
-    /// The same objects without hosts behind them, the definitions and rights, and the vSphere driver with its switch off;
-    /// no operator runs, and there is no SSH key.
+    /// The same objects without hosts behind them, the CRDs and RBAC, and the vSphere driver with its feature switch
+    /// off. No operator runs, and there is no SSH key.
     Objects,
 }
 
-/// A cluster and a place to type.
+/// A cluster and a shell for it.
 pub struct World {
     hosts: Vec<WindowsHost>,
-    // Taken down before the cluster that it works on.
+    // Dropped before the cluster that it works on.
     operator: RefCell<Option<Operator>>,
     _olm: Option<Olm>,
     sandbox: Sandbox,
@@ -114,7 +114,7 @@ impl World {
         world
     }
 
-    /// Does what a block of a page says.
+    /// Runs or writes a block of a page.
     pub fn follow(&self, block: &Block) {
         match block.language.as_str() {
             "yaml" => self.write(block),
@@ -126,7 +126,7 @@ impl World {
         self.play_kubelet();
     }
 
-    /// The driver of the cluster that `must-gather.local.123` is of.
+    /// Installs the driver of the cluster that `must-gather.local.123` was gathered from.
     fn add_vsphere(&self) {
         let control_plane = &self.sandbox.control_plane;
         let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: vmware-system-csi}\n";
@@ -134,7 +134,7 @@ impl World {
         for file in ["driver-linux.yaml", "driver-windows.yaml"] {
             let path = self.folder.path().join("must-gather.local.123").join(file);
             let objects = fs::read_to_string(path).unwrap();
-            // Whose uid that is, the API server says.
+            // The API server assigns the uids.
             let lines = objects.lines().filter(|line| !line.starts_with("  uid: "));
             let objects: Vec<&str> = lines.collect();
             control_plane.apply(&objects.join("\n")).unwrap();
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// Runs a block as one script. A command may fail only in the way that the page names, and one has to.
+    /// Runs a block as one script. Commands may fail only with the exit status that the page names, and one has to.
     fn script(&self, block: &Block) {
         let (allowed, end) = match block.exit_status() {
             Some(status) => (
@@ -183,7 +183,7 @@ impl World {
         );
     }
 
-    /// Types the commands of a block one by one, and compares what they print with what it shows.
+    /// Runs the commands of a block one by one and compares their output with the page.
     fn examples(&self, block: &Block) {
         assert!(
             block.code.starts_with("$ "),
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Types the lines of a block at the command prompt of win-1.
+    /// Runs the lines of a block at the command prompt of win-1.
     fn on_node(&self, block: &Block) {
         for line in block.code.lines().filter(|line| !line.trim().is_empty()) {
             let output = self.hosts[0].run(line).unwrap();
@@ -254,7 +254,7 @@ impl World {
             .unwrap()
     }
 
-    /// Runs the operator where its Deployment is there, as a kubelet would.
+    /// Starts the operator once its Deployment exists, as a kubelet would.
     fn play_kubelet(&self) {
         if self.operator.borrow().is_some() {
             return;
@@ -262,7 +262,7 @@ impl World {
         let deployment =
             format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windows-storage-operator");
         if matches!(self.sandbox.control_plane.read(&deployment), Ok(Some(_))) {
-            // The hosts in the box do not listen where Windows does.
+            // The sandboxed hosts do not listen on the standard SSH port.
             let fleet = &self.sandbox.fleet;
             let settings = objects::settings(fleet.port(), fleet.user());
             self.sandbox.control_plane.await_definitions().unwrap();
@@ -295,7 +295,7 @@ impl World {
     }
 }
 
-/// What of the project's tree the pages use.
+/// Copies the parts of the project's tree that the pages use.
 fn project() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for part in ["manifests", "crds", "tests/check/input"] {
@@ -305,7 +305,7 @@ fn project() -> TempDir {
         let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();
         assert!(copied.unwrap().success(), "{part}");
     }
-    // What `oc adm must-gather` would have left.
+    // The folder that `oc adm must-gather` would leave.
     let gathered = folder.path().join("must-gather.local.123");
     fs::create_dir(&gathered).unwrap();
     let from = folder.path().join("tests/check/input/vsphere-1.26");
@@ -316,7 +316,7 @@ fn project() -> TempDir {
     folder
 }
 
-/// A fresh home with the programs and the SSH key that the pages name.
+/// Creates a home folder with the programs and the SSH key that the pages refer to.
 fn home(sandbox: &Sandbox) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let (bin, ssh) = (home.path().join("bin"), home.path().join(".ssh"));

@@ -1,4 +1,4 @@
-//! The archive, taken apart by `tar` as any tool would, once for all tests.
+//! The image archive, unpacked with `tar` once for all tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,42 +10,42 @@ use testbed::cleanup::Guardian;
 
 /// The image for one architecture.
 pub struct Image {
-    /// The architecture as OCI calls it: `amd64` or `arm64`.
+    /// The architecture in OCI terms: `amd64` or `arm64`.
     pub architecture: String,
     /// The OCI image configuration.
     pub config: Value,
-    /// The root file system that the layers make.
+    /// The root file system that results from the layers.
     pub root: PathBuf,
-    /// The layers, each unpacked by itself.
+    /// The layers, each unpacked separately.
     pub layers: Vec<PathBuf>,
     _guardian: Arc<Guardian>,
 }
 
 impl Image {
-    /// The image for each architecture, unpacked.
+    /// Returns the unpacked images of all architectures.
     pub fn all() -> &'static [Self] {
         static IMAGES: OnceLock<Vec<Image>> = OnceLock::new();
         IMAGES.get_or_init(|| Self::unpack(&archive()))
     }
 
-    /// The one for this machine.
+    /// Returns the image for this machine.
     pub fn get() -> &'static Self {
         for_this_machine(Self::all())
     }
 
-    /// The images for `oc adm must-gather`, built beside it.
+    /// Returns the images for `oc adm must-gather`, built beside the operator's.
     pub fn all_must_gather() -> &'static [Self] {
         static IMAGES: OnceLock<Vec<Image>> = OnceLock::new();
         let name = "windows-storage-operator-must-gather.oci.tar";
         IMAGES.get_or_init(|| Self::unpack(&archive().with_file_name(name)))
     }
 
-    /// The one for this machine.
+    /// Returns the must-gather image for this machine.
     pub fn must_gather() -> &'static Self {
         for_this_machine(Self::all_must_gather())
     }
 
-    /// Rust's name of what its programs are built for.
+    /// Returns the Rust target of its programs.
     pub fn target(&self) -> &'static str {
         match &*self.architecture {
             "amd64" => "x86_64-unknown-linux-gnu",
@@ -103,7 +103,7 @@ impl Image {
         images.collect()
     }
 
-    /// A file's path in the unpacked image; symbolic links lead to where they would in a container.
+    /// Returns the path of a file in the unpacked image; symbolic links resolve as in a container.
     pub fn path(&self, path: &str) -> PathBuf {
         let mut real = self.root.clone();
         for part in Path::new(path.trim_start_matches('/')) {
@@ -119,17 +119,17 @@ impl Image {
         real
     }
 
-    /// A file as text.
+    /// Reads a file as text.
     pub fn text(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// A file as JSON.
+    /// Reads a file as JSON.
     pub fn json(&self, path: &str) -> Value {
         json(&self.path(path))
     }
 
-    /// Whether it has the operator of `make image`, not the one that tests have built.
+    /// Returns whether it has the operator of `make image`, not a test build.
     pub fn is_release(&self) -> bool {
         match &self.config["config"]["Labels"]["windowsstorage.dev/cargo-profile"] {
             profile if profile == "release" => true,
@@ -146,7 +146,7 @@ fn for_this_machine(images: &'static [Image]) -> &'static Image {
         .unwrap()
 }
 
-/// The archive that is checked.
+/// Returns the path of the archive under test.
 fn archive() -> PathBuf {
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
     std::env::var_os("IMAGE_ARCHIVE").map_or_else(
@@ -155,7 +155,7 @@ fn archive() -> PathBuf {
     )
 }
 
-/// All that is below a directory, which is not itself in it, as paths relative to it.
+/// Returns everything below a directory, without the directory itself, as paths relative to it.
 pub fn walk(dir: &Path) -> Vec<(PathBuf, fs::Metadata)> {
     walkdir::WalkDir::new(dir)
         .min_depth(1)
@@ -168,7 +168,7 @@ pub fn walk(dir: &Path) -> Vec<(PathBuf, fs::Metadata)> {
         .collect()
 }
 
-/// The SHA-256 of a file in hexadecimal.
+/// Returns the SHA-256 of a file in hexadecimal.
 pub fn sha256(path: &Path) -> String {
     let output = Command::new("sha256sum").arg(path).output().unwrap();
     assert!(output.status.success(), "sha256sum {}", path.display());
@@ -180,7 +180,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Unpacks with modes, and as root with owners, as they are in the archive.
+/// Unpacks an archive with its modes, and as root also with its owners.
 fn untar(archive: &Path, dir: &Path) {
     fs::create_dir_all(dir).unwrap();
     let status = Command::new("tar")

@@ -1,4 +1,4 @@
-//! The configuration, the files, their sums and modes.
+//! The image's configuration and files, with their checksums and modes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -129,7 +129,7 @@ fn nothing_in_it_gives_rights_away() {
                 kind.is_file() || kind.is_dir() || kind.is_symlink(),
                 "{shown} is a device or the like"
             );
-            // Unpacked without root, all belongs to who has unpacked it.
+            // If unpacked without root, all files belong to the user.
             assert!(
                 metadata.uid() == 0 || metadata.uid() == own,
                 "{shown} belongs to {}",
@@ -179,7 +179,7 @@ fn nothing_in_it_tells_of_the_machine_that_built_it() {
         let found = String::from_utf8(found).unwrap();
         let mut found: Vec<&str> = found.lines().collect();
         if !image.is_release() {
-            // The program that tests have built has them; that this is seen shows that the search finds something.
+            // A test build contains them. Finding them there shows that the search works.
             assert!(found.contains(&"./usr/bin/windows-storage-operator"));
             found.retain(|path| *path != "./usr/bin/windows-storage-operator");
         }
@@ -196,7 +196,7 @@ fn nothing_in_it_tells_of_the_machine_that_built_it() {
     }
 }
 
-/// Each with the libraries that its image has, and none of this machine's but what qemu takes for the processor.
+/// Runs each program with the libraries of its own image. Only qemu, for the processor, is from this machine.
 #[test]
 fn its_program_starts_with_its_libraries() {
     for image in Image::all() {
@@ -217,7 +217,7 @@ fn its_program_starts_with_its_libraries() {
     }
 }
 
-/// The image for `oc adm must-gather` of the same architecture.
+/// Returns the image for `oc adm must-gather` of the same architecture.
 fn must_gather_for(image: &Image) -> &'static Image {
     let all = Image::all_must_gather();
     let found = all

@@ -1,4 +1,4 @@
-//! The SBOM and the licences.
+//! The SBOM and the licences of the image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::archive::{Image, sha256, walk};
 
 const DOCUMENTS: &str = "/usr/share/doc/windows-storage-operator";
 
-/// Name and version of the components of that kind of package, such as `cargo`.
+/// Returns the names and versions of the components of one package type, such as `cargo`.
 fn components(sbom: &Value, kind: &str) -> BTreeMap<String, String> {
     let prefix = format!("pkg:{kind}/");
     sbom["components"]
@@ -54,7 +54,7 @@ fn the_sbom_names_crates_modules_and_packages() {
             "libssh2-sys",
             "openssl",
             "kube",
-            // Only the agent has it.
+            // Only the agent links it.
             "windows-service",
         ] {
             assert!(names.contains(name), "{name} is not in the SBOM");
@@ -93,7 +93,7 @@ fn the_sbom_names_crates_modules_and_packages() {
     }
 }
 
-/// Name and version of each crate that is linked into a program.
+/// Returns the names and versions of all crates that are linked into a program.
 fn linked(package: &str, target: &str) -> BTreeSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
@@ -127,7 +127,7 @@ fn the_sbom_names_every_linked_crate_and_no_other_with_licence_and_hash() {
             let licence = component["licenses"][0]["expression"].as_str();
             assert!(licence.is_some_and(|text| !text.is_empty()), "{component}");
             let name = component["name"].as_str().unwrap();
-            // A library of this workspace is not downloaded.
+            // Crates of this workspace are not downloaded.
             if Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("crates")
                 .join(name)
@@ -228,7 +228,7 @@ fn every_part_has_its_licence() {
             let line = format!("  * {component}");
             assert!(lines.contains(line.as_str()), "no licence of {component}");
         }
-        // The C library that a crate brings along has its own.
+        // The C library that a crate bundles has its own licence.
         assert!(
             texts.contains("Sara Golemon"),
             "libssh2's licence is missing"

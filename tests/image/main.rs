@@ -1,4 +1,4 @@
-//! The container image: what is in it, and the operator running out of it as a pod of the manifest would.
+//! Tests the container image: its contents, and the operator running from it as the manifest's pod does.
 //!
 //! `make image-dev` builds the image that is checked here; `make image-check` checks the one of `make image`.
 

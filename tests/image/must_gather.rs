@@ -1,4 +1,4 @@
-//! The image for `oc adm must-gather`, started as oc starts it and copied as oc copies.
+//! Runs the image for `oc adm must-gather` as oc starts it, and copies the result as oc does.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use testbed::sandbox::Sandbox;
 use crate::archive::Image;
 use crate::pod::{namespaces, write_service_account};
 
-/// A program of the image in its root.
+/// Builds a command that runs a program of the image in the image's root.
 fn in_image(guardian: &Guardian, root: &Path, arguments: &[&str]) -> Command {
     let mut command = match namespaces() {
         Some(arguments) => {
@@ -61,7 +61,7 @@ fn oc_can_start_it_and_copy_what_it_gathers() {
             .args([&image.root, &root]),
     );
     write_service_account(&sandbox, &root, "default", "gatherer");
-    // Where the pod has its volume.
+    // The mount point of the pod's volume.
     fs::create_dir(root.join("must-gather")).unwrap();
 
     let watched = "for tool in df awk sed pkill sleep; do command -v $tool || exit; done";

@@ -1,5 +1,5 @@
-//! The operator out of the image, as the manifest's pod would run it: its user, a root file system that cannot be
-//! written, no capabilities, no way to new rights, a ServiceAccount's token, and neither /proc nor /dev.
+//! Runs the operator from the image as the manifest's pod does: as its user, with a read-only root file system, without
+//! capabilities and without privilege escalation, with a ServiceAccount token, and without /proc and /dev.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -18,17 +18,17 @@ use testbed::simulated_host::SimulatedFleet;
 
 use crate::archive::Image;
 
-/// Longer than anything takes on a loaded machine; only failures wait for it.
+/// Longer than any step takes on a loaded machine; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// `$1` root, `$2` uid, `$3` gid, `$4` the program; the rest are its arguments.
+/// Parameters: `$1` root, `$2` uid, `$3` gid, `$4` program; the rest are its arguments.
 const CONFINE: &str = r#"
 root=$1 uid=$2 gid=$3 program=$4
 shift 4
 PATH=$PATH:/usr/sbin:/sbin
 exec capsh --no-new-privs --groups="$gid" --gid="$gid" --chroot="$root" --drop=all --uid="$uid" --shell="$program" -- "$@"
 "#;
-/// What goes before it where this machine lets us mount.
+/// Prepended to `CONFINE` where this machine allows mounts.
 const READ_ONLY: &str = r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit"#;
 
 struct Pod {
@@ -40,7 +40,7 @@ struct Pod {
 }
 
 impl Pod {
-    /// Starts it as that user and group, or as the image's own.
+    /// Starts the operator as this user and group, or as the image's own user.
     fn start(sandbox: &Sandbox, user: Option<&str>) -> Self {
         let image = Image::get();
         let config = &image.config["config"];
@@ -75,7 +75,7 @@ impl Pod {
             command.args(arguments).arg("sh");
             command
         } else {
-            // As in a container that may not mount. What the user may not write is as good as read-only to it.
+            // As in a container that may not mount. Files that the user cannot write are as good as read-only.
             eprintln!("this machine does not let us mount: /tmp is only made unwritable");
             fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o555)).unwrap();
             guardian.command("sh")
@@ -134,7 +134,7 @@ impl Pod {
         }
     }
 
-    /// The status line that the operator answers with, if it does.
+    /// Sends a GET request to the operator and returns the status line, if there is an answer.
     fn get(&self, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -148,7 +148,7 @@ impl Pod {
         answer.lines().next().map(str::to_owned)
     }
 
-    /// A line of `/proc/PID/status`.
+    /// Returns the words of a line of `/proc/PID/status`.
     fn status(&self, key: &str) -> Vec<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
@@ -165,7 +165,7 @@ impl Drop for Pod {
     }
 }
 
-/// What a kubelet would put there below the root directory of a container.
+/// Writes the files that a kubelet mounts into a container for its ServiceAccount.
 pub fn write_service_account(sandbox: &Sandbox, root: &Path, namespace: &str, name: &str) {
     let control_plane = &sandbox.control_plane;
     let token = ["create", "token", "--namespace", namespace, name];
@@ -178,7 +178,7 @@ pub fn write_service_account(sandbox: &Sandbox, root: &Path, namespace: &str, na
     fs::write(dir.join("ca.crt"), authority).unwrap();
 }
 
-/// The arguments of the operator in the Deployment.
+/// Returns the operator's arguments in the Deployment.
 fn manifest_arguments() -> Vec<String> {
     let deployment: Value =
         serde_yaml::from_str(include_str!("../../manifests/deployment.yaml")).unwrap();
@@ -186,7 +186,7 @@ fn manifest_arguments() -> Vec<String> {
     serde_json::from_value(arguments.clone()).unwrap()
 }
 
-/// The options of `unshare` that let us mount; without root, in a user namespace.
+/// Returns the options of `unshare` that allow mounts; without root, in a user namespace.
 pub fn namespaces() -> Option<Vec<&'static str>> {
     let mut arguments = vec!["--mount", "--propagation", "private"];
     if !is_root() {
@@ -197,7 +197,7 @@ pub fn namespaces() -> Option<Vec<&'static str>> {
         .args(["mount", "--bind", "/", "/"])
         .status()
         .unwrap();
-    // Without root there is nothing to fall back to: chroot needs it, too.
+    // There is no fallback without root: chroot needs root as well.
     assert!(tried.success() || is_root(), "no user namespaces: {tried}");
     tried.success().then_some(arguments)
 }
@@ -206,7 +206,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// A port that nobody listens to, of all addresses.
+/// Returns a port that is free on all addresses.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("[::]:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -217,8 +217,8 @@ fn it_runs_confined_and_does_its_work() {
     does_its_work(None, ["65532", "65532"]);
 }
 
-/// OpenShift gives each namespace a range of users, and the group root. Its users' numbers are higher: more than a user
-/// namespace has here.
+/// OpenShift assigns a user ID from the namespace's range, and the group root. Its real IDs are higher than this one:
+/// too high for a user namespace here.
 #[test]
 fn as_a_user_that_openshift_picks_it_does_as_well() {
     does_its_work(Some("54321:0"), ["54321", "0"]);
@@ -247,7 +247,7 @@ fn does_its_work(user: Option<&str>, [uid, gid]: [&str; 2]) {
     });
     assert!(pod.get("/healthz").unwrap().contains(" 200 "));
 
-    // Seen from outside, so that the test cannot believe in a confinement that is not there.
+    // Checked from outside the process, so that the test does not rely on the confinement it sets up.
     if is_root() {
         assert_eq!(pod.status("Uid"), [uid; 4]);
         assert_eq!(pod.status("Gid"), [gid; 4]);
@@ -258,7 +258,7 @@ fn does_its_work(user: Option<&str>, [uid, gid]: [&str; 2]) {
     assert_eq!(pod.status("NoNewPrivs"), ["1"]);
     if pod.mounted {
         let mounts = fs::read_to_string(format!("/proc/{}/mountinfo", pod.child.id())).unwrap();
-        // What is not below its root directory is not listed.
+        // mountinfo lists only mounts below the process's root directory.
         let [root] = mounts.lines().collect::<Vec<_>>()[..] else {
             panic!("not one mount: {mounts}");
         };
@@ -275,7 +275,7 @@ fn does_its_work(user: Option<&str>, [uid, gid]: [&str; 2]) {
             .wait_for("windowsstorage/cluster", condition, 120)
             .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
     }
-    // The programs of /payload have arrived on the host.
+    // The programs of /payload are installed on the host.
     sandbox
         .wait_for("windowsnodestorage/win-1", "condition=CSIProxyReady", 120)
         .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));

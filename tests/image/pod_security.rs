@@ -1,11 +1,11 @@
-//! What Kubernetes itself says to the manifest's pod in a namespace that enforces the `restricted` standard.
+//! How Kubernetes judges the manifest's pod in a namespace that enforces the `restricted` standard.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
 
-/// What the pod may not have in place of what it says, and of what the refusal speaks.
+/// Fields, values that are refused in their place, and the text of the refusal.
 const NEEDED: &str = r#"
 /securityContext/runAsNonRoot | false | runAsNonRoot != true
 /securityContext/seccompProfile | null | seccompProfile
@@ -48,7 +48,7 @@ fn the_pod_of_the_manifest_is_restricted() {
     };
     create(&template["spec"]).unwrap();
 
-    // Each line of it counts: without it the API server refuses the pod.
+    // Each field is required: the API server refuses the pod with any of these changes.
     for row in NEEDED.trim().lines() {
         let [pointer, value, complaint] = row.split(" | ").collect::<Vec<_>>()[..] else {
             unreachable!("{row}");
@@ -61,7 +61,7 @@ fn the_pod_of_the_manifest_is_restricted() {
             "{pointer}: {refused}"
         );
     }
-    // The standard does not ask for it, but the image is made for it.
+    // The standard does not require this, but the image supports it.
     assert_eq!(
         template["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"],
         true

@@ -1,4 +1,4 @@
-//! What stays allocated for each object, kind by kind, in the index and in the judgement that follows it.
+//! Measures how much memory stays allocated per object of each kind, in the index and in the assessment.
 
 use serde_json::Value;
 use testbed::realistic::{self, Os, Owner};
@@ -6,19 +6,19 @@ use windows_storage_operator::assess::Assessment;
 use windows_storage_operator::index::{Cluster, drop_unused_names};
 use windows_storage_operator::objects::{Received, cluster_kinds};
 
-/// Objects of each kind, enough for what they share to weigh nothing.
+/// Objects of each kind, enough to make what they share negligible.
 const COUNT: usize = 500;
 const NODES: usize = 50;
 const PODS_OF_SET: usize = 5;
 const PODS_OF_DEPLOYMENT: usize = 10;
 
-/// What is kept of a kind.
+/// The figure of one kind.
 pub struct Kept {
-    /// The kind, and of what.
+    /// The kind of object, with its platform or role.
     pub kind: &'static str,
-    /// Bytes that stay allocated for each, as they were asked for: the allocator adds its own.
+    /// Bytes per object as requested; the allocator's own overhead is not included.
     pub bytes: usize,
-    /// No more than this may stay.
+    /// Maximum number of bytes per object.
     pub bound: usize,
 }
 
@@ -31,7 +31,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// Takes in objects as a watch does, has them judged, and notes what stays.
+    /// Adds objects as a watch does, assesses the cluster, and records what stays allocated.
     fn add(
         &mut self,
         name: &str,
@@ -52,7 +52,7 @@ impl Growing {
             drop_unused_names();
             self.assessment.update(&mut self.cluster);
         });
-        // What was kept before may need less now.
+        // Objects kept earlier may now need less.
         let bytes = usize::try_from(allocated.bytes_current).unwrap_or_default() / count;
         self.kept.push(Kept {
             kind: what,
@@ -61,7 +61,7 @@ impl Growing {
         });
     }
 
-    /// Each bound with the name of its row.
+    /// Adds all kinds of objects. The bounds are in the order of the calls, each with the name of its row.
     fn of(&mut self, os: Os, bounds: [(&'static str, usize); 10]) {
         let mut bounds = bounds.into_iter();
         let mut next = || bounds.next().unwrap();
@@ -127,8 +127,8 @@ impl Growing {
     }
 }
 
-/// Kind by kind. The bounds are half as much again as was measured, and never below 200 B: what is kept twice does not
-/// fit, and a pod on a Linux node is not kept at all.
+/// Measures all kinds. The bounds are 1.5 times the measured figures and at least 200 B, so an object that is kept
+/// twice exceeds them, and so does a Pod on a Linux node that is kept at all.
 pub fn measure() -> Vec<Kept> {
     let mut growing = Growing::default();
     growing.of(
@@ -164,7 +164,7 @@ pub fn measure() -> Vec<Kept> {
     growing.kept
 }
 
-/// The object with another's top-level fields.
+/// Returns the object with the top-level fields of another one added.
 fn with(mut object: Value, more: Value) -> Value {
     if let (Value::Object(fields), Value::Object(more)) = (&mut object, more) {
         fields.extend(more);

@@ -1,4 +1,4 @@
-//! What is kept of each object has a bound. `cargo bench --bench memory` prints the figures.
+//! Limits the memory that is kept per object. `cargo bench --bench memory` prints the figures.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod kept;

@@ -1,4 +1,4 @@
-//! The alerts: promtool's own tests of rules, and what each must have.
+//! Tests the alerts with promtool's unit tests for rules, and checks that each has everything it needs.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::expression::{asked, missing};
 use crate::{monitoring, promtool, root, served};
 
-/// Stands for the address of the repository, which is not fixed.
+/// Placeholder for the repository's URL, which is not fixed.
 const DOCS: &str = "https://windows-storage-operator.invalid";
 
 fn rules() -> Value {
@@ -31,7 +31,7 @@ pub fn alerts() -> Vec<Value> {
     rules
 }
 
-/// The recording rules: what each is called, and what it is made from.
+/// Returns the recording rules: name and expression.
 pub fn records() -> Vec<(String, String)> {
     let text = |rule: &Value, key: &str| rule[key].as_str().map(str::to_owned);
     let rules = all_rules().into_iter();
@@ -83,7 +83,7 @@ fn each_alert_asks_for_what_is_served_and_says_what_to_do() {
     let critical = alerts
         .iter()
         .filter(|alert| alert["labels"]["severity"] == "critical");
-    // Whoever is woken at night has to do something at once: storage is lost, or about to be.
+    // A critical alert wakes people at night, so it must need immediate action: storage is lost, or about to be.
     let critical: Vec<&str> = critical.map(name).collect();
     assert_eq!(critical, ["WindowsStorageUpgradedWhileHeld"]);
     for alert in &alerts {

@@ -1,4 +1,4 @@
-//! The dashboard shows what is served, all of it, and can be imported.
+//! The dashboard shows all served metrics and nothing else, and can be imported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::alerts::records;
 use crate::expression::{asked, missing};
 use crate::served::{self, Metric, family};
 
-/// What the table of nodes takes from there.
+/// The kube-state-metrics series and labels that the table of nodes uses.
 const OF_KUBE_STATE_METRICS: [(&str, &str); 2] = [
     ("kube_node_info", "node os_image kubelet_version"),
     ("kube_node_status_condition", "node condition status"),
@@ -51,7 +51,7 @@ fn every_metric_and_label_that_the_dashboard_asks_for_is_served() {
     let dashboard = dashboard();
     let mut shown: BTreeSet<String> = BTreeSet::new();
     for expression in expressions(&dashboard) {
-        // The second argument of this one is a label.
+        // The second argument of `label_values` is a label.
         let of_labels = expression.strip_prefix("label_values(");
         let expression =
             of_labels.map_or(expression.as_str(), |rest| rest.split(',').next().unwrap());

@@ -1,24 +1,24 @@
-//! What an expression of Prometheus asks for: as much of the grammar as distinguishes metrics and labels from the rest.
+//! Parses Prometheus expressions, as far as needed to tell metrics and labels from everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::served::{Metric, family};
 
-/// What Prometheus adds to each series.
+/// Labels that Prometheus adds to each series.
 const OF_TARGET: &str = "cluster job instance pod container endpoint namespace service le";
 
-/// Words of the language that stand where a metric could.
+/// Keywords and functions that can stand where a metric could.
 const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool changes min_over_time offset group_left";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// The labels that each series is selected by.
+    /// The metrics, each with the labels of its selectors.
     pub series: BTreeMap<String, BTreeSet<String>>,
     /// The labels that results are grouped by.
     pub grouped: BTreeSet<String>,
 }
 
-/// Takes an expression apart.
+/// Parses an expression.
 pub fn asked(expression: &str) -> Asked {
     let mut asked = Asked::default();
     let mut rest = expression;
@@ -32,7 +32,7 @@ pub fn asked(expression: &str) -> Asked {
         } else if rest.starts_with('(') && grouping {
             let end = rest.find(')').unwrap();
             let labels = rest[1..end].split(',').map(|label| label.trim().to_owned());
-            // `on ()` asks for none.
+            // `on ()` names no labels.
             asked
                 .grouped
                 .extend(labels.filter(|label| !label.is_empty()));
@@ -74,7 +74,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '.' || c == ':'
 }
 
-/// What an expression asks for that is not served.
+/// Returns the metrics and labels of an expression that are not served.
 pub fn missing(expression: &str, metrics: &BTreeMap<String, Metric>) -> Vec<String> {
     let Asked { series, grouped } = asked(expression);
     let mut missing = Vec::new();

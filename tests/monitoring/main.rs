@@ -1,5 +1,5 @@
-//! Alerts, dashboard and documentation are about the metrics that the program serves, and Prometheus' own `promtool` is
-//! content with all of it.
+//! Alerts, dashboard and documentation match the metrics that the program serves, and Prometheus' own `promtool`
+//! accepts all of them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ mod served;
 
 use std::path::{Path, PathBuf};
 
-/// The project's folder.
+/// Returns the project's root folder.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

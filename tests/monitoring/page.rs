@@ -1,4 +1,4 @@
-//! docs/monitoring.md has each metric as it is, and says of each alert what to do. And kustomize takes what it says to apply.
+//! docs/monitoring.md describes each metric and has a runbook for each alert. kustomize builds what it says to apply.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn page() -> String {
     std::fs::read_to_string(root().join("docs/monitoring.md")).unwrap()
 }
 
-/// Prometheus says what the metrics of any process mean; the page only names them.
+/// Returns whether it is a standard process metric, which Prometheus documents; the page only names these.
 fn is_of_process(name: &str) -> bool {
     name.starts_with("process_")
 }
@@ -93,14 +93,14 @@ fn kustomize_takes_the_plain_folder() {
         token["name"],
         of_kind(&objects, "Secret")["metadata"]["name"]
     );
-    // The API of the Prometheus Operator has these no more, or will not.
+    // The API of the Prometheus Operator has removed or deprecated these fields.
     let text = endpoint.to_string();
     for old in ["bearerTokenFile", "bearerTokenSecret", "targetPort"] {
         assert!(!text.contains(old), "{text}");
     }
 }
 
-/// The chart's Prometheus takes what has the label of its release.
+/// The Prometheus of the chart selects objects with the label of its release.
 #[test]
 fn kube_prometheus_stack_finds_its_label() {
     let objects = build(Path::new("manifests/monitoring-kube-prometheus-stack"));
@@ -109,13 +109,13 @@ fn kube_prometheus_stack_finds_its_label() {
         let label = &object["metadata"]["labels"]["release"];
         assert_eq!(label, "kube-prometheus-stack", "{kind}");
     }
-    // Services are still found by what the operator's manifests give them.
+    // Services are still selected by the labels from the operator's manifests.
     let selector = &of_kind(&objects, "ServiceMonitor")["spec"]["selector"];
     assert!(selector["matchLabels"]["release"].is_null(), "{selector}");
 }
 
-/// OpenShift's Prometheus for user workloads passes over a `ServiceMonitor` that names a file, which are its own. And what it
-/// names instead has to be there, in whatever namespace that is.
+/// OpenShift's Prometheus for user workloads ignores a `ServiceMonitor` that names files of the Prometheus container.
+/// The objects that ours names instead must exist, in any namespace.
 #[test]
 fn openshifts_user_workload_monitoring_takes_the_one_for_openshift() {
     let folder = tempfile::tempdir().unwrap();

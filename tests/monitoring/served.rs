@@ -1,4 +1,4 @@
-//! What the program serves.
+//! The metrics that the program serves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Metric {
     pub labels: BTreeSet<String>,
 }
 
-/// All metrics, each of which has happened once.
+/// Returns all metrics as text, after each event has been counted once.
 pub fn text() -> String {
     let metrics = Metrics::default();
     metrics.show_build("v1.3.0", "0.1.0");
@@ -40,19 +40,19 @@ pub fn text() -> String {
     metrics.show_pass(Duration::from_millis(1), 0, 0);
     metrics.count_watch_restart("Pod", "Failed");
     metrics.count_request("GET", Some(200));
-    // One of them is about the runtime.
+    // One metric is about the tokio runtime.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
     runtime.block_on(async { metrics.encode(Format::Prometheus) })
 }
 
-/// The same, taken apart.
+/// Returns all metrics, parsed.
 pub fn metrics() -> BTreeMap<String, Metric> {
     parse(&text())
 }
 
-/// With what the recording rules make of them, which has their labels.
+/// Returns all metrics and the recording rules' results, which have the labels of their source metrics.
 pub fn with_records() -> BTreeMap<String, Metric> {
     let mut metrics = metrics();
     for (record, expression) in records() {
@@ -93,7 +93,7 @@ fn parse(text: &str) -> BTreeMap<String, Metric> {
     metrics
 }
 
-/// The metric to which a series belongs: those of a histogram have suffixes.
+/// Returns the metric that a series belongs to: the series of a histogram have suffixes.
 pub fn family<'a>(series: &'a str, metrics: &BTreeMap<String, Metric>) -> &'a str {
     let stem = ["_bucket", "_sum", "_count"]
         .iter()
@@ -119,7 +119,7 @@ fn promtool_finds_nothing_wrong_with_what_is_served() {
     let text = text();
     let (content, said) = crate::promtool(&["check", "metrics"], crate::root(), text.as_bytes());
     assert!(content && said.trim().is_empty(), "{said}\n{text}");
-    // It does see what is wrong.
+    // promtool does detect errors.
     let wrong = text.replace("_total", "");
     let (content, said) = crate::promtool(&["check", "metrics"], crate::root(), wrong.as_bytes());
     assert!(!content && said.contains("_total"), "{said}");

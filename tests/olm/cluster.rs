@@ -1,4 +1,4 @@
-//! A control plane with OLM, and how to read its objects.
+//! A control plane with OLM, and access to its objects.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,21 +14,21 @@ use testbed::control_plane::ControlPlane;
 use testbed::objects;
 use testbed::olm::Olm;
 
-/// Longer than anything takes on a loaded machine; only failures wait for it.
+/// Longer than any step takes on a loaded machine; only a failure waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// The driver that takes over Azure Disk volumes.
+/// The CSI driver for Azure Disk volumes.
 pub const DRIVER: &str = "disk.csi.azure.com";
 /// The node on which the operator's Pods run.
 pub const LINUX_NODE: &str = "linux-1";
-/// The ending of the names of Pods' logs.
+/// File extension of Pod logs.
 const POD_LOG: &str = "podlog";
-/// Pods of Deployments, and the end of objects whose owner is gone.
+/// Controllers that create the Pods of Deployments and delete objects whose owner is gone.
 const CONTROLLERS: &str =
     "deployment-controller,replicaset-controller,garbage-collector-controller,namespace-controller";
 
 /// A cluster with OLM.
 pub struct Cluster {
-    /// Dropped before the control plane. `None` while it is stopped.
+    /// Dropped before the control plane. `None` while OLM is stopped.
     olm: Mutex<Option<Olm>>,
     pub control_plane: ControlPlane,
     pub client: Client,
@@ -57,7 +57,7 @@ impl Cluster {
         Arc::new(cluster)
     }
 
-    /// A namespace in which OLM installs operators that look after that namespace.
+    /// Adds a namespace in which OLM installs operators that watch only that namespace.
     pub async fn add_namespace(&self, name: &str) {
         self.apply_all(&[
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
@@ -72,7 +72,7 @@ impl Cluster {
         .await;
     }
 
-    /// Two Windows nodes, of which neither has the driver that the pod on the first one needs.
+    /// Adds two Windows nodes, neither of which has the driver that the pod on the first one needs.
     pub fn add_windows_nodes(&self) {
         for node in ["win-1", "win-2"] {
             self.apply(&objects::windows_node(node));
@@ -81,7 +81,7 @@ impl Cluster {
         self.apply(&objects::azure_disk_workload("win-1"));
     }
 
-    /// Makes the node's CSINode hold just these drivers.
+    /// Sets the drivers of the node's CSINode.
     pub fn register(&self, node: &str, drivers: &[&str]) {
         self.apply(&objects::csi_node(node, drivers));
     }
@@ -98,13 +98,13 @@ impl Cluster {
         tokio::task::block_in_place(|| self.control_plane.kubectl(args)).unwrap()
     }
 
-    /// Ends OLM at once, and starts it again.
+    /// Kills OLM and starts it again.
     pub fn restart_olm(&self) {
         self.without_olm(|| {});
     }
 
-    /// Ends the API server at once, as a crash would, and starts it again. OLM is away meanwhile: it takes an error for
-    /// the absence of the CSV that is to be replaced, and would then ask nobody.
+    /// Kills the API server, as a crash would, and starts it again. OLM is stopped meanwhile: it treats an error as the
+    /// absence of the CSV to replace, and would then skip the check for upgradeability.
     pub fn restart_api_server(&self) {
         self.without_olm(|| self.control_plane.restart_api_server().unwrap());
     }
@@ -118,7 +118,7 @@ impl Cluster {
         });
     }
 
-    /// The objects of a kind in a namespace; those of a cluster-wide kind in [`CLUSTER_WIDE`].
+    /// Returns the API for a kind in a namespace; for a cluster-wide kind, pass [`CLUSTER_WIDE`].
     pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
         if namespace == CLUSTER_WIDE {
             Api::all_with(self.client.clone(), &resource(kind))
@@ -127,14 +127,14 @@ impl Cluster {
         }
     }
 
-    /// An object, or null.
+    /// Returns an object, or null.
     pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Value {
         let found = self.api(kind, namespace).get_opt(name).await.unwrap();
         found.map_or(Value::Null, |object| json!(object))
     }
 
-    /// Waits until the object is as `fits` says; it is given `None` where there is none. Watches, and survives that a
-    /// watch breaks.
+    /// Waits until `fits` returns true for the object, or for `None` while there is no object. Watches, and starts a
+    /// new watch when one breaks.
     pub async fn wait(
         &self,
         kind: &str,
@@ -167,7 +167,7 @@ impl Cluster {
         last.unwrap_or(Value::Null)
     }
 
-    /// Waits until a CSV is in that phase.
+    /// Waits until a CSV is in this phase.
     pub async fn wait_for_phase(&self, namespace: &str, csv: &str, phase: &str) -> Value {
         self.wait(CSV, namespace, csv, phase, |csv| {
             csv.is_some_and(|csv| csv["status"]["phase"] == phase)
@@ -175,7 +175,7 @@ impl Cluster {
         .await
     }
 
-    /// Waits until OLM holds a CSV back, with that in its message.
+    /// Waits until OLM holds a CSV back with a message that ends like this.
     pub async fn wait_until_held(&self, namespace: &str, csv: &str, message: &str) {
         let what = format!("is held with {message:?}");
         self.wait(CSV, namespace, csv, &what, |csv| {
@@ -198,7 +198,7 @@ impl Cluster {
             .await;
     }
 
-    /// Waits until OLM has seen the gate with that status and a message with that in it.
+    /// Waits until OLM has observed the gate with this status and a message that contains this text.
     pub async fn wait_for_gate(&self, namespace: &str, name: &str, status: &str, message: &str) {
         let what = format!("says {status} with {message:?}");
         self.wait(CONDITION, namespace, name, &what, |object| {
@@ -215,7 +215,7 @@ impl Cluster {
         .await;
     }
 
-    /// Waits until the gate says that what held upgrades has gone from sight, or that it is there.
+    /// Waits until the gate reports that what held upgrades is no longer visible, or that it is still there.
     pub async fn wait_for_what_holds(&self, namespace: &str, name: &str, is_there: bool) {
         let what = if is_there { "holds" } else { "is away" };
         self.wait(CONDITION, namespace, name, what, |object| {
@@ -226,17 +226,17 @@ impl Cluster {
         .await;
     }
 
-    /// All that the operator in that Pod has logged.
+    /// Returns the whole log of the operator in this Pod.
     pub fn operator_log(&self, pod: &str) -> String {
         std::fs::read_to_string(self.pod_log(pod)).unwrap()
     }
 
-    /// Where the output of that Pod goes.
+    /// Returns the path of this Pod's log.
     pub fn pod_log(&self, pod: &str) -> PathBuf {
         self.control_plane.dir().join(format!("{pod}.{POD_LOG}"))
     }
 
-    /// The last lines of each operator's log.
+    /// Returns the last lines of each operator's log.
     fn operator_logs(&self, lines: usize) -> String {
         let mut logs = String::new();
         for entry in std::fs::read_dir(self.control_plane.dir())
@@ -259,7 +259,7 @@ impl Cluster {
     }
 }
 
-/// In place of a namespace.
+/// Passed in place of a namespace.
 pub const CLUSTER_WIDE: &str = "";
 pub const CSV: &str = "ClusterServiceVersion";
 pub const CONDITION: &str = "OperatorCondition";
@@ -278,7 +278,7 @@ fn resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-/// The condition `Upgradeable` of a list, or null.
+/// Returns the condition `Upgradeable` of a list of conditions, or null.
 pub fn upgradeable(conditions: &Value) -> &Value {
     let mut all = conditions.as_array().into_iter().flatten();
     all.find(|condition| condition["type"] == "Upgradeable")

@@ -1,4 +1,4 @@
-//! What is installed: the operator's CSVs, and what OLM's catalog operator makes of them.
+//! Installs the operator from its CSVs, as OLM's catalog operator does.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::cluster::{CSV, Cluster};
 
-/// The name of that version's CSV.
+/// Returns the name of a version's CSV.
 pub fn csv_name(version: &str) -> String {
     format!("windows-storage-operator.v{version}")
 }
 
-/// What is in the bundle of a version: the CSV, the definitions, and what it carries as it is.
+/// Returns the objects in the bundle of a version: the CSV, the CRDs, and the objects it includes unchanged.
 fn bundle(version: &str, replaces: Option<&str>) -> Vec<Value> {
     let release = Release {
         version: version.parse().unwrap(),
@@ -32,8 +32,8 @@ fn bundle(version: &str, replaces: Option<&str>) -> Vec<Value> {
         .collect()
 }
 
-/// Installs a version as an `InstallPlan` does: the objects of its bundle, the ServiceAccount, and the rights that the
-/// CSV asks for. All else is OLM's work.
+/// Installs a version as an `InstallPlan` does: the objects of its bundle, the ServiceAccount, and the RBAC that the
+/// CSV requests. OLM does the rest.
 pub fn install(cluster: &Cluster, namespace: &str, version: &str, replaces: Option<&str>) {
     let (mut csvs, mut others): (Vec<Value>, Vec<Value>) = bundle(version, replaces)
         .into_iter()
@@ -49,8 +49,8 @@ pub fn install(cluster: &Cluster, namespace: &str, version: &str, replaces: Opti
     cluster.apply_all(&[others, rights, csvs].concat());
 }
 
-/// What the catalog operator makes of the permissions that a CSV asks for. Names of cluster-wide objects have the
-/// namespace in them, as there may be several operators.
+/// Returns the RBAC objects that the catalog operator creates for the permissions in a CSV. Names of cluster-wide
+/// objects contain the namespace, because there may be several operators.
 fn rights(csv: &Value) -> Vec<Value> {
     let (csv_name, namespace) = (&csv["metadata"]["name"], &csv["metadata"]["namespace"]);
     let name = format!(

@@ -1,8 +1,8 @@
-//! What the scheduler and a kubelet do with the operator's Pods: they are bound to a node, their container's command
-//! runs with the arguments and the environment that the Pod says, and the Pod is ready when the readiness probe says so.
+//! Stands in for the scheduler and a kubelet: binds the operator's Pods to a node, runs their container's command with
+//! the Pod's arguments and environment, and reports a Pod as ready when its readiness probe succeeds.
 //!
-//! A container has its own network and file system. Here the process is one of this machine, so that it gets a free
-//! port in place of the one it shall serve on, a kubeconfig with its ServiceAccount's token, and the payload's folder.
+//! A container has its own network and file system. Here, the process runs directly on this machine, so it gets a free
+//! port in place of the Pod's, a kubeconfig with its ServiceAccount's token, and the payload folder.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,10 +26,10 @@ use tokio::task::JoinHandle;
 
 use crate::cluster::{CONDITION, Cluster, LINUX_NODE, PATIENCE, upgradeable};
 
-/// How often processes are probed. A kubelet probes every 10 s unless the Pod says otherwise.
+/// Interval between probes. A kubelet probes every 10 s unless the Pod says otherwise.
 const PROBE: Duration = Duration::from_millis(100);
 
-/// Runs the Pods of one namespace until it is dropped.
+/// Runs the Pods of one namespace until dropped.
 pub struct Kubelet {
     shared: watch::Sender<Shared>,
     task: JoinHandle<()>,
@@ -37,20 +37,20 @@ pub struct Kubelet {
 
 #[derive(Default)]
 struct Shared {
-    /// The node has lost power.
+    /// Whether the node has lost power.
     is_down: bool,
     at_first_readiness: Vec<Ready>,
-    /// What the operator that was given that OperatorCondition says in place of `ok`; gone when it has said that.
+    /// The last readiness answer other than `ok`, by the OperatorCondition of the operator that gave it.
     unready: BTreeMap<String, String>,
 }
 
-/// What was there when a Pod was seen ready for the first time.
+/// The state when a Pod was first seen ready.
 #[derive(Clone, Debug)]
 pub struct Ready {
     pub pod: String,
-    /// The variable that OLM has set.
+    /// The value of `OPERATOR_CONDITION_NAME`, which OLM sets.
     pub operator_condition: String,
-    /// The condition `Upgradeable` that this object had, or null.
+    /// The condition `Upgradeable` of this OperatorCondition, or null.
     pub gate: Value,
 }
 
@@ -68,7 +68,7 @@ impl Kubelet {
         Self { shared, task }
     }
 
-    /// Ends all processes without a warning, and starts none until power is back.
+    /// Kills all processes without warning, and starts none until power is restored.
     pub fn cut_power(&self) {
         self.shared.send_modify(|shared| shared.is_down = true);
     }
@@ -77,13 +77,13 @@ impl Kubelet {
         self.shared.send_modify(|shared| shared.is_down = false);
     }
 
-    /// What was there when each Pod first said that it is ready, in that order.
+    /// Returns the state when each Pod first became ready, in that order.
     pub fn at_first_readiness(&self) -> Vec<Ready> {
         self.shared.borrow().at_first_readiness.clone()
     }
 
-    /// Waits until the operator that was given that OperatorCondition has read the cluster and says that it is not ready
-    /// for the sake of its gate, with that in its words.
+    /// Waits until the operator with this OperatorCondition has read the cluster and reports that it is not ready
+    /// because of its gate, with `why` in the message.
     pub async fn wait_until_gate_fails(&self, operator_condition: &str, why: &str) {
         let mut shared = self.shared.subscribe();
         let says_so = |shared: &Shared| {
@@ -127,7 +127,7 @@ struct Running {
 struct Process {
     child: Child,
     address: SocketAddr,
-    /// Ends the process, whatever becomes of this one.
+    /// Kills the process even if this one dies.
     _guardian: Guardian,
 }
 
@@ -152,7 +152,7 @@ impl Node {
                     Some(Ok(watcher::Event::Delete(pod))) => {
                         self.running.remove(&pod.name_any());
                     }
-                    // Broken watches are renewed; the stream has no end.
+                    // Broken watches are renewed; the stream never ends.
                     _ => {}
                 },
                 _ = probe.tick() => self.probe().await,
@@ -160,7 +160,7 @@ impl Node {
         }
     }
 
-    /// Binds a new Pod; takes a Pod away that is to end.
+    /// Binds a new Pod, starts to run a bound one, and removes a Pod that is being deleted.
     async fn sync(&mut self, pod: Pod) {
         let name = pod.name_any();
         let spec = pod.spec.clone().unwrap_or_default();
@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    /// Starts what does not run, and reports to the API server who is ready.
+    /// Starts processes that do not run, and reports readiness to the API server.
     async fn probe(&mut self) {
         let is_down = self.shared.borrow().is_down;
         for (name, running) in &mut self.running {
@@ -259,7 +259,7 @@ fn container(pod: &Pod) -> &Container {
     &containers[0]
 }
 
-/// The value of a container's variable; empty where it has none.
+/// Returns the value of a container's environment variable, or an empty string.
 fn variable(pod: &Pod, name: &str) -> String {
     environment(pod).remove(name).unwrap_or_default()
 }
@@ -338,7 +338,7 @@ fn start(cluster: &Cluster, namespace: &str, pod: &Pod) -> Process {
     }
 }
 
-/// Asks a process to stop, and waits for it.
+/// Sends SIGTERM to a process and waits for it.
 fn terminate(child: &mut Child) {
     let id = child.id().to_string();
     let asked = Command::new("sh")
@@ -350,7 +350,7 @@ fn terminate(child: &mut Child) {
     }
 }
 
-/// What the process says about its readiness; the same as a kubelet, `ok` only where the status says so.
+/// Probes readiness and returns `ok` if the HTTP status is 200, as for a kubelet; otherwise the body.
 async fn readiness(address: SocketAddr) -> Option<String> {
     let asking = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -361,7 +361,7 @@ async fn readiness(address: SocketAddr) -> Option<String> {
         stream.read_to_string(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
-    // A kubelet's own default.
+    // A kubelet's default timeout.
     let answer = tokio::time::timeout(Duration::from_secs(1), asking).await;
     let answer = answer.ok()?.ok()?;
     if answer.starts_with("HTTP/1.1 200") {

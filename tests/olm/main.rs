@@ -1,7 +1,7 @@
-//! The gate on the real Operator Lifecycle Manager (v0): the operator is installed and upgraded from its CSVs.
+//! Tests the gate with the real Operator Lifecycle Manager (v0): the operator is installed and upgraded from its CSVs.
 //!
-//! Real are OLM, the API server, and the controllers that make Pods of Deployments and take away what has lost its
-//! owner. The test does the rest of a cluster: what an `InstallPlan` makes, and what a kubelet does with a Pod.
+//! OLM, the API server, and the controllers for Deployments and garbage collection are real. The test stands in for the
+//! rest: what an `InstallPlan` creates, and what a kubelet does with a Pod.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! docs/gate.md: what it has people type is typed here, and what it shows is what comes out.
+//! Runs the commands of docs/gate.md and compares their output with the page.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/gate.md"));
 
-/// Runs the commands under that heading one after the other, and compares what each prints with the page.
+/// Runs the commands under this heading one after the other, and compares the output of each with the page.
 pub fn follow(cluster: &Cluster, heading: &str) {
     for (command, output) in examples(heading) {
         let printed = without_padding(&cluster.shell(&command));
@@ -20,7 +20,7 @@ pub fn follow(cluster: &Cluster, heading: &str) {
     }
 }
 
-/// The commands under a heading and what the page shows that they print.
+/// Returns the commands under a heading with the output that the page shows.
 fn examples(heading: &str) -> Vec<(String, String)> {
     let blocks = markdown::blocks(PAGE).into_iter();
     let blocks = blocks.filter(|block| block.heading == heading);
@@ -34,14 +34,14 @@ fn examples(heading: &str) -> Vec<(String, String)> {
     examples
 }
 
-/// Columns are filled up with blanks, the last one too.
+/// Removes the padding at the end of lines: kubectl pads the last column, too.
 fn without_padding(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     lines.flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 impl Cluster {
-    /// What a command line prints on standard output, with kubectl on the path and all rights on this cluster.
+    /// Runs a command line with kubectl on the PATH and all rights on this cluster. Returns its standard output.
     fn shell(&self, line: &str) -> String {
         let kubectl = testbed::parts::part("kubectl").unwrap();
         let mut shell = with_path(Command::new("sh"), &[kubectl.parent().unwrap()]).unwrap();

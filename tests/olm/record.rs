@@ -1,11 +1,11 @@
-//! What has been before: what the operator has written, and how OLM went on.
+//! The history of a gate: what the operator has written, and what OLM did.
 
 use serde_json::Value;
 
 use crate::cluster::{CONDITION, Cluster, upgradeable};
 
-/// The status of the gate in that `OperatorCondition` after each write of the operator, from the first to the last, as
-/// the API server's audit log has it.
+/// Returns the status of the gate in this `OperatorCondition` after each write by the operator, in order, from the API
+/// server's audit log.
 pub fn written(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
     let requests = cluster
         .control_plane
@@ -26,7 +26,7 @@ pub fn written(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// The phases that a CSV has gone through, by OLM's own record in it.
+/// Returns the phases that a CSV has gone through, as OLM records them in it.
 pub fn phases(csv: &Value) -> Vec<&str> {
     let history = csv["status"]["conditions"].as_array().unwrap();
     let mut phases: Vec<&str> = history

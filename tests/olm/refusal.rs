@@ -1,4 +1,4 @@
-//! Writes that the API server refuses for a while, by an admission policy.
+//! Makes the API server refuse writes temporarily, by an admission policy.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +6,20 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, PATIENCE};
 
-/// The answer to a refused client.
+/// The message that a refused client receives.
 pub const MESSAGE: &str = "refused by the test";
 
-/// What is refused.
+/// The writes to refuse.
 pub struct Refused<'a> {
     pub group: &'a str,
     pub resource: &'a str,
     pub name: &'a str,
-    /// An expression of the Common Expression Language; requests for which it is true are let through.
+    /// A CEL (Common Expression Language) expression; requests for which it is true are allowed.
     pub unless: &'a str,
 }
 
 impl Cluster {
-    /// Refuses writes, and returns when the API server does so: `probe` are kubectl's arguments for one.
+    /// Refuses writes, and returns once the API server does so: `probe` are kubectl's arguments for such a write.
     pub async fn refuse(&self, refused: &Refused<'_>, probe: &[&str]) {
         let Refused {
             group,
@@ -52,7 +52,7 @@ impl Cluster {
         }
     }
 
-    /// Lets what was refused through again.
+    /// Allows the writes again.
     pub fn allow(&self, name: &str) {
         for kind in [
             "validatingadmissionpolicybinding",

@@ -1,4 +1,4 @@
-//! An upgrade that is held and released.
+//! An upgrade that is held and then released.
 
 use kube::api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
     cluster
         .wait_until_held(NAMESPACE, &v2, "missing on win-2")
         .await;
-    // An API server that has just started refuses at first what it allows a moment later.
+    // An API server that has just started may refuse requests that it allows a moment later.
     assert_nothing_was_forbidden(&cluster, &kubelet, &v1);
     objects_that_are_away_for_a_moment_do_not_open_the_gate(&cluster, &v1).await;
     assert_never_open(&written(&cluster, NAMESPACE, &v1));
@@ -54,10 +54,10 @@ async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
     assert_nothing_was_forbidden(&cluster, &kubelet, &v2);
 }
 
-/// Pods of the Deployment: one leads, the other stands by.
+/// Pods of the Deployment: one leader and one standby.
 const REPLICAS: usize = 2;
 
-/// Installed is what is ready, and ready is what has set its gate.
+/// The installation succeeds once the Pods are ready, and they are ready once they have set the gate.
 async fn olm_installs_the_operator_and_names_its_condition(
     cluster: &Cluster,
     kubelet: &Kubelet,
@@ -66,7 +66,7 @@ async fn olm_installs_the_operator_and_names_its_condition(
     kubelet.cut_power();
     install(cluster, NAMESPACE, "0.1.0", None);
     cluster.wait_for_phase(NAMESPACE, v1, "Installing").await;
-    // The object is OLM's work, and empty.
+    // OLM creates the object, without conditions.
     let condition = cluster
         .wait(CONDITION, NAMESPACE, v1, "is there", |object| {
             object.is_some()
@@ -86,7 +86,7 @@ async fn olm_installs_the_operator_and_names_its_condition(
         .await;
 }
 
-/// Nobody takes back what was said, whatever OLM and the nodes do meanwhile.
+/// The gate keeps its last state while the operator is down, whatever OLM and the nodes do.
 async fn it_is_held_while_the_operator_is_down(cluster: &Cluster, kubelet: &Kubelet, v2: &str) {
     kubelet.cut_power();
     cluster
@@ -96,7 +96,7 @@ async fn it_is_held_while_the_operator_is_down(cluster: &Cluster, kubelet: &Kube
         .await;
     cluster.register("win-1", &[DRIVER]);
     cluster.restart_olm();
-    // OLM is at work again once it has installed something else.
+    // Once OLM has installed something else, it is working again.
     cluster.add_namespace("elsewhere").await;
     install(cluster, "elsewhere", "0.1.0", None);
     cluster
@@ -108,7 +108,7 @@ async fn it_is_held_while_the_operator_is_down(cluster: &Cluster, kubelet: &Kube
     kubelet.restore_power();
 }
 
-/// What the verdict rests on: kind, namespace, name.
+/// The objects that the verdict is based on: kind, namespace, name.
 const COMES_AND_GOES: [(&str, &str, &str); 5] = [
     ("CSINode", CLUSTER_WIDE, "win-2"),
     ("Node", CLUSTER_WIDE, "win-2"),
@@ -117,10 +117,10 @@ const COMES_AND_GOES: [(&str, &str, &str); 5] = [
     ("PersistentVolume", CLUSTER_WIDE, "pv-orders"),
 ];
 
-/// Without the node that lacks the driver, or without what asks for it, the verdict is True: not for long enough to open
-/// the gate.
+/// Without the node that lacks the driver, or without what needs it, the verdict would be True, but not for long enough
+/// to open the gate.
 async fn objects_that_are_away_for_a_moment_do_not_open_the_gate(cluster: &Cluster, v1: &str) {
-    // A node without its CSINode is no reason for True at any time.
+    // A node without a CSINode never leads to True.
     for (kind, namespace, name) in &COMES_AND_GOES[1..] {
         replace(cluster, kind, namespace, name, async || {
             cluster.wait_for_what_holds(NAMESPACE, v1, false).await;
@@ -137,7 +137,7 @@ async fn neither_does_what_comes_while_watches_are_broken(cluster: &Cluster, v1:
             replace(cluster, kind, namespace, name, async || {}).await;
         }
     }
-    // What names a further pod has seen all that went before.
+    // A message that names a new pod shows that all earlier events have been read.
     let workload = objects::azure_disk_workload("win-1").replace("web-0", "web-1");
     cluster.apply(&workload);
     cluster
@@ -146,7 +146,7 @@ async fn neither_does_what_comes_while_watches_are_broken(cluster: &Cluster, v1:
 }
 
 fn assert_never_open(written: &[String]) {
-    // Both nodes lack the driver, then one does; that not all has been read yet may come before.
+    // At least two writes: both nodes lack the driver, then one. A write that not everything is read may come first.
     assert!(written.len() >= 2, "{written:?}");
     assert!(
         written.iter().all(|status| status == "False"),
@@ -164,7 +164,7 @@ async fn replace(
 ) {
     let api = cluster.api(kind, namespace);
     let mut object = api.get(name).await.unwrap();
-    // The controllers that would take these away are not there.
+    // The controllers that would remove the finalizers do not run.
     if object.metadata.finalizers.is_some() {
         let free = json!({"metadata": {"finalizers": null}});
         object = api
@@ -189,7 +189,7 @@ async fn replace(
     api.create(&PostParams::default(), &fresh).await.unwrap();
 }
 
-/// The new version's OperatorCondition is empty, which OLM takes for a permission.
+/// OLM takes the empty OperatorCondition of the new version for permission, so the new operator must not be ready yet.
 async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
     cluster: &Cluster,
     kubelet: &Kubelet,
@@ -241,7 +241,7 @@ async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
         .await;
 }
 
-/// The rights of the CSV and those that OLM adds must be enough for all that the operator did.
+/// The RBAC of the CSV and of OLM must be enough for everything the operator did.
 fn assert_nothing_was_forbidden(cluster: &Cluster, kubelet: &Kubelet, operator_condition: &str) {
     let all = kubelet.at_first_readiness();
     let of_it = all

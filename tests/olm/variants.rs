@@ -1,4 +1,4 @@
-//! What else happens to a gate: each on a cluster of its own, because an operator waits where another is installed already.
+//! Other scenarios for the gate. Each has its own cluster, because an operator waits if another is already installed.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::page;
 use crate::record::{phases, written};
 use crate::refusal::Refused;
 
-/// Of what the gate speaks where no node has the driver.
+/// Part of the gate's message when no node has the driver.
 const MISSING: &str = "missing on win-1, win-2";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,7 +45,7 @@ async fn an_administrator_overrides_the_gate() {
         !written.is_empty() && written.iter().all(|status| status == "False"),
         "the operator did not change its mind: {written:?}"
     );
-    // An override is for one version only.
+    // An override applies to one version only.
     cluster
         .wait_for_gate(NAMESPACE, &v2, "False", MISSING)
         .await;
@@ -59,7 +59,7 @@ async fn the_gate_is_written_again_after_a_client_of_version_1_has_wiped_it() {
     let v2 = hold_next(cluster, namespace, "0.1.0", "0.2.0").await;
     let before = cluster.get(CONDITION, namespace, &v1).await;
 
-    // A label is all that is changed; the version that kubectl has to use does not know the conditions.
+    // Changes only a label. kubectl has to use the older API version, which drops the conditions.
     let old_version = "operatorconditions.v1.operators.coreos.com";
     cluster.kubectl(&["label", old_version, &v1, "-n", namespace, "seen=yes"]);
     let mut was_wiped = false;
@@ -99,7 +99,7 @@ async fn the_gate_is_written_again_after_it_was_deleted() {
     let before = cluster.get(CONDITION, namespace, &v1).await;
 
     cluster.kubectl(&["delete", CONDITION, &v1, "-n", namespace]);
-    // OLM makes it again, empty.
+    // OLM recreates it, empty.
     cluster
         .wait(CONDITION, namespace, &v1, "is another", |object| {
             object.is_some_and(|object| object["metadata"]["uid"] != before["metadata"]["uid"])
@@ -112,11 +112,11 @@ async fn the_gate_is_written_again_after_it_was_deleted() {
 async fn a_gate_that_may_not_be_written_holds() {
     let cluster = &held_cluster().await;
     let namespace = "rights";
-    // Versions of its own, because the refusal goes by name.
+    // Versions that no other test uses, because the refusal goes by name.
     let (kubelet, v1) = install_first(cluster, namespace, "0.8.0").await;
     let v2 = hold_next(cluster, namespace, "0.8.0", "0.9.0").await;
 
-    // OLM would give them back at once.
+    // Otherwise OLM would recreate the RoleBinding immediately.
     let refused = Refused {
         group: "rbac.authorization.k8s.io",
         resource: "rolebindings",
@@ -145,7 +145,7 @@ async fn a_gate_that_may_not_be_written_holds() {
     assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
 }
 
-/// A namespace with a first version in it. The name is that of its CSV.
+/// Installs a first version in a new namespace. Returns its kubelet and the name of its CSV.
 async fn install_first(
     cluster: &Arc<Cluster>,
     namespace: &str,
@@ -159,7 +159,7 @@ async fn install_first(
     (kubelet, csv)
 }
 
-/// Installs the version after the first, which is held. The name is that of its CSV.
+/// Installs the next version, which is held. Returns the name of its CSV.
 async fn hold_next(cluster: &Cluster, namespace: &str, first: &str, next: &str) -> String {
     let v1 = csv_name(first);
     cluster
@@ -180,7 +180,7 @@ async fn wait_for_ready_replicas(cluster: &Cluster, namespace: &str, number: &Va
         .await;
 }
 
-/// A cluster whose Windows nodes lack the driver.
+/// Creates a cluster whose Windows nodes lack the driver.
 async fn held_cluster() -> Arc<Cluster> {
     let cluster = Cluster::start().await;
     cluster.add_windows_nodes();

@@ -1,4 +1,4 @@
-//! The operator for Linux on arm64, as its image has it but for optimization.
+//! The operator for Linux on arm64, as in its image but not optimized.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ static SYSROOT: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build("linux/arm64"));
 
-/// How it ends where libraries are taken from that folder.
+/// Runs a program with the libraries from this folder.
 fn run_with(libraries: &Path, program: &Path, arguments: &[&str]) -> Output {
     Command::new("qemu-aarch64")
         .arg("-L")
@@ -50,7 +50,7 @@ fn it_judges_files_as_the_program_of_this_machine_does() {
     }
 }
 
-/// Over TLS, with its OpenSSL; and one pass of the controller, which logs in to a host.
+/// Uses its own OpenSSL for TLS, and runs one reconcile of the controller, which logs in to a host.
 #[test]
 fn it_judges_a_cluster_and_runs() {
     let (sandbox, host) = held_cluster();

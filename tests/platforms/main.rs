@@ -1,5 +1,5 @@
-//! The program as it is built for other machines than this one: Linux on arm64, run by qemu, and Windows, run by Wine. Both
-//! have to say what the program of this machine says.
+//! Tests the program as built for other platforms: Linux on arm64, run by qemu, and Windows, run by Wine. Their output
+//! must match that of the program for this machine.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod arm64;
@@ -12,7 +12,7 @@ use testbed::objects;
 use testbed::sandbox::Sandbox;
 use testbed::windows_host::WindowsHost;
 
-/// The clusters on disk, and the exit status that `check` has for each.
+/// The sample clusters, and the exit status of `check` for each.
 const CLUSTERS: [(&str, i32); 4] = [
     ("azure-1.27", 3),
     ("gce-1.23", 3),
@@ -24,12 +24,12 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where the clusters on disk are.
+/// Returns the folder of the sample clusters.
 fn input() -> PathBuf {
     root().join("tests/check/input")
 }
 
-/// The program for that platform, built as tests need it.
+/// Builds the program for this platform, as a development build.
 fn build(platform: &str) -> PathBuf {
     let mut build = Command::new(root().join("tools/build-operator"));
     build.args(["--dev", "--for", platform]);
@@ -37,7 +37,7 @@ fn build(platform: &str) -> PathBuf {
     PathBuf::from(path.trim())
 }
 
-/// A cluster with one Windows node, which lacks the driver of its workload, and that the operator may log in to.
+/// Creates a cluster with one Windows node that lacks the driver of its workload, and with SSH access to it.
 fn held_cluster() -> (Sandbox, WindowsHost) {
     let sandbox = Sandbox::reuse().unwrap();
     let host = sandbox.add_windows_node("win-1").unwrap();
@@ -47,7 +47,7 @@ fn held_cluster() -> (Sandbox, WindowsHost) {
     (sandbox, host)
 }
 
-/// How the program of this machine ends.
+/// Runs the program of this machine.
 fn here(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .args(arguments)
@@ -57,7 +57,7 @@ fn here(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Ends a test unless both ended alike, and with that status.
+/// Asserts that both ended alike and with this status.
 #[track_caller]
 fn assert_alike(there: &Output, here: &Output, status: i32) {
     let [there_out, there_err, here_out, here_err] =

@@ -1,4 +1,4 @@
-//! The command line for Windows, run by Wine on a host that knows nothing else of this machine.
+//! The command line for Windows, run by Wine on a sandboxed host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,17 +14,17 @@ use windows_storage_operator::node::HOST_KEYS_CONFIG_MAP;
 
 use crate::{CLUSTERS, assert_alike, build, held_cluster, here, input};
 
-/// Wine needs seconds for the start of a program where others are busy.
+/// Wine needs seconds to start a program on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build("windows/amd64"));
 
-/// Puts the program on the host.
+/// Copies the program to the host.
 fn install(host: &WindowsHost) {
     fs::copy(&*PROGRAM, host.drive_c().join("storage.exe")).unwrap();
 }
 
-/// How the program ends there. Wine's cmd takes no quotes, so that the command is in a file.
+/// Runs the program on the host. Wine's cmd does not handle quotes, so the command is in a file.
 fn run(host: &WindowsHost, folder: &str, arguments: &str) -> Output {
     let script = format!("@cd /d {folder}\r\n@C:\\storage.exe {arguments}\r\n");
     fs::write(host.drive_c().join("command.cmd"), script).unwrap();
@@ -52,7 +52,7 @@ fn it_judges_files_as_the_program_of_this_machine_does() {
             assert_alike(&there, &here, status);
         }
     }
-    // A path as one types it there, and a file as PowerShell's > writes it.
+    // Paths as users type them on Windows, and a file as PowerShell's > writes it.
     let text = fs::read_to_string(input().join("ready-1.31/all.yaml")).unwrap();
     let utf16 = format!("\u{feff}{}", text.replace('\n', "\r\n"));
     let utf16: Vec<u8> = utf16.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -79,14 +79,14 @@ fn it_judges_files_as_the_program_of_this_machine_does() {
         let there = run(&host, r#""C:\must gather""#, there);
         assert_alike(&there, &here(&expected), status);
     }
-    // What is not there is named as it was given.
+    // A missing path is reported as it was given.
     let missing = run(&host, r"C:\", r"check -f C:\nothing\here");
     let said = String::from_utf8_lossy(&missing.stderr);
     assert_eq!(missing.status.code(), Some(1), "{said}");
     assert!(said.contains(r"C:\nothing\here"), "{said}");
 }
 
-/// Over TLS, and over SSH to a node.
+/// Connects to the API server over TLS, and to a node over SSH.
 #[test]
 fn it_asks_a_cluster_and_its_nodes() {
     let (sandbox, host) = held_cluster();
@@ -117,7 +117,7 @@ fn it_asks_a_cluster_and_its_nodes() {
     assert_eq!(looked.status.code(), Some(0), "{said}");
     let looked: Value = serde_json::from_slice(&looked.stdout).unwrap();
     assert_eq!(looked["items"][0]["reached"], true, "{looked}");
-    // As kubectl does, it takes the one in the user's folder where none is named.
+    // Like kubectl, the program defaults to the kubeconfig in the user's folder.
     let home = run(&host, r"C:\", "check -o json");
     let said = String::from_utf8_lossy(&home.stderr).into_owned();
     assert_eq!(home.status.code(), Some(1), "{said}");
@@ -129,10 +129,10 @@ fn it_asks_a_cluster_and_its_nodes() {
     let expected = here(&["check", "-o", "json", "--kubeconfig", kubeconfig]);
     assert_alike(&run(&host, r"C:\", "check -o json"), &expected, 3);
 
-    // With the node's key pinned, it logs in there.
+    // With the node's host key pinned, it logs in to the node.
     let key = looked["items"][0]["hostKey"].as_str().unwrap();
     let fingerprint = key.split(' ').nth(1).unwrap();
-    // The operator makes it.
+    // The operator would create it.
     let pins = ["create", "configmap", HOST_KEYS_CONFIG_MAP, "-n", NAMESPACE];
     control_plane.kubectl(&pins).unwrap();
     let accept = format!(r"accept-host-key win-1 --fingerprint {fingerprint}");
@@ -152,7 +152,7 @@ fn it_asks_a_cluster_and_its_nodes() {
     assert_eq!(gathered.status.code(), Some(3), "{gathered:?}");
 }
 
-/// One file is enough for an administrator, and its cryptography is OpenSSL's as on Linux.
+/// One file is enough for an administrator. Cryptography is OpenSSL's, as on Linux.
 #[test]
 fn it_needs_nothing_but_windows() {
     let headers = testbed::commands::printed(
@@ -174,7 +174,7 @@ fn it_needs_nothing_but_windows() {
     assert_eq!(other, None, "{libraries:?}");
 }
 
-/// What every Windows has: none of them speaks TLS or SSH. `bcrypt.dll` and `bcryptprimitives.dll` have random numbers,
-/// `crypt32.dll` the certificates of the system.
+/// Libraries of every Windows. None of them is used for TLS or SSH: `bcrypt.dll` and `bcryptprimitives.dll` are for
+/// random numbers, `crypt32.dll` for the system's certificates.
 const OF_WINDOWS: &str = "advapi32.dll bcrypt.dll bcryptprimitives.dll crypt32.dll gdi32.dll kernel32.dll msvcrt.dll ntdll.dll \
     user32.dll userenv.dll ws2_32.dll api-ms-win-core-synch-l1-2-0.dll";

@@ -1,4 +1,4 @@
-//! Completion scripts, by the shells themselves.
+//! Tests completion scripts in the shells themselves.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use testbed::commands::{printed, with_path};
 
 use crate::{PLUGIN, linked};
 
-/// Completes a line as bash does when the tab key is pressed at its end.
+/// Completes a line as bash does when Tab is pressed at its end.
 const PRESS_TAB: &str = r#"
 source <("$1" completion bash)
 shift
@@ -46,7 +46,7 @@ fn every_shell_gets_a_script_that_it_can_read() {
         let mut plugin = Command::new(folder.path().join(PLUGIN));
         let script = printed(plugin.args(["completion", shell])).unwrap();
         assert!(script.contains(PLUGIN), "{shell}");
-        // bash is there wherever the tests run; of the others those that are there.
+        // bash is required; other shells are tested if they are installed.
         let is_there =
             shell != "powershell" && Command::new(shell).arg("--version").output().is_ok();
         assert!(is_there || shell != "bash");

@@ -1,4 +1,4 @@
-//! What `make plugin` makes is what krew takes.
+//! krew accepts the output of `make plugin`.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use testbed::parts::part;
 
 use crate::PLUGIN;
 
-/// Krew's own rules end at what breaks it; these are of its index, for names and descriptions that people see in lists.
+/// Krew only rejects what breaks it. These are rules of its index, for names and descriptions that show in lists.
 #[test]
 fn the_manifest_keeps_the_rules_of_krews_index() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

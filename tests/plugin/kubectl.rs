@@ -1,4 +1,4 @@
-//! kubectl finds the plugin by its name and hands it what was typed.
+//! kubectl finds the plugin by its name and passes it the arguments.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    /// Types a line behind `kubectl`, which has to end with that status and to print these parts.
+    /// Runs a line after `kubectl`, which must end with this status and print these parts.
     #[track_caller]
     fn expect(&self, line: &str, status: i32, parts: &[&str]) -> String {
         let kubectl = Command::new(part("kubectl").unwrap());
@@ -66,7 +66,7 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
     kubectl.expect("windows-storage nodes", 3, &["NAME", "win-1", missing]);
     let held = ["HOLDS UPGRADES", "is on the Windows node win-1", missing];
     kubectl.expect("windows-storage why pod/web-0 -n shop", 3, &held);
-    // The namespace of the context holds where none is given.
+    // Without a namespace flag, the namespace of the context applies.
     kubectl.expect(
         "windows-storage why pod/web-0",
         1,
@@ -74,7 +74,7 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
     );
     kubectl.expect("config set-context --current --namespace=shop", 0, &[]);
     kubectl.expect("windows-storage why pod/web-0", 3, &held);
-    // A pod without volumes is not kept, and is there all the same.
+    // A pod without volumes is not kept in the index, but is still found.
     kubectl.expect("windows-storage why plain", 0, &["NOTHING IS MISSING"]);
     kubectl.expect("windows-storage why pod/nobody", 1, &["no pod nobody"]);
     kubectl.expect(

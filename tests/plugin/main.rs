@@ -1,4 +1,4 @@
-//! The kubectl plugin: called by the real kubectl, installed by the real krew, completed by a real bash.
+//! Tests the kubectl plugin: called by the real kubectl, installed by the real krew, completed by a real bash.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod completion;
@@ -11,10 +11,10 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-/// The program as the plugin.
+/// The program's name as a plugin.
 const PLUGIN: &str = "kubectl-windows_storage";
 
-/// A folder in which the program has all of its names.
+/// Creates a folder with the program under all of its names.
 fn linked() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
@@ -24,7 +24,7 @@ fn linked() -> TempDir {
     folder
 }
 
-/// Both streams of a command, whatever became of it.
+/// Returns both output streams of a command, regardless of its status.
 fn both(output: &Output) -> String {
     [&output.stdout, &output.stderr]
         .map(|text| String::from_utf8_lossy(text))

@@ -1,4 +1,4 @@
-//! What the reader of files keeps does not grow with what it reads.
+//! The memory use of the file reader does not grow with its input.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,25 +9,25 @@ use windows_storage_operator::files::{self, Tally};
 
 const MIB: u64 = 1024 * 1024;
 
-/// What may be in memory at once besides one object: text in pieces, what waits before it goes to disk.
+/// Limit for memory besides one object: text in pieces, and buffered output to disk.
 const BOUND: u64 = 5 * MIB;
 
-/// The text of a document of YAML as it grows.
+/// Limit for a YAML document, whose text is kept while it is read.
 const BOUND_OF_DOCUMENT: u64 = 3 * YAML;
 
-/// What is kept of one object may be 16 MiB, and its allocations twice that.
+/// Limit for one object: up to 16 MiB of it are kept, and its allocations take twice that.
 const BOUND_OF_OBJECT: u64 = 40 * MIB;
 
-/// How much YAML is read. In a debug build it takes a second for 5 MiB.
+/// Size of the YAML input. A debug build takes a second for 5 MiB.
 const YAML: u64 = 12 * MIB;
 
-/// A list without end, cut after a number of items.
+/// An endless list, cut after a number of items.
 struct List {
     head: &'static str,
     item: String,
     tail: &'static str,
     items: u64,
-    /// What is still to be handed out of the current part.
+    /// The rest of the current part that is still to be read.
     part: Vec<u8>,
     stage: u64,
 }
@@ -65,7 +65,7 @@ impl Read for List {
     }
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -117,7 +117,7 @@ fn cases() -> Vec<Case> {
     };
     let yaml = List::new(YAML, "apiVersion: v1\nitems:\n", YAML_ITEM, "kind: List\n");
     let json = |name, item: &str| {
-        // The comma after the item before it needs one more.
+        // The comma after the last item requires one more.
         let tail = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"z"}}],"kind":"PodList"}"#;
         let head = r#"{"apiVersion":"v1","items":["#;
         let case = case(name, List::new(24 * MIB, head, item, tail), BOUND);
@@ -127,7 +127,7 @@ fn cases() -> Vec<Case> {
         }
     };
     let unused = json("not wanted", &JSON_ITEM.replace("Pod", "Secret"));
-    // Not known to be not wanted before its end.
+    // Only its end shows that the object is not wanted.
     let tail = r#"null],"kind":"ConfigMap","apiVersion":"v1"}"#;
     let large = List::new(64 * MIB, r#"{"data":["#, JSON_ITEM, tail);
     vec![
@@ -150,7 +150,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// In processes of their own: other tests would be measured as well.
+/// Runs each case in its own process, because other tests would count as well.
 #[test]
 fn memory_does_not_grow_with_the_input() {
     let children: Vec<_> = cases()

@@ -1,4 +1,4 @@
-//! `tools/release` makes a complete release, twice the same, of the images that `make image-dev` has built.
+//! `tools/release` builds a complete and reproducible release from the images of `make image-dev`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -108,7 +108,7 @@ fn a_release_is_complete_names_images_by_digest_and_is_the_same_each_time() {
     let sbom: Value = serde_yaml::from_str(&text(sbom)).unwrap();
     assert_eq!(sbom["bomFormat"], "CycloneDX");
 
-    // What OLM reads is in the images of the bundle and the catalog.
+    // OLM reads the contents of the bundle image and the catalog image.
     let csv = unpacked(
         "bundle",
         "manifests/windows-storage-operator.clusterserviceversion.yaml",
@@ -127,7 +127,7 @@ fn a_release_is_complete_names_images_by_digest_and_is_the_same_each_time() {
     assert_eq!(text("SHA256SUMS"), sums);
 }
 
-/// A file out of the last layer of an image.
+/// Returns a file from the last layer of an image.
 fn unpacked(image: &str, path: &str) -> String {
     let script = r#"
         work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT && tar -xf "$0" -C "$work" && cd "$work/blobs/sha256"

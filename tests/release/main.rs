@@ -1,4 +1,4 @@
-//! Tests of how the project is released: the workflows, the files of `make release`, and the targets that the Makefile offers.
+//! Tests how the project is released: the workflows, the files of `make release`, and the targets of the Makefile.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ mod workflows;
 
 use std::path::Path;
 
-/// The project's folder.
+/// Returns the project's root folder.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

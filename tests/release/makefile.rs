@@ -1,4 +1,4 @@
-//! What `make help` prints.
+//! Tests the output of `make help`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,10 +8,10 @@ use testbed::commands::printed;
 
 use crate::root;
 
-/// The widest line, so that it fits a usual terminal.
+/// Maximum width of a line, to fit common terminals.
 const COLUMNS: usize = 100;
 
-/// The targets that one calls: those of lines `target: ... ## description`, with their descriptions.
+/// Returns the documented targets, from lines `target: ... ## description`, with their descriptions.
 pub fn targets() -> BTreeMap<String, String> {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let lines = makefile.lines().filter_map(|line| {

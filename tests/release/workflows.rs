@@ -1,4 +1,4 @@
-//! The workflows run nothing that could change under them, have no more rights than they need, and call what is there.
+//! The workflows pin everything they run, have only the permissions they need, and call only targets that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use serde_yaml::Value;
 use crate::makefile::targets;
 use crate::root;
 
-/// A workflow by its file's name: its text, and what it says.
+/// A workflow: its file name, its text, and its parsed content.
 struct Workflow {
     name: String,
     text: String,
@@ -46,7 +46,7 @@ impl Workflow {
             .flat_map(|(_, job)| job["steps"].as_sequence().into_iter().flatten())
     }
 
-    /// The scripts of its steps.
+    /// Returns the scripts of its steps.
     fn scripts(&self) -> impl Iterator<Item = &str> {
         self.steps().filter_map(|step| step["run"].as_str())
     }
@@ -114,7 +114,7 @@ fn rights_are_to_read_and_one_job_alone_may_publish() {
                 let persists = &step["with"]["persist-credentials"];
                 assert_eq!(persists, &Value::Bool(false), "{}: {uses}", workflow.name);
             }
-            // What a pull request has cached must not get into a release.
+            // Nothing that a pull request has cached may get into a release.
             let is_cache = uses.starts_with("actions/cache");
             assert!(!is_cache || workflow.name == "ci.yaml", "{}", workflow.name);
         }
@@ -138,7 +138,7 @@ fn what_outsiders_write_is_never_run() {
             );
         }
         for script in workflow.scripts() {
-            // An expression becomes a part of the script before a shell reads it. Variables do not.
+            // An expression becomes part of the script before a shell reads it; a variable does not.
             assert!(!script.contains("${{"), "{}: {script}", workflow.name);
             scripts += 1;
         }

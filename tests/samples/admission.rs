@@ -1,4 +1,4 @@
-//! What the API server admits.
+//! The API server admits the samples.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::catalogue::{DRIVERS, WORKLOADS, all, root};
 
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// A control plane with the namespaces that have to be there before a sample is.
+/// Starts a control plane with the namespaces that must exist before a sample is applied.
 fn with_namespaces() -> ControlPlane {
     let control_plane = ControlPlane::start().unwrap();
     let workloads = root().join("namespace");
@@ -34,7 +34,7 @@ fn namespace(control_plane: &ControlPlane, name: &str, level: Option<&str>) {
     control_plane.apply(&namespace.to_string()).unwrap();
 }
 
-/// `kubectl apply` that changes nothing and takes no field that is not known.
+/// Runs `kubectl apply` as a dry run that rejects unknown fields.
 fn dry_run(control_plane: &ControlPlane, source: &[&str], input: &str) -> anyhow::Result<String> {
     let mut arguments = vec!["apply", "--dry-run=server", "--validate=strict"];
     arguments.extend(source);
@@ -54,7 +54,7 @@ fn every_sample_passes_strict_validation_and_a_misspelt_field_does_not() {
     for sample in all() {
         kustomized(&sample.path());
         let set = sample.daemon_set();
-        // A field that does not exist, one of Linux, and a process of the host in a network of its own.
+        // An unknown field, a Linux-only field, and a HostProcess container without the host's network.
         let mut broken = vec![
             (
                 "/tolerations",
@@ -89,7 +89,7 @@ fn every_sample_passes_strict_validation_and_a_misspelt_field_does_not() {
     }
 }
 
-/// What the API server says to a pod of that spec in that namespace.
+/// Returns whether the API server admits a pod with this spec to this namespace.
 fn admitted(control_plane: &ControlPlane, namespace: &str, spec: &Value) -> anyhow::Result<String> {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -133,7 +133,7 @@ fn drivers_need_a_privileged_namespace_and_the_workloads_do_not() {
     }
 }
 
-/// Under the policies that refuse, where a driver's namespace has the label for it.
+/// Samples work under the enforcing policies if the driver's namespace has the required label.
 #[test]
 fn samples_work_under_the_policies() {
     const LABEL: &str = "windowsstorage.dev/csi-proxy-pipes=allowed";

@@ -1,4 +1,4 @@
-//! Which samples there are, and what has to come of each.
+//! Lists the samples and the expectations for each.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
 
-/// A driver's folder.
+/// The samples of one driver, in one folder.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Driver {
@@ -17,12 +17,12 @@ pub struct Driver {
     pub name: String,
     pub namespace: String,
     pub daemon_set: String,
-    /// Whether it takes over an in-tree plugin.
+    /// Whether an in-tree plugin migrates to this driver.
     pub is_migrated_to: bool,
     pub forms: Vec<Form>,
 }
 
-/// One of the ways in which a driver works on Windows.
+/// One of the ways in which a driver runs on Windows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Form {
@@ -30,7 +30,7 @@ pub struct Form {
     pub pipes: Vec<String>,
 }
 
-/// One sample: what `kubectl apply -k` takes.
+/// One sample: a folder for `kubectl apply -k`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     pub driver: &'static Driver,
@@ -40,10 +40,10 @@ pub struct Sample {
 pub static DRIVERS: LazyLock<Vec<Driver>> =
     LazyLock::new(|| serde_yaml::from_str(include_str!("drivers.yaml")).unwrap());
 
-/// The namespace of the workloads.
+/// The namespace of the sample workloads.
 pub const WORKLOADS: &str = "windows-storage-example";
 
-/// Every sample.
+/// Returns every sample.
 pub fn all() -> impl Iterator<Item = Sample> {
     let of = |driver: &'static Driver| {
         let forms = driver.forms.iter();
@@ -52,18 +52,18 @@ pub fn all() -> impl Iterator<Item = Sample> {
     DRIVERS.iter().flat_map(of)
 }
 
-/// Where the samples are.
+/// Returns the folder of all samples.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/samples")
 }
 
 impl Driver {
-    /// Its volume of the old kind.
+    /// Returns the folder with its in-tree volume.
     pub fn in_tree(&self) -> PathBuf {
         root().join(&self.folder).join("in-tree")
     }
 
-    /// The DaemonSet as findings and reports name it.
+    /// Returns the DaemonSet's key in findings and reports.
     pub fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.daemon_set)
     }
@@ -78,7 +78,7 @@ impl Sample {
         self.form.pipes.is_empty()
     }
 
-    /// Its objects, as `kubectl apply -k` sends them.
+    /// Returns its objects, as `kubectl apply -k` sends them.
     pub fn objects(&self) -> Vec<Value> {
         kustomized(&self.path())
     }
@@ -94,7 +94,7 @@ impl Sample {
     }
 }
 
-/// What `kubectl kustomize` makes of a folder; it is asked once for each.
+/// Returns the output of `kubectl kustomize` for a folder, cached per folder.
 pub fn kustomized(folder: &Path) -> Vec<Value> {
     static KNOWN: Mutex<BTreeMap<PathBuf, Vec<Value>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +110,7 @@ fn kustomize(folder: &Path) -> Vec<Value> {
     documents(&printed.unwrap())
 }
 
-/// The documents of a YAML stream.
+/// Returns the documents of a YAML stream.
 pub fn documents(yaml: &str) -> Vec<Value> {
     serde_yaml::Deserializer::from_str(yaml)
         .map(|document| Value::deserialize(document).unwrap())
@@ -169,7 +169,7 @@ fn every_sample_is_whole_and_leaves_alone_what_belongs_to_the_controller() {
         ] {
             assert_eq!(count(kind), 1, "{}: {kind}", at.display());
         }
-        // `kubectl delete -k` would take them from the driver's Linux side.
+        // Otherwise `kubectl delete -k` would also delete them for the driver's Linux part.
         for kind in ["CSIDriver", "Deployment", "ConfigMap", "Secret"] {
             assert_eq!(count(kind), 0, "{}: {kind}", at.display());
         }

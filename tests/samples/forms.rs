@@ -1,4 +1,4 @@
-//! What the DaemonSets say, as far as it has to be the same in all of them.
+//! The parts of the DaemonSets that must be the same in all samples.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::catalogue::{Sample, all};
 
-/// Without the doubled separators, which the programs take for one.
+/// Replaces doubled separators, which the programs treat as one.
 fn plain(path: &str) -> String {
     path.replace(r"\\", r"\")
 }
@@ -18,7 +18,7 @@ fn container<'a>(spec: &'a Value, name: &str) -> &'a Value {
         .unwrap()
 }
 
-/// The container that is not one of the two usual ones.
+/// Returns the driver's container: the one that is not one of the two common sidecars.
 fn driver(spec: &Value) -> &Value {
     let mut drivers = spec["containers"]
         .as_array()
@@ -33,7 +33,7 @@ fn driver(spec: &Value) -> &Value {
     driver
 }
 
-/// A flag's value.
+/// Returns the value of a flag.
 fn flag(container: &Value, name: &str) -> Option<String> {
     let mut args = container["args"].as_array().unwrap().iter();
     let prefix = format!("--{name}=");
@@ -110,7 +110,7 @@ fn the_registrar_gives_the_kubelet_the_socket_that_the_driver_listens_on() {
         assert_eq!(path(&address), path(&listens), "{}", at.display());
         let registry = flag(registrar, "plugin-registration-path");
         if sample.is_host_process() {
-            // A process of the host sees the host's own paths.
+            // A HostProcess container sees the host's own paths.
             assert_eq!(address, format!("unix://{on_host}"), "{}", at.display());
             let folder = r"C:\var\lib\kubelet\plugins_registry\";
             assert_eq!(registry.as_deref(), Some(folder), "{}", at.display());
@@ -144,7 +144,7 @@ fn the_liveness_probe_answers_where_the_kubelet_asks() {
         let registrar = container(&spec, "node-driver-registrar");
         assert_eq!(flag(probe, "csi-address"), flag(registrar, "csi-address"));
     }
-    // Pods of the host's network share its ports.
+    // Pods in the host's network share its ports.
     let mut ports: Vec<_> = all()
         .filter(|sample| {
             sample.is_host_process() && !["aws-ebs", "vsphere"].contains(&&*sample.driver.folder)
@@ -179,7 +179,7 @@ fn a_driver_works_through_the_pipes_or_on_the_host_and_never_both() {
             assert_eq!(options["runAsUserName"], r"NT AUTHORITY\SYSTEM");
             assert_eq!(spec["hostNetwork"], true, "{}", at.display());
             for container in spec["containers"].as_array().unwrap() {
-                // The image's own entry point is a path that would be looked for on the host.
+                // The image's own entrypoint is a path, which would be looked up on the host.
                 let program = container["command"][0].as_str().unwrap();
                 assert!(
                     !program.contains(['/', '\\']),
@@ -190,7 +190,7 @@ fn a_driver_works_through_the_pipes_or_on_the_host_and_never_both() {
         } else {
             assert!(options["hostProcess"].is_null(), "{}", at.display());
             assert!(spec["hostNetwork"].is_null(), "{}", at.display());
-            // Programs of the node are in this folder.
+            // This folder contains programs of the node.
             let mounts = driver(&spec)["volumeMounts"].as_array().unwrap();
             for mount in mounts.iter().filter(|mount| mount["mountPath"] == r"C:\k") {
                 assert_eq!(mount["readOnly"], true, "{}", at.display());
@@ -220,7 +220,7 @@ fn no_account_may_more_than_named_verbs_on_named_kinds() {
                     assert_eq!(rule["verbs"], serde_json::json!(["get"]), "{text}");
                 }
             }
-            // Rights on Secrets of all namespaces come from no binding.
+            // No binding grants access to Secrets in all namespaces.
             if role["kind"] == "ClusterRoleBinding" {
                 let bound = role["roleRef"]["name"].as_str().unwrap();
                 assert!(!bound.ends_with("-account-keys"), "{bound}");

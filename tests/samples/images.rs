@@ -1,4 +1,4 @@
-//! The images' versions are in one place.
+//! The versions of all images are defined in one place.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn pins() -> Vec<Value> {
     component["images"].as_array().unwrap().clone()
 }
 
-/// All images of an object, wherever they stand.
+/// Collects all images of an object, at any depth.
 fn images(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! How `check -f` judges a sample on a Windows node of the Windows Machine Config Operator.
+//! The verdict of `check -f` for each sample, on a Windows node of the Windows Machine Config Operator.
 
 use serde_json::{Value, json};
 use testbed::objects;
@@ -9,7 +9,7 @@ use crate::report::{Report, check_objects};
 const NODE: &str = "win-1";
 const UID: &str = "5b0c3f6e-0000-4000-8000-000000000001";
 
-/// The sample, the volume of the old kind that its driver takes over, and a node with the taint `os=Windows:NoSchedule`.
+/// Returns the sample, the in-tree volume that migrates to its driver, and a node tainted `os=Windows:NoSchedule`.
 pub fn cluster(sample: Sample, is_registered: bool, has_driver_pod: bool) -> Vec<Value> {
     let mut objects = sample.objects();
     if sample.driver.is_migrated_to {
@@ -44,7 +44,7 @@ pub fn cluster(sample: Sample, is_registered: bool, has_driver_pod: bool) -> Vec
     objects
 }
 
-/// A ready pod of the DaemonSet.
+/// Returns a ready pod of the DaemonSet.
 fn driver_pod(set: &Value) -> Value {
     let template = &set["spec"]["template"];
     let mut spec = template["spec"].clone();
@@ -66,12 +66,12 @@ fn driver_pod(set: &Value) -> Value {
     })
 }
 
-/// Judges a sample with a pod of its driver.
+/// Runs `check` on a sample with a pod of its driver.
 fn judged(sample: Sample, is_registered: bool) -> Report {
     check_objects(&cluster(sample, is_registered, true))
 }
 
-/// The DaemonSet is taken for the driver's, with its pipes, and nothing is wrong with it.
+/// Asserts that the DaemonSet is recognized as the driver's, with its pipes, and that there are no findings about it.
 fn assert_found(sample: Sample, report: &Report) {
     let row = report.driver(&sample.driver.name);
     assert_eq!(row["daemonSet"], sample.driver.key());
@@ -102,7 +102,7 @@ fn upgrades_are_held_until_the_driver_of_a_sample_is_registered() {
                 "{message}"
             );
         } else {
-            // No in-tree volume is in want of it, so that it holds nothing.
+            // No in-tree volume needs this driver, so upgrades are not held.
             assert_eq!(missing.verdict(), ("True", "NoInTreeVolumes"), "{name}");
         }
 
@@ -119,7 +119,7 @@ fn upgrades_are_held_until_the_driver_of_a_sample_is_registered() {
         };
         assert_eq!(registered.verdict(), ("True", reason), "{name}");
         for (code, _) in registered.findings() {
-            // Files do not say whether csi-proxy runs; the others are about the version of the cluster.
+            // Files do not show whether csi-proxy runs. The other findings are about the cluster's version.
             let of_version = ["PluginRemoved", "CSIRecommended", "DriverNotForVersion"];
             assert!(
                 code == "CSIProxyUnknown" || of_version.contains(&code),
@@ -148,7 +148,7 @@ fn the_claims_of_a_sample_are_of_its_driver_and_hold_nothing() {
     }
 }
 
-/// Judges a sample whose DaemonSet was changed, before it has a pod.
+/// Runs `check` on a sample whose DaemonSet was changed and has no pod yet.
 fn changed(sample: Sample, change: impl Fn(&mut Value)) -> Report {
     let mut objects = cluster(sample, false, false);
     let mut sets = objects
@@ -164,7 +164,7 @@ fn a_sample_that_does_not_tolerate_the_node_is_found_out() {
         let object = format!("DaemonSet/{}", sample.driver.key());
         for tolerations in [
             json!([]),
-            // What the drivers' own manifests have for nodes of other makers.
+            // Tolerations from the drivers' own manifests, for nodes that were set up differently.
             json!([{"key": "node.kubernetes.io/os", "operator": "Exists", "effect": "NoSchedule"}]),
             json!([{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]),
         ] {

@@ -1,5 +1,5 @@
-//! The samples in `manifests/samples`: what they say, what the API server and its controllers make of them, and how
-//! `check` judges a cluster that has them.
+//! Tests the samples in `manifests/samples`: their content, how the API server and its controllers handle them, and the
+//! verdict of `check` for a cluster that has them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admission;

@@ -1,4 +1,4 @@
-//! docs/drivers.md: its lists are complete, and its commands are typed here.
+//! The lists in docs/drivers.md are complete, and its commands work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn page() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The code blocks of that language.
+/// Returns the code blocks in this language.
 fn blocks(language: &str) -> Vec<String> {
     let blocks = markdown::blocks(&page()).into_iter();
     let blocks = blocks.filter(|block| block.language == language);
@@ -24,7 +24,7 @@ fn blocks(language: &str) -> Vec<String> {
     blocks
 }
 
-/// The only row of the page that begins so.
+/// Returns the only row of the page that starts with this text.
 fn row<'a>(page: &'a str, beginning: &str) -> &'a str {
     let rows = page.lines().filter(|line| line.starts_with(beginning));
     let rows: Vec<&str> = rows.collect();
@@ -71,7 +71,7 @@ fn the_page_lists_every_driver_with_its_daemon_set_and_its_pipes() {
         let mut forms = driver.forms.iter();
         let form = forms.find(|form| form.folder == "csi-proxy").unwrap();
         assert_eq!(pipes, form.pipes, "{row}");
-        // The page says of the other form that it needs none.
+        // According to the page, the other form needs no pipes.
         assert!(forms.all(|form| form.pipes.is_empty()), "{driver:?}");
     }
 }
@@ -110,13 +110,13 @@ fn every_driver_says_what_has_to_be_there_already_and_how_old_volumes_map() {
 #[test]
 fn the_commands_of_the_page_work() {
     let control_plane = ControlPlane::start().unwrap();
-    // They end what `kubectl delete` waits for.
+    // `kubectl delete` waits for what these controllers finish.
     control_plane
         .start_controller_manager(
             "namespace-controller,persistentvolumeclaim-protection-controller",
         )
         .unwrap();
-    // What the page takes for granted: the namespaces of the drivers' Linux sides.
+    // The page assumes these: the namespaces of the drivers' Linux parts.
     for namespace in ["vmware-system-csi", "openshift-cluster-csi-drivers"] {
         control_plane
             .kubectl(&["create", "namespace", namespace])
@@ -159,7 +159,7 @@ fn the_commands_of_the_page_work() {
         let namespace = set["metadata"]["namespace"].as_str().unwrap().to_owned();
         images.insert(namespace, set["metadata"]["name"].clone());
     }
-    // The overlay for OpenShift is there, and what was deleted is gone.
+    // The overlay for OpenShift is applied, and what was deleted is gone.
     assert_eq!(images.len(), 1, "{images:?}");
     assert_eq!(
         images["openshift-cluster-csi-drivers"],

@@ -1,17 +1,17 @@
-//! `check` as a program, and what it reports.
+//! Runs `check` as a process and reads its report.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// What a run of `check -o json` said.
+/// The result of `check -o json`.
 #[derive(Debug)]
 pub struct Report {
     pub status: Option<i32>,
     pub json: Value,
 }
 
-/// Runs `check -o json` with those arguments.
+/// Runs `check -o json` with these arguments.
 pub fn check(arguments: &[&str]) -> Report {
     let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .args(["check", "-o", "json"])
@@ -28,7 +28,7 @@ pub fn check(arguments: &[&str]) -> Report {
     }
 }
 
-/// Runs it on these objects in a file.
+/// Runs `check` on these objects in a file.
 pub fn check_objects(objects: &[Value]) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cluster.json");
@@ -38,7 +38,7 @@ pub fn check_objects(objects: &[Value]) -> Report {
 }
 
 impl Report {
-    /// `True` or `False`, and why.
+    /// Returns the verdict, `True` or `False`, and its reason.
     pub fn verdict(&self) -> (&str, &str) {
         let text = |name: &str| self.json["verdict"][name].as_str().unwrap();
         (text("upgradeable"), text("reason"))
@@ -48,7 +48,7 @@ impl Report {
         self.json["verdict"]["message"].as_str().unwrap()
     }
 
-    /// The row of a driver.
+    /// Returns the row of a driver.
     pub fn driver(&self, name: &str) -> &Value {
         let mut drivers = self.json["drivers"].as_array().unwrap().iter();
         let found = drivers.find(|driver| driver["name"] == name);
@@ -56,7 +56,7 @@ impl Report {
         found.unwrap()
     }
 
-    /// All findings as code and object, wherever they stand.
+    /// Returns all findings of all sections as code and object.
     pub fn findings(&self) -> Vec<(&str, &str)> {
         let mut found: Vec<&Value> = self.json["findings"].as_array().unwrap().iter().collect();
         for rows in ["drivers", "nodes"] {
@@ -76,7 +76,7 @@ impl Report {
         pairs
     }
 
-    /// The findings that are about a DaemonSet, at whatever version of Kubernetes: `versions.rs` is about that.
+    /// Returns the findings about a DaemonSet, except for its version of Kubernetes, which `versions.rs` tests.
     pub fn complaints(&self) -> Vec<(&str, &str)> {
         let mut findings = self.findings();
         findings.retain(|(code, object)| {

@@ -1,5 +1,4 @@
-//! Which versions of the drivers and of Kubernetes the samples are for: what they say themselves, what the page says, and
-//! what `check` makes of it.
+//! The versions of drivers and Kubernetes that the samples support: in the samples, on the page, and by `check`.
 
 use std::path::Path;
 
@@ -15,9 +14,9 @@ const DRIVER_VERSIONS: &str = "windowsstorage.dev/driver-versions";
 const KUBERNETES_VERSIONS: &str = "windowsstorage.dev/kubernetes-versions";
 const CODE: &str = "DriverNotForVersion";
 
-/// What is in a sample's DaemonSet.
+/// The versions in a sample's DaemonSet.
 struct Says {
-    /// The driver's version, without what stands behind it.
+    /// The driver's version, without a suffix.
     driver: Version,
     drivers: VersionReq,
     kubernetes: VersionReq,
@@ -40,7 +39,7 @@ impl Says {
         }
     }
 
-    /// What the form needs, and what the driver's version is for.
+    /// Returns the versions of Kubernetes that both the form and the driver's version support.
     fn supported(&self, sample: Sample) -> Supported {
         let of_driver =
             driver_versions::of(&sample.driver.name, (self.driver.major, self.driver.minor));
@@ -53,7 +52,7 @@ impl Says {
     }
 }
 
-/// The first minor version, and the one after the last.
+/// Returns the first supported minor version, and the first after the last supported one.
 fn ends(versions: &VersionReq) -> (Option<u64>, Option<u64>) {
     let of = |op| {
         let mut found = versions.comparators.iter().filter(|it| it.op == op);
@@ -114,7 +113,7 @@ fn the_page_has_all_that_is_known_of_drivers() {
     assert_eq!(rows, expected);
 }
 
-/// Whether `check` says of the sample that its driver is not for that minor version of Kubernetes.
+/// Returns whether `check` reports that the sample's driver does not support this minor version of Kubernetes.
 fn is_refused(sample: Sample, minor: u64) -> bool {
     let mut objects = cluster(sample, true, true);
     for node in objects.iter_mut().filter(|object| object["kind"] == "Node") {

@@ -1,5 +1,5 @@
-//! The way through a driver's samples on a real API server, with the real controller that makes pods of DaemonSets:
-//! from a volume of the old kind that holds upgrades to a driver on every Windows node.
+//! Applies a driver's samples on a real API server with the real DaemonSet controller: from an in-tree volume that
+//! holds upgrades to a driver on every Windows node.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use testbed::objects;
 use crate::catalogue::{DRIVERS, Driver, Form, WORKLOADS, root};
 use crate::report::{Report, check};
 
-/// Both have the taint of the Windows Machine Config Operator.
+/// Windows nodes with the taint of the Windows Machine Config Operator.
 const WINDOWS: [&str; 2] = ["win-1", "win-2"];
 
 struct Cluster {
@@ -19,7 +19,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Two Windows nodes and a Linux node, and the namespace in which the driver's Linux side would be.
+    /// Starts with two Windows nodes, a Linux node, and the namespace of the driver's Linux part.
     fn start(folder: &str) -> Self {
         let driver = DRIVERS
             .iter()
@@ -46,7 +46,7 @@ impl Cluster {
             .control_plane
             .apply("apiVersion: v1\nkind: Node\nmetadata: {name: linux-1, labels: {kubernetes.io/os: linux}}\n")
             .unwrap();
-        // The API server gives it to new nodes, until a kubelet says that they are ready.
+        // The API server adds this taint to new nodes until a kubelet reports them ready.
         cluster.kubectl(&["taint", "node", "--all", "node.kubernetes.io/not-ready-"]);
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": driver.namespace, "labels": {"pod-security.kubernetes.io/enforce": "privileged"},
@@ -59,12 +59,12 @@ impl Cluster {
         self.control_plane.kubectl(arguments).unwrap()
     }
 
-    /// Namespace and name of the driver's DaemonSet.
+    /// Returns the namespace and name of the driver's DaemonSet.
     fn driver_set(&self) -> (&'static str, &'static str) {
         (&self.driver.namespace, &self.driver.daemon_set)
     }
 
-    /// What the API server has at a path.
+    /// Reads an object from the API server.
     fn read(&self, path: &str) -> Value {
         self.control_plane.read(path).unwrap().unwrap()
     }
@@ -91,10 +91,10 @@ impl Cluster {
         ])
     }
 
-    /// Waits until the controller wants that many pods of the DaemonSet.
+    /// Waits until the controller schedules this many pods of the DaemonSet.
     fn await_scheduled(&self, count: usize) {
         let (namespace, name) = self.driver_set();
-        // The generation, so that it is not the answer to what was there before.
+        // Compares the generation, so that an earlier status does not count.
         let set = self.read(&format!(
             "/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}"
         ));
@@ -110,14 +110,14 @@ impl Cluster {
         }
     }
 
-    /// What the scheduler and the kubelets do with the DaemonSet's pods. Returns the nodes.
+    /// Plays the scheduler and the kubelets for the DaemonSet's pods. Returns the nodes.
     fn run_pods(&self) -> Vec<String> {
         let (namespace, _) = self.driver_set();
         let list = self.read(&format!("/api/v1/namespaces/{namespace}/pods"));
         let mut nodes = Vec::new();
         for pod in list["items"].as_array().unwrap() {
             let name = pod["metadata"]["name"].as_str().unwrap();
-            // The controller says by affinity which node the pod is for.
+            // The controller assigns pods to nodes by node affinity.
             let node = pod
                 .pointer("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0")
                 .and_then(Value::as_str)
@@ -144,7 +144,7 @@ impl Cluster {
         self.patch_status(&["pod", pod, "-n", namespace], &status.to_string());
     }
 
-    /// Whether the driver's account may do that.
+    /// Returns whether the driver's ServiceAccount has this permission.
     fn may(&self, what: &[&str]) -> bool {
         let (namespace, name) = self.driver_set();
         let output = self
@@ -164,7 +164,7 @@ impl Cluster {
         root().join(&self.driver.folder).join(&form.folder)
     }
 
-    /// The driver's row names the DaemonSet with that form's pipes, and nothing is wrong with the DaemonSet.
+    /// Asserts that the driver's row names the DaemonSet with this form's pipes, and that it has no findings.
     fn assert_found(&self, report: &Report, form: &Form) {
         let row = report.driver(&self.driver.name);
         assert_eq!(row["daemonSet"], self.driver.key());
@@ -172,7 +172,7 @@ impl Cluster {
         assert!(report.complaints().is_empty(), "{:?}", report.complaints());
     }
 
-    /// The driver's account may what the sample's README says, and no more.
+    /// Asserts that the driver's ServiceAccount has the permissions from the sample's README, and no others.
     fn assert_rights(&self) {
         let folder = &*self.driver.folder;
         let (namespace, _) = self.driver_set();
@@ -191,7 +191,7 @@ impl Cluster {
         }
     }
 
-    /// Without its tolerations the controller wants no pod of the DaemonSet any more, and `check` says why.
+    /// Asserts that without its tolerations the DaemonSet gets no pods, and that `check` reports the cause.
     fn assert_found_out_without_tolerations(&self) {
         let (namespace, daemon_set) = self.driver_set();
         let without = r#"[{"op": "remove", "path": "/spec/template/spec/tolerations"}]"#;
@@ -212,7 +212,7 @@ impl Cluster {
     }
 }
 
-/// Walks through the samples of one driver.
+/// Applies the samples of one driver step by step.
 fn walk(folder: &str) {
     let cluster = Cluster::start(folder);
     let driver = cluster.driver;
@@ -230,12 +230,12 @@ fn walk(folder: &str) {
         );
     }
 
-    // The controller finds both Windows nodes tolerated, and the Linux node not asked for.
+    // The DaemonSet tolerates the taint of both Windows nodes and does not select the Linux node.
     let first = &driver.forms[0];
     cluster.apply(&cluster.sample(first));
     let again = cluster.apply(&cluster.sample(first));
     for line in again.lines() {
-        // The API server adds tolerations of its own to a pod, which no apply leaves alone.
+        // The API server adds its own tolerations to a pod, so a second apply always changes it.
         assert!(
             line.ends_with("unchanged") || line.starts_with("pod/"),
             "{line}"
@@ -252,7 +252,7 @@ fn walk(folder: &str) {
         assert_eq!(held.verdict(), ("False", "DriversMissing"));
         let says = format!("needs {name}, missing on {}", WINDOWS.join(", "));
         assert!(held.message().contains(&says), "{}", held.message());
-        // One node of two is not enough.
+        // One of two nodes is not enough.
         cluster.register(WINDOWS[0], &[name]);
         let held = cluster.check();
         let says = format!("needs {name}, missing on {}", WINDOWS[1]);
@@ -266,7 +266,7 @@ fn walk(folder: &str) {
     assert_eq!(open.status, Some(0));
     assert_eq!(open.verdict().0, "True");
     assert_eq!(open.driver(name)["registeredOn"], json!(WINDOWS));
-    // Kubernetes learns from it how volumes are attached; it comes with the driver's controller.
+    // Kubernetes reads the CSIDriver to know how to attach volumes. The driver's controller installs it.
     let finding = ("CSIDriverMissing", format!("CSIDriver/{name}"));
     let findings = open.findings();
     assert!(
@@ -276,7 +276,7 @@ fn walk(folder: &str) {
 
     cluster.assert_rights();
 
-    // The other form takes the place of the first.
+    // The other form replaces the first.
     let last = driver.forms.last().unwrap();
     cluster.apply(&cluster.sample(last));
     let switched = cluster.check();

@@ -1,5 +1,5 @@
-//! What may go wrong between the operator and the API server, shown by a proxy between them. Whatever it is: memory stays
-//! bounded, no decision is lost, and the gate is not opened by it.
+//! Faults between the operator and the API server, injected by a proxy. In every case, memory stays bounded, no
+//! decision is lost, and the gate is not opened by the fault.
 
 mod bursts;
 mod dead;
@@ -25,15 +25,15 @@ use testbed::sandbox::Operator;
 
 use crate::harness::Harness;
 
-/// By how much the peak of the resident set may grow through any fault: what one page of any kind takes while it is read,
-/// in a program that is not optimized.
+/// How much the peak of the resident set may grow through any fault: what one page of any kind takes while it is read,
+/// in an unoptimized program.
 const HEADROOM: u64 = 24 << 20;
-/// The namespace of pods that are there for their number. It comes before that of the workload in a list.
+/// Namespace of pods that only serve as load. In a list, it comes before that of the workload.
 const CROWD: &str = "crowd";
-/// Writes at one time.
+/// Number of concurrent writes.
 const WRITERS: usize = 32;
 
-/// A cluster with two Windows nodes and a pod whose volume lacks its driver on both, and the operator behind a proxy.
+/// A cluster with two Windows nodes and a pod whose volume lacks its driver on both; the operator runs behind a proxy.
 struct Rig {
     harness: Harness,
     proxy: ApiProxy,
@@ -49,9 +49,9 @@ impl Rig {
         Self { harness, proxy }
     }
 
-    /// The operator, once it holds upgrades for both nodes.
+    /// Starts the operator and waits until it holds upgrades for both nodes.
     fn start(&self) -> Running {
-        // Faults last for longer here than a leader acts without an answer.
+        // Faults in these tests last longer than a leader's default renew deadline.
         let operator = self.harness.start_with_arguments(&[
             "--serve-address=127.0.0.1:0",
             "--leader-elect-lease-duration=600s",
@@ -79,7 +79,7 @@ impl Rig {
         self.harness.expect_open();
     }
 
-    /// Ends the watch of that resource, or all, and waits until that of pods is back.
+    /// Ends the watches of one resource, or all, and waits until the watch of pods is back.
     fn end_watches(&self, resource: Option<&str>, end: End) {
         let before = self.proxy.count(Verb::Watch, "pods");
         self.proxy.end_watches(resource, end);
@@ -88,7 +88,7 @@ impl Rig {
         });
     }
 
-    /// So many pods that use no volume.
+    /// Creates this many pods without volumes.
     fn crowd(&self, pods: usize) -> Crowd {
         let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {CROWD}}}\n");
         let control_plane = &self.harness.sandbox.control_plane;
@@ -99,14 +99,14 @@ impl Rig {
     }
 }
 
-/// The operator, and the most memory that it had before anything went wrong.
+/// The operator, and its peak memory before the fault.
 struct Running {
     operator: Operator,
     peak: u64,
 }
 
 impl Running {
-    /// Its memory has stayed within bounds.
+    /// Asserts that its memory has stayed within bounds.
     fn assert_memory(&self) {
         let peak = self.operator.peak_memory().unwrap();
         println!(
@@ -117,7 +117,7 @@ impl Running {
         assert!(peak <= self.peak + HEADROOM, "{peak} after {}", self.peak);
     }
 
-    /// It has stayed alive as well.
+    /// Asserts that it is still running, with its memory within bounds.
     fn assert_well(mut self) {
         assert_eq!(self.operator.ended().unwrap(), None);
         self.assert_memory();
@@ -131,7 +131,7 @@ async fn client_of(kubeconfig: &Path) -> Client {
     Client::try_from(config.unwrap()).unwrap()
 }
 
-/// Many pods, written by many at once.
+/// Many pods, written concurrently.
 struct Crowd {
     runtime: tokio::runtime::Runtime,
     api: Api<Pod>,
@@ -173,7 +173,7 @@ impl Crowd {
             .block_on(stream::iter(each).buffer_unordered(WRITERS).collect::<()>());
     }
 
-    /// Changes every pod in a way that matters to nobody: an event each.
+    /// Changes every pod in an irrelevant way, which causes one event each.
     fn touch(&self, round: usize) {
         let patch =
             Patch::Merge(json!({"metadata": {"annotations": {"round": round.to_string()}}}));
@@ -187,7 +187,7 @@ impl Crowd {
     }
 }
 
-/// A pod on `win-1` with a volume of its own whose driver is not `DRIVER`.
+/// Returns a pod on `win-1` with its own volume, whose driver is not `DRIVER`.
 fn pod_that_needs_another_driver() -> String {
     format!(
         r"apiVersion: v1

@@ -1,4 +1,4 @@
-//! Bad input: each fault a condition and an event in plain words, the other nodes go on, and the gate never opens.
+//! Bad input: each fault causes a clear condition and event, other nodes are not affected, and the gate never opens.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ fn each_fault_is_told_in_plain_words_and_the_other_nodes_go_on() {
     harness.assert_nothing_was_forbidden();
 }
 
-/// One good node, and one for each fault.
+/// One good node, and one node for each fault.
 struct Faulty {
     good: WindowsHost,
     unreachable: WindowsHost,
@@ -60,7 +60,7 @@ impl Faulty {
         faulty
     }
 
-    /// Writes the line of `misnamed` in `windows-instances`.
+    /// Writes the line for `misnamed` into `windows-instances`.
     fn name_user(&self, harness: &Harness, line: &str) {
         let address = self.misnamed.address();
         let text = format!(

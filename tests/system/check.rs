@@ -1,4 +1,4 @@
-//! `check` against the API server, and against files that kubectl took from it: the same judgement.
+//! `check` gives the same verdict for the API server and for files that kubectl has saved from it.
 
 use std::process::{Command, Output};
 
@@ -7,8 +7,8 @@ use testbed::objects;
 
 use crate::harness::Harness;
 
-/// A workload that is scaled to zero and asks for Windows by way of its RuntimeClass, and the driver's DaemonSet that
-/// does not tolerate the nodes' taint.
+/// A workload that is scaled to zero and requires Windows by its RuntimeClass, and the driver's DaemonSet, which does
+/// not tolerate the nodes' taint.
 const MORE: &str = r"
 apiVersion: node.k8s.io/v1
 kind: RuntimeClass
@@ -50,7 +50,7 @@ spec:
           hostPath: {path: '\\.\pipe\csi-proxy-disk-v1'}
 ";
 
-/// What `check` reads, as kubectl names it.
+/// The kinds that `check` reads, as kubectl names them.
 const KINDS: &str = "nodes,csinodes,csidrivers,runtimeclasses,storageclasses,persistentvolumes,\
                      persistentvolumeclaims,pods,daemonsets,deployments,replicasets,statefulsets,\
                      replicationcontrollers,jobs,cronjobs";
@@ -126,7 +126,7 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
         "{file}"
     );
 
-    // Then the plugin of Azure File still served its volumes. Which version the cluster has the API server says.
+    // In 1.23, the Azure File plugin still served its volumes. The API server reports the cluster's version.
     let output = check(&["--kubeconfig", kubeconfig, "-o", "json", "--to", "1.23"]);
     assert_eq!(output.status.code(), Some(3));
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -142,7 +142,7 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
     let output = check(&["-f", file.to_str().unwrap(), "-o", "json"]);
     assert_eq!(output.status.code(), Some(3));
     let mut offline = report(&output);
-    // Only the API server's own version cannot be known from files, and with it what is recommended for it.
+    // Files do not contain the API server's version, nor the recommendations for it.
     for report in [&mut offline, &mut live.clone()] {
         report["cluster"]["kubernetesVersion"] = Value::Null;
     }

@@ -1,4 +1,4 @@
-//! `check-node` looks at hosts as the operator would, and changes nothing.
+//! `check-node` inspects hosts as the operator would, and changes nothing.
 
 use std::process::{Command, Output};
 
@@ -17,7 +17,7 @@ fn check_node(harness: &Harness, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What the operator would write.
+/// Returns all objects that the operator would write.
 fn everything(harness: &Harness) -> String {
     let own = format!("get configmaps,secrets -n {NAMESPACE} -o json");
     let all = "get windowsstorages,windowsnodestorages -o json";
@@ -35,7 +35,7 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
     let harness = Harness::new();
     let sandbox = &harness.sandbox;
     let host = sandbox.add_windows_node("win-1").unwrap();
-    // Nobody listens there, and nowhere.
+    // Nothing listens at this address; the other node has no address.
     sandbox.add_node("win-2", Some("127.255.255.254")).unwrap();
     sandbox.add_node("win-3", None).unwrap();
     harness.kubectl("label node win-1 pool=blue");
@@ -69,13 +69,13 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
     for words in ["win-2   Unreachable", "win-3   NoAddress"] {
         assert!(table.contains(words), "{table}");
     }
-    // Nothing was changed: in the cluster, and on the host.
+    // Nothing was changed, neither in the cluster nor on the host.
     let after = everything(&harness);
     assert_eq!(before, after);
     assert!(!host.drive_c().join("k/windows-storage").exists());
     assert_eq!(logins(&host), 2);
 
-    // Who may not read what it rests on is not told that all is fine, and nobody logs in.
+    // Without permission to read the inputs, it reports an error rather than success, and does not log in.
     let stranger = sandbox
         .control_plane
         .kubeconfig_for("stranger", &[])
@@ -86,7 +86,7 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
         .output()
         .unwrap();
     assert_eq!(blind.status.code(), Some(1), "{blind:?}");
-    // Where csi-proxy is to be removed, or nothing needs it, nothing is installed.
+    // If csi-proxy is to be removed or is not needed, nothing is installed.
     for (spec, words) in [
         (
             r#"{"csiProxy":{"management":"Removed"}}"#,

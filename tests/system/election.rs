@@ -1,4 +1,4 @@
-//! Several operators on one cluster: one leads, and another takes over without ever acting beside it.
+//! Leader election: one operator leads, and another takes over without ever acting at the same time.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::harness::{Harness, get_http};
 use crate::simulated::Simulation;
 
 const LEASE: &str = "lease/windows-storage-operator";
-/// Short, so that a test need not wait for minutes; in the same proportions as the defaults.
+/// Short, so that tests do not wait for minutes, but in the same proportions as the defaults.
 const TIMINGS: [&str; 3] = [
     "--leader-elect-lease-duration=5s",
     "--leader-elect-renew-deadline=4s",
@@ -20,7 +20,7 @@ const TIMINGS: [&str; 3] = [
 ];
 const LEASE_DURATION: Duration = Duration::from_secs(5);
 
-/// An operator with a way of its own to the API server.
+/// An operator with its own connection to the API server.
 pub struct Candidate {
     name: &'static str,
     pub operator: Operator,
@@ -54,7 +54,7 @@ impl Candidate {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// What it has changed, or has begun to change, beside the lease.
+    /// Returns its writes and attempted writes, except to the lease.
     pub fn changes(&self) -> Vec<Seen> {
         let changes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
         let seen = self.proxy.seen().into_iter();
@@ -62,7 +62,7 @@ impl Candidate {
             .collect()
     }
 
-    /// When it last wrote the lease.
+    /// Returns when it last wrote the lease.
     fn last_renewal(&self) -> Instant {
         let seen = self.proxy.seen();
         let renewals = seen
@@ -103,7 +103,7 @@ impl Harness {
     }
 }
 
-/// One that leads and has set the gate, and one that stands by.
+/// Starts a leader, which has set the gate, and a standby.
 fn two(harness: &Harness) -> (Candidate, Candidate) {
     let first = Candidate::start(harness, "first", &[]);
     harness.expect_gate("False", "DriversMissing", &["win-1"]);
@@ -128,7 +128,7 @@ fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() 
         "who stands by costs the API server next to nothing"
     );
 
-    // Released, the lease need not be waited for.
+    // A released lease does not have to expire.
     let Candidate { operator, log, .. } = first;
     assert!(operator.terminate().unwrap().success());
     let log = std::fs::read_to_string(log).unwrap();
@@ -140,7 +140,7 @@ fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() 
     let lease = harness.get(LEASE);
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
 
-    // Who removes the lease does not end the leader.
+    // Deleting the lease does not end the leader.
     harness.kubectl(&format!("delete {LEASE} -n {NAMESPACE}"));
     harness.eventually("there is a lease again", || harness.holder() == "second");
     harness.register("win-1", true);
@@ -157,7 +157,7 @@ fn when_the_leader_dies_another_leads_after_its_lease_and_not_before() {
     } = first;
     operator.kill().unwrap();
     harness.register("win-1", true);
-    // The gate waits for a minute where it was held before.
+    // Waits for the status instead, because the gate opens only a minute after it was held.
     harness.expect_registered("win-1", true);
     let renewals = proxy
         .seen()
@@ -179,7 +179,7 @@ fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() {
     {
         let successor = Candidate::start(&harness, name, &[]);
         harness.expect_standby(&successor, leader.name);
-        // In the middle of something: changes come all the time, and each is to be written.
+        // Interrupts its work: changes keep coming, and each causes a write.
         for change in 0..10 {
             harness.register("win-1", change % 2 == 0);
         }
@@ -188,7 +188,7 @@ fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() {
         harness.register("win-1", is_registered);
         harness.expect_leader(&successor);
         harness.expect_registered("win-1", is_registered);
-        // What it missed is there to be read, and calls for writing, when it wakes up.
+        // When it resumes, it finds a change that it missed and that requires a write.
         harness.register("win-1", !is_registered);
         harness.expect_registered("win-1", !is_registered);
         let resumed = Instant::now();
@@ -264,7 +264,7 @@ fn a_standby_without_the_right_to_the_lease_says_so_and_leads_once_it_has_it() {
     harness.expect_gate("False", "DriversMissing", &["win-1"]);
 }
 
-/// Each installation has a Lease of its own.
+/// Each installation has its own Lease.
 #[test]
 fn an_operator_that_was_installed_after_another_waits_until_that_one_is_gone() {
     let harness = Harness::held();
@@ -289,7 +289,7 @@ fn an_operator_that_was_installed_after_another_waits_until_that_one_is_gone() {
     harness.expect_leader(&second);
     harness.expect_gate("False", "DriversMissing", &["win-1"]);
 
-    // One that is installed later does not stop it, nor the next process of it.
+    // A later installation stops neither the running operator nor its successor.
     install("other");
     assert!(second.operator.terminate().unwrap().success());
     let third = Candidate::start(&harness, "third", &[]);
@@ -308,7 +308,7 @@ fn a_single_pass_does_nothing_beside_a_leader() {
     let told = "error: another operator leads: leader holds the Lease windows-storage-operator";
     assert!(log.contains(told), "{log}");
     assert_eq!(once.changes().len(), 0);
-    // Without one it leads itself, and leaves the lease to the next.
+    // Without a leader, it leads itself, and releases the lease afterwards.
     assert!(leader.operator.terminate().unwrap().success());
     let mut once = Candidate::start(&harness, "next", &["--once"]);
     assert_eq!(
@@ -327,7 +327,7 @@ fn a_leader_that_was_stopped_in_the_middle_of_reconciles_goes_on_with_none() {
     let payload = simulation.payload("v1.3.0");
     let harness = &mut simulation.harness;
     harness.command = harness.command.with_payload(&payload);
-    // Nobody looks at a node again by himself while this test does.
+    // Prevents further checks of the nodes during the test.
     simulation.want(&serde_json::json!({"probeIntervalSeconds": 3600}));
     let names: Vec<String> = (0..HOSTS)
         .map(|number| format!("win-{number:03}"))
@@ -345,7 +345,7 @@ fn a_leader_that_was_stopped_in_the_middle_of_reconciles_goes_on_with_none() {
     let successor = Candidate::start(harness, "candidate-1", &[]);
     harness.expect_standby(&successor, leader.name);
     leader.operator.pause(true).unwrap();
-    // The answers are there when it wakes up.
+    // The answers are waiting when it resumes.
     for name in &names {
         simulation.host(name).release();
     }
@@ -378,7 +378,7 @@ fn a_leader_that_was_stopped_in_the_middle_of_reconciles_goes_on_with_none() {
     });
     for (name, (before, files_before)) in names.iter().zip(before) {
         let mut later = requests(name).split_off(before);
-        // To open a channel, and SFTP in it, takes three requests, which change nothing. Nor does it to close a file.
+        // Opening a channel with SFTP takes three requests, which change nothing. Neither does closing a file.
         later.retain(|request| {
             !["channel", "subsystem", "sftp init", "sftp close"].contains(request)
         });

@@ -1,4 +1,4 @@
-//! What people read: events on every kind of object that they look at, once each, and every message a sentence.
+//! Events for people: one per cause, on every kind of object that people look at, and every message is a sentence.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ spec:
 ";
 
 impl Harness {
-    /// The events that this operator has written about an object, and how often each was seen.
+    /// Returns the events that this operator has written about an object.
     fn events(&self, kind: &str, name: &str) -> Vec<Value> {
         let events = self.list("events");
         let ours = events["items"].as_array().unwrap().iter().filter(|event| {
@@ -31,7 +31,7 @@ impl Harness {
         ours.cloned().collect()
     }
 
-    /// The one event of that reason about an object; never two.
+    /// Waits for the event with this reason about an object, and asserts that there is only one.
     fn expect_one(&self, kind: &str, name: &str, reason: &str) -> Value {
         let mut found = Vec::new();
         self.eventually(&format!("event {reason} on {kind} {name}"), || {
@@ -69,7 +69,7 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     assert_eq!(claim["regarding"]["uid"], uid.as_str());
     let pod = harness.expect_one("Pod", "old-0", "NoCSIMigration");
     assert_eq!(pod["metadata"]["namespace"], "shop");
-    // The pod with a claim is told by its claim.
+    // A pod with a claim is reported on its claim.
     assert!(harness.events("Pod", "web-0").is_empty());
     harness.expect_one("WindowsStorage", "cluster", "NoCSIMigration");
     harness.expect_one("Node", "win-1", "DriversMissing");
@@ -77,7 +77,7 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     let described = harness.kubectl("describe pvc orders -n shop");
     assert!(described.contains("DriversMissing"), "{described}");
 
-    // Nobody tells again what was told: neither this process at its next looks, nor one after it.
+    // Nothing is reported twice: neither by this process later, nor by a new process.
     let told = || {
         let objects = [
             ("PersistentVolumeClaim", "orders"),
@@ -108,11 +108,11 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     });
     assert_eq!(told(), before);
 
-    // What was over and comes again is the same event, and counts.
+    // A problem that recurs increases the count of the same event.
     harness.register("win-1", true);
     let status = "windowsnodestorage/win-1";
     harness.expect(status, "DriversRegistered", "True", "DriversRegistered");
-    // Objects are looked at once a second, when there is news: what is shorter is not told.
+    // Changes are processed at most once a second, so anything shorter is not reported.
     std::thread::sleep(Duration::from_secs(2));
     let another = ["disk.csi.azure.com", "another.example.com"];
     harness.sandbox.register("win-1", &another).unwrap();
@@ -129,7 +129,7 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
 }
 
 impl Harness {
-    /// The messages of all conditions and events, with the object that they are about.
+    /// Returns the messages of all conditions and events, with the object that they are about.
     fn messages(&self) -> Vec<(String, String)> {
         let mut messages = Vec::new();
         let kinds = ["windowsstorages", "windowsnodestorages"].map(|kind| self.list(kind));
@@ -158,7 +158,7 @@ impl Harness {
     }
 }
 
-/// What keeps a message from being a sentence.
+/// Returns why a message is not a sentence, if it is not.
 fn fault_of(message: &str) -> Option<&'static str> {
     let word = message
         .split([' ', ':', ',', ';'])

@@ -1,4 +1,4 @@
-//! Nodes that another owner looks after are judged and never touched.
+//! Nodes that are managed by another owner are assessed but never touched.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
     let ours = sandbox.add_windows_node("ours").unwrap();
     let theirs = sandbox.add_windows_node("theirs").unwrap();
     harness.kubectl("annotate node theirs windowsmachineconfig.openshift.io/version=11.0.0");
-    // Among others' nodes it would be left alone until it has been Ready for ten minutes.
+    // Next to externally managed nodes, the operator would wait until this one has been Ready for ten minutes.
     harness.kubectl("annotate node ours windowsstorage.dev/management=Managed");
     sandbox.give_access().unwrap();
     sandbox
@@ -44,7 +44,7 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
     );
     assert!(!theirs.drive_c().join("k/windows-storage").exists());
 
-    // An ignored node is no Windows node any more: its status goes, and it no longer holds the gate.
+    // An ignored node is not treated as a Windows node: its status is removed, and it no longer holds the gate.
     harness.kubectl("label node theirs windowsstorage.dev/ignore=true");
     harness.eventually("the status of the ignored node is gone", || {
         harness.get("windowsnodestorage/theirs").is_null()
@@ -55,7 +55,7 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
     });
 }
 
-/// What the Windows Machine Config Operator does to a Node while it configures, upgrades and deconfigures it, in its order:
+/// What the Windows Machine Config Operator does to a Node while it configures, upgrades and deconfigures it, in order:
 /// pkg/nodeconfig/nodeconfig.go and pkg/daemon/cleanup/cleanup.go of its releases 4.12 to 4.20.
 const LIFE: [(&str, &str); 12] = [
     (
@@ -125,14 +125,14 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
         );
         assert!(said.contains("WMCO by "), "{phase}: {said}");
         harness.expect_gate("False", "DriversMissing", &["missing on theirs"]);
-        // A node that is to be connected to is so within milliseconds.
+        // If the operator were to connect, it would do so within milliseconds.
         thread::sleep(Duration::from_secs(1));
         let status = &harness.get("windowsnodestorage/theirs")["status"];
         assert_eq!(status["management"], "External", "{phase}");
         assert_eq!(theirs.relay().bytes_to_server(), 0, "{phase}");
     }
     assert!(!theirs.drive_c().join("k/windows-storage").exists());
-    // Said by the administrator, it is ours.
+    // The administrator's annotation makes it a managed node.
     harness.kubectl("annotate node theirs windowsstorage.dev/management=Managed");
     harness.expect_csi_proxy("theirs");
     let status = &harness.get("windowsnodestorage/theirs")["status"];
@@ -144,7 +144,7 @@ fn nothing_is_installed_beside_a_csi_proxy_that_is_there_until_it_is_gone() {
     let harness = Harness::new();
     let sandbox = &harness.sandbox;
     let theirs = sandbox.add_windows_node("theirs").unwrap();
-    // Registered and stopped, as an image may bring it.
+    // Registered but stopped, as an image may contain it.
     let command = r"C:\etc\csi-proxy.exe";
     let made = theirs.run(&format!("sc create csiproxy binPath= {command}"));
     assert!(made.unwrap().status.success());
@@ -160,7 +160,7 @@ fn nothing_is_installed_beside_a_csi_proxy_that_is_there_until_it_is_gone() {
     assert_eq!(files.count(), 0);
     drop(operator);
 
-    // Until the next look, what the last one has found stands.
+    // Until the next check, the result of the last one stays.
     theirs.stop_sshd().unwrap();
     let _operator = harness.start();
     harness.eventually("the node is tried", || {
@@ -197,7 +197,7 @@ fn a_node_that_becomes_another_owners_is_given_up_and_can_be_taken_back() {
     assert_eq!(files, ["csi-proxy.exe"]);
     assert!(!host.drive_c().join("windows/windows-storage").exists());
     csi_proxy_answers(&host).unwrap();
-    // Once is enough.
+    // It connects only once to give up a node.
     let before = logins(&host);
     harness.kubectl("annotate node win-1 windowsmachineconfig.openshift.io/version=11.0.0");
     thread::sleep(Duration::from_secs(1));

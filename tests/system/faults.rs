@@ -1,7 +1,7 @@
-//! Faults of the cluster around the operator. Whatever it is: once it is over all is as it would be without it, the gate
-//! was not opened by it, and nothing on a node is half done.
+//! Faults of the cluster around the operator. After each fault, the result is the same as without it, the gate was not
+//! opened by it, and no node is left half changed.
 //!
-//! Each test first takes the same cluster through the same changes undisturbed, and keeps what that comes to.
+//! Each test first runs the same cluster through the same changes without a fault, and records the result.
 
 mod clocks;
 mod credentials;
@@ -26,11 +26,11 @@ struct Scene {
     simulation: Simulation,
 }
 
-/// What an undisturbed run comes to.
+/// The results of a run without faults.
 struct Calm {
     /// With the driver on both nodes.
     open: Value,
-    /// Without it on the second.
+    /// Without the driver on the second node.
     held: Value,
 }
 
@@ -53,7 +53,7 @@ impl Scene {
         &self.harness().sandbox.control_plane
     }
 
-    /// The operator, once it has brought csi-proxy to both nodes and holds upgrades for both.
+    /// Starts the operator, and waits until it has installed csi-proxy on both nodes and holds upgrades for both.
     fn start(&self) -> Operator {
         self.start_with(&[])
     }
@@ -65,7 +65,7 @@ impl Scene {
     }
 
     fn launch(&self, arguments: &[&str]) -> Operator {
-        // Faults may last for longer here than a leader acts without an answer.
+        // Faults in these tests may last longer than a leader's default renew deadline.
         let mut all = vec![
             "--serve-address=127.0.0.1:0",
             "--leader-elect-identity=operator",
@@ -87,7 +87,7 @@ impl Scene {
         self.expect_missing("win-000, win-001");
     }
 
-    /// Takes the cluster through what is to come, undisturbed. It ends with the driver on one of the nodes.
+    /// Runs the changes without a fault. At the end, the driver is on only one of the nodes.
     fn calm(&self) -> Calm {
         for node in NODES {
             self.register(node, true);
@@ -103,7 +103,7 @@ impl Scene {
         Calm { open, held }
     }
 
-    /// The same as `calm` came to, by way of both of its ends.
+    /// Waits for both results of `calm`, first the held, then the open one.
     fn expect_as_calm(&self, calm: &Calm) {
         self.expect_missing(NODES[1]);
         self.expect_end(&calm.held);
@@ -126,7 +126,7 @@ impl Scene {
         self.harness().expect_open();
     }
 
-    /// Waits until statuses say what the gate says.
+    /// Waits until the results no longer change.
     fn settle(&self) {
         let mut last = Value::Null;
         self.harness()
@@ -139,7 +139,7 @@ impl Scene {
             });
     }
 
-    /// All that the operator is there for, in the cluster and on nodes, without what is another each time.
+    /// Returns the operator's results in the cluster and on the nodes, without what differs from run to run.
     fn end(&self) -> Value {
         let harness = self.harness();
         let named = |kind: &str, fields: &[&str]| -> Value {
@@ -166,7 +166,7 @@ impl Scene {
         end
     }
 
-    /// What is on a node: every file, and the service.
+    /// Returns the state of a node: every file, and the service.
     fn node(&self, name: &str) -> Value {
         let host = self.simulation.host(name);
         let files: Vec<Value> = host.with_disk(|disk| {
@@ -180,7 +180,7 @@ impl Scene {
         json!({"command": host.command_of("csi-proxy"), "files": files})
     }
 
-    /// Waits until all is as it was then.
+    /// Waits until the results are the same as in `calm`.
     fn expect_end(&self, calm: &Value) {
         let mut shown = Value::Null;
         self.harness()
@@ -198,7 +198,7 @@ impl Scene {
         self.harness().openings()
     }
 
-    /// What the operator has written to its log since then, to be looked at again and again.
+    /// Returns the operator's log since `mark`.
     fn told_since(&self, mark: usize) -> String {
         self.harness().log().split_off(mark)
     }
@@ -207,7 +207,7 @@ impl Scene {
         self.harness().log().len()
     }
 
-    /// What `/readyz?verbose` says.
+    /// Returns the body of `/readyz?verbose`.
     fn ready(&self) -> String {
         let answer = self.harness().readyz();
         let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
@@ -215,8 +215,8 @@ impl Scene {
     }
 }
 
-/// Takes away when something was, versions of objects, and what follows from the time alone: that no OLM takes over what
-/// is written is told after a while.
+/// Removes times, versions of objects, and what depends only on time: after a while, the operator reports that no OLM
+/// observes the condition.
 fn forget_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -224,7 +224,7 @@ fn forget_times(value: &mut Value) {
             fields.values_mut().for_each(forget_times);
         }
         Value::Array(values) => {
-            // What the first says follows from when it was looked at, and the second names it.
+            // The first depends on when it was checked, and the second mentions the first.
             let varies = |type_: &Value| type_ == "OperatorConditionWritten" || type_ == "Degraded";
             values.retain(|value| !varies(&value["type"]));
             values.iter_mut().for_each(forget_times);

@@ -1,5 +1,5 @@
-//! What may go wrong with the `OperatorCondition`: everything else goes on, it is said where people look, and the gate
-//! comes back by itself.
+//! Problems with the `OperatorCondition`: the rest of the work continues, the problem is reported, and the gate
+//! recovers by itself.
 
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -20,7 +20,7 @@ impl Harness {
         self.expect("windowsstorage/cluster", WRITTEN, status, reason)
     }
 
-    /// The answer to `/readyz`, with reasons, of the operator that was started last.
+    /// Returns the answer to `/readyz?verbose` from the operator that was started last.
     pub fn readyz(&self) -> String {
         self.get_http("readyz?verbose")
     }
@@ -79,7 +79,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         metrics.contains("windows_storage_operator_condition_written 0"),
         "{metrics}"
     );
-    // The rest of the work goes on.
+    // The rest of the work continues.
     harness.expect(
         "windowsnodestorage/win-1",
         "DriversRegistered",
@@ -102,7 +102,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         "{metrics}"
     );
 
-    // Deleted while the operator runs: seen at the next look, which the next verdict brings.
+    // Deleted while the operator runs: noticed when the next verdict is written.
     harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
     harness.register("win-1", true);
     harness.expect_written("False", "NotFound");
@@ -110,7 +110,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     control_plane.apply(&objects::operator_condition()).unwrap();
     harness.expect_open();
 
-    // The right is taken away and given back.
+    // The permission is removed and granted again.
     let binding = format!("rolebinding/{OPERATOR_CONDITION}");
     harness.kubectl(&format!("delete {binding} --namespace {NAMESPACE}"));
     harness.register("win-1", false);
@@ -119,7 +119,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     control_plane.apply(&objects::operator_condition()).unwrap();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
 
-    // What another manager has put beside the conditions: an apply alone would leave it.
+    // Another manager's condition, which a server-side apply alone would not remove.
     harness.kubectl_with(&[
         "patch",
         "windowsstorage",
@@ -280,7 +280,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
     let conflicts = harness.requests().into_iter();
     let conflicts = conflicts.filter(|request| request.verb == "patch" && request.code == 409);
     assert!(conflicts.count() > 0, "nobody has got in between");
-    // What is no longer wanted when the object has been read is not written.
+    // A decision that is no longer valid when the object has been read is not written.
     let verdict = Verdict {
         upgradeable: Upgradeable::True,
         reason: Reason::NoInTreeVolumes,
@@ -293,7 +293,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
     assert_eq!(after.spec.conditions, object.spec.conditions);
 }
 
-/// Writes a condition of another type a hundred times, whole objects as careful clients do. The last number written.
+/// Writes a condition of another type a hundred times, by replacing the whole object. Returns the last number written.
 async fn write_others_conditions(api: Api<OperatorCondition>) -> u32 {
     for number in 1..=100 {
         loop {

@@ -1,4 +1,4 @@
-//! `must-gather` on an API server that gives little or nothing.
+//! `must-gather` against an API server that returns little or nothing.
 
 use std::fs;
 use std::process::{Output, Stdio};
@@ -36,7 +36,7 @@ fn a_server_that_gives_nothing_leaves_nothing() {
         refused.lift();
         assert!(!outer.exists());
     }
-    // Two are waited for, for 30 s each, and no more are asked for.
+    // It waits for two requests, 30 s each, and then stops asking.
     let hung = proxy.order(On::verb(Verb::List), Fault::Hang);
     let begin = Instant::now();
     assert_nothing_kept(&gather(), "no answer from the API server within 30 s");
@@ -45,7 +45,7 @@ fn a_server_that_gives_nothing_leaves_nothing() {
     assert!(!outer.exists());
     hung.lift();
 
-    // Nor does a kubeconfig that is not there.
+    // A missing kubeconfig leaves nothing behind either.
     let output = command(&outer.join("none"), &dest).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(!outer.exists());
@@ -59,7 +59,7 @@ fn a_server_that_falls_silent_is_asked_for_no_more_and_what_was_had_is_kept() {
     let hung = ["nodes", "cronjobs"];
     let hung = hung.map(|resource| proxy.order(On::to(Verb::List, resource), Fault::Hang));
     let begin = Instant::now();
-    // What is gathered is there, also where nobody can be told so.
+    // The gathered files are kept even if standard output cannot be written.
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let output = command(proxy.kubeconfig(), &dest)
         .stdout(Stdio::from(full))

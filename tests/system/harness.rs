@@ -1,4 +1,4 @@
-//! What the tests share: a cluster with hosts, a running operator, and looks at its objects.
+//! Shared by the tests: a cluster with hosts, a running operator, and access to its objects.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,12 +11,12 @@ use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
 
-/// The driver of the workload's volume.
+/// The CSI driver of the workload's volume.
 pub const DRIVER: &str = "disk.csi.azure.com";
-/// Longer than anything takes on a loaded machine; only failures wait for it.
+/// Longer than any step takes on a loaded machine; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A cluster and the operator's command.
+/// A cluster and the command that starts the operator.
 pub struct Harness {
     pub sandbox: Sandbox,
     pub command: OperatorCommand,
@@ -35,7 +35,7 @@ impl Harness {
         Self::with(Sandbox::reuse().unwrap(), binary, &payload)
     }
 
-    /// In that cluster, with that operator.
+    /// Creates a harness for this cluster and operator.
     pub fn with(sandbox: Sandbox, binary: &Path, payload: &Path) -> Self {
         let command = sandbox.operator(binary, payload).unwrap();
         let log = sandbox.control_plane.dir().join("operator.log");
@@ -46,7 +46,7 @@ impl Harness {
         }
     }
 
-    /// A cluster with a Windows node that lacks the driver of its workload.
+    /// Creates a cluster with a Windows node that lacks the driver of its workload.
     pub fn held() -> Self {
         let harness = Self::new();
         harness.sandbox.add_node("win-1", None).unwrap();
@@ -64,14 +64,14 @@ impl Harness {
         self.command.start(Some(&self.log), &[], true).unwrap()
     }
 
-    /// Starts it as OLM would, with further arguments.
+    /// Starts the operator as OLM would, with additional arguments.
     pub fn start_with_arguments(&self, arguments: &[&str]) -> Operator {
         self.command
             .start(Some(&self.log), arguments, true)
             .unwrap()
     }
 
-    /// Starts it with another payload.
+    /// Starts the operator with another payload.
     pub fn start_with(&self, payload: &Path) -> Operator {
         self.command
             .with_payload(payload)
@@ -79,7 +79,7 @@ impl Harness {
             .unwrap()
     }
 
-    /// Starts it with another payload and further arguments.
+    /// Starts the operator with another payload and additional arguments.
     pub fn start_with_both(&self, payload: &Path, arguments: &[&str]) -> Operator {
         self.command
             .with_payload(payload)
@@ -87,7 +87,7 @@ impl Harness {
             .unwrap()
     }
 
-    /// Starts it with another payload, that environment, and further arguments.
+    /// Starts the operator with another payload, additional environment variables and additional arguments.
     pub fn start_in(
         &self,
         variables: &[(&str, &str)],
@@ -101,25 +101,25 @@ impl Harness {
             .unwrap()
     }
 
-    /// Starts it without OLM, with further arguments.
+    /// Starts the operator without OLM, with additional arguments.
     pub fn start_without_olm(&self, arguments: &[&str]) -> Operator {
         self.command
             .start(Some(&self.log), arguments, false)
             .unwrap()
     }
 
-    /// Has the driver of the workload come to a node, or go.
+    /// Registers or unregisters the driver of the workload on a node.
     pub fn register(&self, node: &str, is_registered: bool) {
         let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
         self.sandbox.register(node, drivers).unwrap();
     }
 
-    /// Creates or changes objects.
+    /// Creates or updates objects.
     pub fn apply(&self, objects: &str) {
         self.sandbox.control_plane.apply(objects).unwrap();
     }
 
-    /// kubectl with arguments that have no spaces.
+    /// Runs kubectl with arguments that contain no spaces.
     pub fn kubectl(&self, line: &str) -> String {
         self.kubectl_with(&line.split(' ').collect::<Vec<_>>())
     }
@@ -128,29 +128,29 @@ impl Harness {
         self.sandbox.control_plane.kubectl(args).unwrap()
     }
 
-    /// An object such as `node/win-1`, in the operator's namespace if it is in one; or null.
+    /// Returns an object such as `node/win-1`, from the operator's namespace if it is namespaced, or null.
     pub fn get(&self, object: &str) -> Value {
         let (kind, name) = object.split_once('/').unwrap();
         self.read(&format!("{}/{name}", folder(&format!("{kind}s"))))
     }
 
-    /// All objects of a kind such as `nodes`, in the operator's namespace if they are in one.
+    /// Returns all objects of a kind such as `nodes`, from the operator's namespace if they are namespaced.
     pub fn list(&self, kind: &str) -> Value {
         self.read(&folder(kind))
     }
 
-    /// What is at a path of the API, or null.
+    /// Returns what the API has at a path, or null.
     fn read(&self, path: &str) -> Value {
         let found = self.sandbox.control_plane.read(path).unwrap();
         found.unwrap_or_default()
     }
 
-    /// Status and reason of a condition in an object's status.
+    /// Returns status, reason and message of a condition in an object's status.
     pub fn condition(&self, object: &str, type_: &str) -> (String, String, String) {
         find_condition(&self.get(object)["status"]["conditions"], type_)
     }
 
-    /// Waits until a condition of an object has that status and reason, and returns its message.
+    /// Waits until a condition of an object has this status and reason, and returns its message.
     pub fn expect(&self, object: &str, type_: &str, status: &str, reason: &str) -> String {
         let mut last = Default::default();
         self.eventually(&format!("{object}: {type_}={status} ({reason})"), || {
@@ -160,7 +160,7 @@ impl Harness {
         last.2
     }
 
-    /// Our condition in the `OperatorCondition`: status, reason, message.
+    /// Returns status, reason and message of the gate in the `OperatorCondition`.
     pub fn gate(&self) -> (String, String, String) {
         find_condition(
             &self.get(&format!("operatorcondition/{OPERATOR_CONDITION}"))["spec"]["conditions"],
@@ -181,12 +181,12 @@ impl Harness {
         );
     }
 
-    /// Waits until the driver is registered wherever it is needed, and the gate says so.
+    /// Waits until the gate reports that the driver is registered wherever it is needed.
     pub fn expect_open(&self) {
         self.expect_gate("True", "DriversRegistered", &[]);
     }
 
-    /// Waits until the gate is closed, and names just these nodes.
+    /// Waits until the gate is closed and names exactly these nodes.
     pub fn expect_missing(&self, nodes: &str) {
         let missing = format!("needs {DRIVER}, missing on {nodes}");
         self.eventually(&format!("the gate says {missing}"), || {
@@ -197,7 +197,7 @@ impl Harness {
         });
     }
 
-    /// Waits until a node's status says whether the driver is registered.
+    /// Waits until a node's status reports the driver as registered or missing.
     pub fn expect_registered(&self, node: &str, is_registered: bool) {
         let (status, reason) = if is_registered {
             ("True", "DriversRegistered")
@@ -214,12 +214,12 @@ impl Harness {
         self.expect(&object, "CSIProxyReady", "True", "PipesOpen");
     }
 
-    /// How often the operator has opened the gate so far. By the audit log: a watch would end with the API server.
+    /// Returns how often the operator has opened the gate, from the audit log: a watch would end with the API server.
     pub fn openings(&self) -> usize {
         let mut requests = Vec::new();
         let object = self.get(&format!("operatorcondition/{OPERATOR_CONDITION}"));
         let now = &object["spec"]["conditions"];
-        // An answer is noted a moment after the object has changed.
+        // The log contains an answer a moment after the object has changed.
         self.eventually("the log has come to now", || {
             requests = self.requests();
             let mut answers = requests
@@ -239,12 +239,12 @@ impl Harness {
         first + open.windows(2).filter(|pair| !pair[0] && pair[1]).count()
     }
 
-    /// What the operator that was started last answers over HTTP.
+    /// Sends an HTTP GET request to the operator that was started last, and returns the answer.
     pub fn get_http(&self, path: &str) -> String {
         get_http(&self.log(), path)
     }
 
-    /// Waits until an event of that reason is there for an object such as `Node/win-1`.
+    /// Waits for an event with this reason about an object such as `Node/win-1`, and returns its note.
     pub fn expect_event(&self, object: &str, reason: &str) -> String {
         let (kind, name) = object.split_once('/').unwrap();
         let mut note = String::new();
@@ -263,12 +263,12 @@ impl Harness {
         note
     }
 
-    /// Waits for something to become true, and shows the operator's log where it does not.
+    /// Waits until `check` returns true. On timeout, the failure shows the operator's log.
     pub fn eventually(&self, what: &str, check: impl FnMut() -> bool) {
         self.wait(what, Duration::from_millis(100), check);
     }
 
-    /// The same, to see it as soon as it is so.
+    /// Like [`Harness::eventually`], with a short polling interval.
     pub fn eventually_soon(&self, what: &str, check: impl FnMut() -> bool) {
         self.wait(what, Duration::from_millis(5), check);
     }
@@ -289,7 +289,7 @@ impl Harness {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The operator's rights must be enough for all that it did.
+    /// Asserts that the operator's RBAC was enough for all of its requests.
     pub fn assert_nothing_was_forbidden(&self) {
         let requests = self.requests();
         assert!(!requests.is_empty(), "the API server has noted no request");
@@ -300,7 +300,7 @@ impl Harness {
         assert!(forbidden.is_empty(), "{forbidden:#?}");
     }
 
-    /// All that the operator has asked the API server for.
+    /// Returns all requests that the operator has sent to the API server.
     pub fn requests(&self) -> Vec<Request> {
         self.sandbox
             .control_plane
@@ -309,13 +309,13 @@ impl Harness {
     }
 }
 
-/// What the operator with that log answers over HTTP; nothing where it does not serve.
+/// Sends an HTTP GET request to the operator with this log; the answer is empty if it does not serve HTTP.
 pub fn get_http(log: &str, path: &str) -> String {
     let marker = "health and metrics are served on http://";
     let Some((_, rest)) = log.rsplit_once(marker) else {
         return String::new();
     };
-    // It is followed by a quote in a line of JSON.
+    // In a JSON log line, the address is followed by a quote.
     let ends = |letter: char| letter.is_whitespace() || letter == '"';
     let address = rest.split(ends).next().unwrap();
     let Ok(mut stream) = TcpStream::connect(address) else {
@@ -324,18 +324,18 @@ pub fn get_http(log: &str, path: &str) -> String {
     let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     let mut answer = String::new();
     if stream.write_all(request.as_bytes()).is_ok() {
-        // One that ends in the middle is asked again.
+        // A truncated answer does not match, so the caller polls again.
         let _ = stream.read_to_string(&mut answer);
     }
     answer
 }
 
-/// Whether this is the full run of `make chaos`.
+/// Returns whether this is the full run of `make chaos`.
 pub fn is_full() -> bool {
     std::env::var("CHAOS").is_ok_and(|chaos| chaos == "full")
 }
 
-/// Where the API has the objects of a kind.
+/// Returns the API path of a kind's collection.
 fn folder(kind: &str) -> String {
     match kind {
         "configmaps" | "secrets" => format!("/api/v1/namespaces/{NAMESPACE}/{kind}"),
@@ -369,7 +369,7 @@ fn find_condition(conditions: &Value, type_: &str) -> (String, String, String) {
     (text("status"), text("reason"), text("message"))
 }
 
-/// Logins that the host's SSH server has accepted.
+/// Returns the number of logins that the host's SSH server has accepted.
 pub fn logins(host: &WindowsHost) -> usize {
     host.sshd_log()
         .unwrap()

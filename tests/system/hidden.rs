@@ -1,4 +1,4 @@
-//! Workloads that a real cluster hides: their node is gone, their pool is at zero, or nobody names their system.
+//! Workloads that are easy to miss: their node is gone, their pool is scaled to zero, or nothing names their OS.
 
 use std::thread;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Harness;
 
-/// An object of `apps` in `shop` whose pods have an in-tree volume.
+/// Returns an object of group `apps` in `shop` whose pods have an in-tree volume.
 fn owner(kind: &str, name: &str, replicas: u32, spec: &Value, owner: &Value) -> Value {
     let mut pod = json!({"containers": [{"name": "web", "image": "web"}]});
     for (field, value) in spec.as_object().unwrap() {
@@ -30,7 +30,7 @@ fn volumes() -> Value {
     json!([{"name": "data", "azureFile": {"secretName": "files", "shareName": "data"}}])
 }
 
-/// The object as the owner of others.
+/// Returns an owner reference to the object.
 fn as_owner(harness: &Harness, kind: &str, name: &str) -> Value {
     let object = harness.kubectl(&format!("get {kind} {name} -n shop -o json"));
     let object: Value = serde_json::from_str(&object).unwrap();
@@ -129,7 +129,7 @@ fn old_revisions_of_a_controller_that_is_not_read_do_not_count() {
         &harness,
         &owner("ReplicaSet", "web-1", 0, &windows, &rollout),
     );
-    // Of two that were made in the same second either may be the last.
+    // Timestamps have whole seconds, so the second revision must be created in a later second than the first.
     thread::sleep(Duration::from_millis(1100));
     let without = json!({"os": {"name": "windows"}});
     apply(

@@ -1,5 +1,5 @@
-//! Pinned host keys on a real API server: pinned once, removed for nodes that left, and plain words where the ConfigMap
-//! cannot be written.
+//! Pinned host keys on a real API server: a key is pinned once, pins of deleted nodes are removed, and errors are clear
+//! if the ConfigMap cannot be written.
 
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,7 +24,7 @@ async fn pins(kubeconfig: &std::path::Path) -> Pins {
     Pins::new(config_maps(kubeconfig).await, NAMESPACE.to_owned())
 }
 
-/// An API server with the operator's namespace, and its pins.
+/// Starts an API server with the operator's namespace, and returns its pins.
 async fn scene() -> (ControlPlane, Pins) {
     let control_plane = ControlPlane::start().unwrap();
     control_plane
@@ -34,7 +34,7 @@ async fn scene() -> (ControlPlane, Pins) {
     (control_plane, pins)
 }
 
-/// Pins that key for all of these nodes at one time.
+/// Pins this key for all of these nodes concurrently.
 async fn pin_all(pins: &Pins, nodes: &[String], key: &HostKey) {
     let all = nodes.iter().map(|node| pins.pin(node, key));
     for pinned in futures::future::join_all(all).await {
@@ -64,7 +64,7 @@ async fn pins_are_made_kept_and_removed() {
     );
 
     pins.remove("win-1").await.unwrap();
-    // All at once: some come to make the ConfigMap, some to change it, and nobody's pin may be lost.
+    // Concurrently: some create the ConfigMap, some change it, and no pin may be lost.
     let names: Vec<String> = (1..=4).map(|number| format!("win-{number}")).collect();
     pin_all(&pins, &names, &one).await;
     pins.pin("win-1", &one).await.unwrap();
@@ -79,7 +79,7 @@ async fn pins_are_made_kept_and_removed() {
     );
     assert!(!kept.contains(&two.to_string()), "{kept}");
 
-    // Two operators at once may meet another host each: one of them must see that it came second.
+    // If two operators meet different hosts concurrently, only one may pin its key, and the other gets an error.
     for number in 10..15 {
         let node = format!("win-{number}");
         let both = futures::join!(pins.pin(&node, &one), pins.pin(&node, &two));
@@ -122,7 +122,7 @@ async fn an_accepted_key_takes_the_place_of_the_pin_that_was_shown_and_of_no_oth
     let [one, two, three] =
         ["one", "two", "three"].map(|own| HostKey::new("ssh-ed25519", own.as_bytes()));
 
-    // Where there is no pin, and not even the ConfigMap.
+    // Without a pin, and even without the ConfigMap.
     pins.replace("win-1", None, &one).await.unwrap();
     let held = |key: &HostKey| format!(r#""win-1":"{key} accepted""#);
     assert!(data(&control_plane).contains(&held(&one)));
@@ -132,7 +132,7 @@ async fn an_accepted_key_takes_the_place_of_the_pin_that_was_shown_and_of_no_oth
         assert!(error.message.contains(&one.fingerprint()), "{error}");
     }
     assert!(data(&control_plane).contains(&held(&one)));
-    // Others write at the same time, and nobody's pin is lost.
+    // With concurrent writes, no pin is lost.
     let names: Vec<String> = (2..8).map(|number| format!("win-{number}")).collect();
     let others = names.iter().map(|name| pins.pin(name, &three));
     let (replaced, others) = futures::join!(
@@ -148,7 +148,7 @@ async fn an_accepted_key_takes_the_place_of_the_pin_that_was_shown_and_of_no_oth
     for name in names {
         assert!(kept.contains(&format!(r#""{name}":"{three} "#)), "{kept}");
     }
-    // Accepted already.
+    // A key that is already accepted.
     pins.replace("win-1", Some(&one), &two).await.unwrap();
 }
 
@@ -158,7 +158,7 @@ async fn a_whole_fleet_is_pinned_at_once_and_no_pin_is_lost() {
     let key = HostKey::new("ssh-ed25519", b"one");
     let names: Vec<String> = (0..64).map(|node| format!("win-{node}")).collect();
     pin_all(&pins, &names, &key).await;
-    // From here on the ConfigMap is there: what is met at one time goes along in one write.
+    // The ConfigMap exists now, so concurrent pins are combined into one write.
     let map = config_maps(control_plane.kubeconfig()).await;
     let before = map.get(MAP).await.unwrap().resource_version().unwrap();
     let more: Vec<String> = (64..128).map(|node| format!("win-{node}")).collect();

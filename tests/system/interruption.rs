@@ -1,4 +1,4 @@
-//! A copy that is cut off leaves nothing half done.
+//! An interrupted copy leaves nothing half done.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use testbed::windows_host::WindowsHost;
 
 use crate::harness::Harness;
 
-/// Slow enough that a kill hits the copy.
+/// Slow enough that a kill interrupts the copy.
 const SLOW: u64 = 3_000_000;
 
 #[test]
@@ -49,7 +49,7 @@ fn a_kill_or_a_lost_connection_in_the_middle_of_a_copy_leaves_nothing_half_done(
     });
 }
 
-/// Waits until so much has gone to the host that csi-proxy, which is far larger than the agent, must be on its way.
+/// Waits until enough bytes were sent that csi-proxy, which is far larger than the agent, must be in transit.
 fn wait_for_the_copy(harness: &Harness, host: &WindowsHost) {
     let before = host.relay().bytes_to_server();
     harness.eventually("csi-proxy is on its way", || {

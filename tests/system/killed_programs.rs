@@ -1,7 +1,7 @@
-//! The programs on the nodes are killed: the agent, csi-proxy, or both. Under Wine nothing but the agent starts csi-proxy
-//! again, and nothing but the operator the agent: what the service manager says of a dead process is that it runs.
+//! The programs on the nodes are killed: the agent, csi-proxy, or both. Under Wine, only the agent restarts csi-proxy,
+//! and only the operator restarts the agent, because the service manager reports a dead process as running.
 //!
-//! `CHAOS_SEED` repeats the choices of a run that was seen.
+//! `CHAOS_SEED` repeats the choices of an earlier run.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::harness::{Harness, is_full};
 const AGENT: &str = r"C:\k\windows-storage-agent.exe service";
 const CSI_PROXY: &str = r"C:\k\csi-proxy.exe";
 const NODES: [&str; 2] = ["win-1", "win-2"];
-/// How long programs are killed for.
+/// For how long programs are killed.
 const TROUBLE: Duration = Duration::from_secs(120);
 
 fn is_alive(host: &WindowsHost, program: &str) -> bool {
@@ -39,7 +39,7 @@ impl Scene {
         }
     }
 
-    /// Waits until every node is ready, with its own two programs at work; says how long that took.
+    /// Waits until every node is ready and both of its programs run. Returns how long that took.
     fn expect_all_alive(&self) -> Duration {
         let begin = Instant::now();
         self.harness.eventually("all programs run again", || {
@@ -60,7 +60,7 @@ fn an_agent_that_is_dead_is_restarted() {
     let _operator = scene.harness.start();
     scene.expect_all_alive();
 
-    // With csi-proxy alive nothing is wrong yet, but nothing would start it again.
+    // While csi-proxy is alive, storage still works, but nothing would restart it.
     scene.hosts[0].kill(AGENT).unwrap();
     scene.expect_all_alive();
     for program in [AGENT, CSI_PROXY] {

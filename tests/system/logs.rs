@@ -1,4 +1,4 @@
-//! The log: one JSON object a line, with node and phase, and as much as the administrator asks for.
+//! The log: one JSON object per line, with node and phase, at the level that the administrator sets.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use crate::harness::Harness;
 use crate::simulated::Simulation;
 
 impl Harness {
-    /// The lines of an operator that logs JSON.
+    /// Returns the log lines of an operator that logs JSON.
     fn log_lines(&self) -> Vec<Value> {
         let log = self.log();
-        // The last may be written just now.
+        // The last line may still be incomplete.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         let parse = |line: &str| serde_json::from_str(line).unwrap();
         whole.lines().map(parse).collect()
@@ -58,7 +58,7 @@ fn the_level_follows_the_settings_of_a_running_operator() {
         logins() > logins_before + 1
     });
     assert_eq!(logged(), before, "{}", harness.log());
-    // The credentials of the operator are in none of it.
+    // The log contains none of the operator's credentials.
     let kubeconfig = std::fs::read_to_string(harness.command.kubeconfig()).unwrap();
     let kubeconfig: Value = serde_json::from_str(&kubeconfig).unwrap();
     let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
@@ -96,7 +96,7 @@ fn each_line_says_of_which_node_and_phase_it_is() {
     }
     drop(operator);
 
-    // A fault says where it was met.
+    // A problem is logged with the node and phase in which it occurred.
     simulation.want(&json!({"ssh": {"user": "nobody", "port": 1}}));
     let _operator = harness.start_with_both(&payload, &["--log-format=json"]);
     harness.eventually("the fault is told", || {

@@ -1,6 +1,6 @@
-//! The operator on real parts: kube-apiserver, etcd, OpenSSH, and csi-proxy as a Windows service under Wine.
+//! Tests the operator with real components: kube-apiserver, etcd, OpenSSH, and csi-proxy as a service under Wine.
 //!
-//! Each test has a cluster of its own, because Nodes and the verdict belong to the whole cluster.
+//! Each test has its own cluster, because Nodes and the verdict belong to the whole cluster.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

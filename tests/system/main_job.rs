@@ -1,4 +1,4 @@
-//! The main job from beginning to end, and the quiet after it.
+//! The operator's main task from start to finish, and the steady state afterwards.
 
 use serde_json::Value;
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
@@ -19,7 +19,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
         .control_plane
         .apply(&objects::azure_disk_workload("win-1"))
         .unwrap();
-    // What others keep in the ConfigMap, with white space of their own.
+    // Other owners' content in the ConfigMap, with their own whitespace.
     let others = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: windows-services, namespace: windows-storage-operator}\ndata:\n  services: '[ ]'\n  files: '[  ]'\n  watchedEnvironmentVars: 'null'\n";
     sandbox.control_plane.apply(others).unwrap();
     let operator = harness.start();
@@ -72,7 +72,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
     harness.expect_open();
     harness.expect("windowsstorage/cluster", "NodesReady", "True", "AllReady");
 
-    // Nobody plays OLM here, which is told some time.
+    // There is no OLM in this test, which the operator reports after a while.
     harness.expect(
         "windowsstorage/cluster",
         "OperatorConditionWritten",
@@ -80,7 +80,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
         "NotConfirmed",
     );
 
-    // The steady state: nodes are looked at, and nothing is written.
+    // In the steady state, nodes are checked and nothing is written.
     let before = versions(&harness);
     let seen = logins(&win_1);
     harness.eventually("two more looks at win-1", || logins(&win_1) >= seen + 2);
@@ -90,7 +90,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
         "the steady state writes something"
     );
 
-    // A new process finds everything as it should be and writes nothing either, but for its first, cautious verdict.
+    // A new process finds everything in order and writes nothing either, except its first, cautious verdict.
     assert!(operator.terminate().unwrap().success());
     let process = csi_proxy_process(&win_1).unwrap();
     let seen = logins(&win_1);
@@ -121,7 +121,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
     drop(operator);
 }
 
-/// The resource versions of all that the operator writes.
+/// Returns the resource versions of all objects that the operator writes.
 pub fn versions(harness: &Harness) -> Vec<(String, String)> {
     [
         "windowsnodestorage/win-1",

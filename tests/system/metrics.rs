@@ -1,4 +1,4 @@
-//! Metrics over TLS: for those alone who may read them, and with the certificate as it is now.
+//! Metrics over TLS: only for authorized clients, and with the current certificate.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,18 +22,18 @@ const SERVED: [&str; 2] = [
 ];
 
 impl Harness {
-    /// Where an operator that has begun says that it serves metrics over TLS.
+    /// Waits until the operator logs its address for metrics over TLS, and returns it.
     pub fn metrics_address(&self) -> String {
         let marker = "metrics are served on https://";
         self.eventually("metrics are served", || self.log().contains(marker));
         let log = self.log();
         let (_, rest) = log.rsplit_once(marker).unwrap();
-        // It is followed by a quote in a line of JSON.
+        // In a JSON log line, the address is followed by a quote.
         let ends = |letter: char| letter.is_whitespace() || letter == '"';
         rest.split(ends).next().unwrap().to_owned()
     }
 
-    /// A token of a new ServiceAccount, which may read metrics or not.
+    /// Creates a ServiceAccount that may or may not read metrics, and returns a token of it.
     pub fn token(&self, account: &str, may_read: bool) -> String {
         self.kubectl(&format!("create serviceaccount {account} -n {NAMESPACE}"));
         if may_read {
@@ -49,7 +49,7 @@ impl Harness {
     }
 }
 
-/// An answer, and the name on the certificate of who gave it.
+/// An answer, and the common name in the server's certificate.
 pub struct Scraped {
     pub answer: String,
     certificate: String,
@@ -67,7 +67,7 @@ impl Scraped {
 
 pub fn scrape(address: &str, path: &str, token: Option<&str>) -> Scraped {
     let mut connector = SslConnector::builder(SslMethod::tls_client()).unwrap();
-    // What is shown is looked at here.
+    // The certificate itself is checked by the test.
     connector.set_verify(SslVerifyMode::NONE);
     let connection = TcpStream::connect(address).unwrap();
     let mut stream = connector.build().connect("localhost", connection).unwrap();
@@ -142,7 +142,7 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
     check_metrics(allowed.body());
     assert_eq!(scrape(&address, "/healthz", Some(&reader)).status(), "404");
 
-    // The API server is asked once for each token, however often metrics are read.
+    // The API server is queried once per token, however often metrics are read.
     for _ in 0..20 {
         assert_eq!(get(Some(&reader)).status(), "200");
     }
@@ -156,7 +156,7 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
     assert_eq!(asked("tokenreviews"), 3);
     assert_eq!(asked("subjectaccessreviews"), 2);
 
-    // One who does not speak TLS, or says nothing, is in nobody's way.
+    // A client that does not speak TLS, or is silent, does not block others.
     let mut plain = TcpStream::connect(&address).unwrap();
     plain.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
     let _silent = TcpStream::connect(&address).unwrap();
@@ -171,7 +171,7 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
     harness.assert_nothing_was_forbidden();
 }
 
-/// With the token that Kubernetes puts into the Secret of `manifests/monitoring`.
+/// Uses the token that Kubernetes puts into the Secret of `manifests/monitoring`.
 #[test]
 fn the_account_for_prometheus_may_read_metrics() {
     let harness = Harness::new();

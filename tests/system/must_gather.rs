@@ -1,4 +1,4 @@
-//! `must-gather` wherever its output goes and however it ends, on a real Windows host, and with a kubelet that has logs.
+//! `must-gather` with various outputs and interruptions, on a real Windows host, and with a kubelet that has logs.
 
 pub mod kubelet;
 mod since;
@@ -15,7 +15,7 @@ use kubelet::Kubelet;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_windows-storage-operator");
 
-/// The command, as the administrator or somebody else types it.
+/// Returns the command as an administrator or another user would run it.
 pub fn command(kubeconfig: &Path, dest: &Path) -> Command {
     let mut command = Command::new(BINARY);
     command
@@ -29,7 +29,7 @@ pub fn command(kubeconfig: &Path, dest: &Path) -> Command {
     command
 }
 
-/// Gathers to the end.
+/// Runs the command to completion.
 pub fn gather(kubeconfig: &Path, dest: &Path) -> Output {
     let output = command(kubeconfig, dest).output().unwrap();
     assert!(
@@ -41,7 +41,7 @@ pub fn gather(kubeconfig: &Path, dest: &Path) -> Output {
     output
 }
 
-/// The exit status and the report of `check`.
+/// Returns the exit status and the report of `check`.
 pub fn check(arguments: &[&Path]) -> (Option<i32>, Value) {
     let output = Command::new(BINARY)
         .args(["check", "-o", "json"])
@@ -55,7 +55,7 @@ pub fn check(arguments: &[&Path]) -> (Option<i32>, Value) {
     (output.status.code(), report.unwrap())
 }
 
-/// All files below a folder, and what is in them.
+/// Returns all files below a folder, with their content.
 pub fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -144,7 +144,7 @@ fn the_logs_of_the_operator_come_from_its_kubelet() {
     assert!(summary.contains("logs of the operator: 2"), "{summary}");
     drop(kubelet);
 
-    // With its kubelet away a line says so, and the rest is there.
+    // If the kubelet is unreachable, a line in the summary says so, and the rest is gathered.
     let dest = control_plane.dir().join("without");
     gather(control_plane.kubeconfig(), &dest);
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
@@ -193,7 +193,7 @@ fn what_may_not_be_read_is_named_live_and_from_the_files() {
         "{message}"
     );
 
-    // Once a file is gone nothing is known of its kind.
+    // If a file is missing, nothing is known about its kind.
     fs::remove_file(dest.join("cluster-scoped-resources/core/nodes.yaml")).unwrap();
     let (_, report) = check(&["-f".as_ref(), &dest]);
     let message = report["verdict"]["message"].as_str().unwrap();
@@ -235,7 +235,7 @@ fn its_output_may_go_to_a_narrow_terminal_to_nobody_or_nowhere() {
         assert!(width <= 40, "{width} columns: {line:?}");
     }
 
-    // A pipe that nobody reads any more, and no streams at all.
+    // A pipe that is no longer read, and no streams at all.
     let dest = outer.join("unread");
     let mut child = command(kubeconfig, &dest)
         .stdout(Stdio::piped())
@@ -258,12 +258,12 @@ fn its_output_may_go_to_a_narrow_terminal_to_nobody_or_nowhere() {
         .unwrap();
     assert!(dest.join("summary.txt").exists(), "{status}");
 
-    // Neither overwritten nor mixed with what is there.
+    // An existing folder that is not empty is neither overwritten nor added to.
     let output = command(kubeconfig, &dest).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("is there and not empty"), "{errors}");
-    // A volume that is mounted there is filled as it is.
+    // An existing empty folder, such as a mounted volume, is filled.
     let mounted = outer.join("mounted");
     fs::create_dir(&mounted).unwrap();
     gather(kubeconfig, &mounted);
@@ -278,13 +278,13 @@ fn its_output_may_go_to_a_narrow_terminal_to_nobody_or_nowhere() {
     assert_eq!(fs::read_dir(&outer).unwrap().count(), 4);
 }
 
-/// Columns that a line takes, without the sequences that move the cursor.
+/// Returns the number of columns that a line takes, without escape sequences.
 fn console_width(line: &str) -> usize {
     let mut width = 0;
     let mut chars = line.chars();
     while let Some(char) = chars.next() {
         if char == '\u{1b}' {
-            // Up to the letter that ends the sequence.
+            // Skips to the letter that ends the sequence.
             chars.by_ref().skip(1).find(char::is_ascii_alphabetic);
         } else {
             width += 1;
@@ -297,7 +297,7 @@ fn console_width(line: &str) -> usize {
 fn an_interruption_leaves_nothing_behind() {
     let harness = Harness::held();
     let control_plane = &harness.sandbox.control_plane;
-    // Something that takes connections and never answers: the look at the node lasts.
+    // Accepts connections but never answers, so that checking the node takes long.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let status = objects::node_status("127.0.0.1");
     let arguments = [
@@ -320,7 +320,7 @@ fn an_interruption_leaves_nothing_behind() {
     let outer = control_plane.dir().join("outer");
     let mounted = outer.join("mounted");
     fs::create_dir_all(&mounted).unwrap();
-    // As a shell says it of a process that the signal has ended.
+    // The same exit status as a shell reports for a process that was ended by the signal.
     for (name, ends_with, dest) in [
         ("INT", 130, outer.join("made")),
         ("TERM", 143, outer.join("made")),
@@ -332,7 +332,7 @@ fn an_interruption_leaves_nothing_behind() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It looks at the node: much is written by now.
+        // It is checking the node, so much has been written by now.
         let _connection = silent.accept().unwrap();
         let begun = fs::read_dir(&outer).unwrap().count() > 1 || !is_empty(&mounted);
         assert!(begun, "nothing is there to be left behind");

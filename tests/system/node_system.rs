@@ -12,7 +12,7 @@ fn the_pods_of_a_node_that_turns_to_windows_are_seen() {
     sandbox.register("win-1", &[]).unwrap();
     sandbox.add_node("late", None).unwrap();
     harness.kubectl("label node late kubernetes.io/os=linux --overwrite");
-    // Nothing in the pod itself asks for Windows.
+    // Nothing in the pod itself requires Windows.
     let workload = objects::azure_disk_workload("late").replace("  os: {name: windows}\n", "");
     sandbox.control_plane.apply(&workload).unwrap();
     let _operator = harness.start();

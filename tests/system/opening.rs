@@ -1,4 +1,4 @@
-//! When the gate opens: at once where what was missing has come, and a minute after what held upgrades has gone instead.
+//! When the gate opens: at once if what was missing appears, and after a minute if what held upgrades disappears.
 
 use std::process::Command;
 use std::thread::sleep;
@@ -8,13 +8,13 @@ use testbed::objects;
 
 use crate::harness::{DRIVER, Harness};
 
-/// What a watch has delivered so long ago is no longer fresh.
+/// After this long without an event, a watch counts as stale.
 const QUIET: Duration = Duration::from_secs(6);
-/// Of so many attempts on a loaded machine one is as fast as it is on another.
+/// With this many attempts, at least one is fast even on a loaded machine.
 const ATTEMPTS: usize = 3;
-/// Far more than it takes, and far less than the minute that it must not wait for.
+/// Far more than it takes, and far less than the minute that it must not wait.
 const AT_ONCE: Duration = Duration::from_secs(10);
-/// A minute, but for the time from a deletion to its being told.
+/// A minute, minus the time until the deletion is reported.
 const NOT_BEFORE: Duration = Duration::from_secs(55);
 
 impl Harness {
@@ -22,7 +22,7 @@ impl Harness {
         self.kubectl("delete pod web-0 --namespace shop --force --grace-period=0");
     }
 
-    /// Waits until the gate says that the pod holds upgrades, rather than that it did.
+    /// Waits until the gate reports that the pod holds upgrades, not that it did.
     fn expect_held(&self) {
         self.eventually("the pod holds upgrades", || {
             let (status, _, message) = self.gate();
@@ -30,7 +30,7 @@ impl Harness {
         });
     }
 
-    /// Waits until the gate says that what held upgrades has gone.
+    /// Waits until the gate reports that what held upgrades has disappeared.
     fn expect_waiting(&self) {
         let parts = ["no longer there", "pod shop/web-0"];
         self.expect_gate("False", "DriversMissing", &parts);
@@ -44,7 +44,7 @@ fn it_opens_at_once_when_the_registration_that_was_missing_comes() {
     let mut fastest = Duration::MAX;
     for _ in 0..ATTEMPTS {
         harness.expect_missing("win-1");
-        // All that is silent is to be proved alive.
+        // Makes the watches stale, so that the operator has to check that they are alive.
         sleep(QUIET);
         harness.register("win-1", true);
         let begin = Instant::now();
@@ -66,7 +66,7 @@ fn what_is_deleted_opens_it_after_a_minute_and_what_comes_back_within_it_never()
     harness.delete_pod();
     harness.expect_waiting();
     waits_where_people_look(&harness);
-    // It comes back within the minute.
+    // It is recreated within the minute.
     sleep(Duration::from_secs(40));
     harness.apply(&objects::azure_disk_workload("win-1"));
     harness.expect_held();
@@ -86,7 +86,8 @@ fn what_is_deleted_opens_it_after_a_minute_and_what_comes_back_within_it_never()
     assert_eq!(harness.openings(), 1);
 }
 
-/// The condition says what the gate says; the verdict, and `check`, what there is, and `check` that the two differ.
+/// Asserts that the condition agrees with the gate, that verdict and `check` report the current state, and that `check`
+/// notes the difference.
 fn waits_where_people_look(harness: &Harness) {
     let cluster = "windowsstorage/cluster";
     harness.eventually("the verdict is told", || {

@@ -1,4 +1,4 @@
-//! Workloads of OpenShift's own kinds, which are judged by what Kubernetes has of them.
+//! Workloads of OpenShift's own kinds, which are assessed by the Kubernetes objects that they create.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::check::{check, report};
 use crate::harness::Harness;
 
-/// What OpenShift's API server serves, here as a definition. It comes when the operator runs already.
+/// Stands in, as a CRD, for a kind of OpenShift's API server. It is installed after the operator was started.
 const KIND: &str = r"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -23,10 +23,10 @@ spec:
       storage: true
       schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
-/// The uid of the `DeploymentConfig`, which is older than what we know of it.
+/// The `DeploymentConfig`'s uid in owner references, which exist before the kind is served.
 const UID: &str = "5b0c3f6e-0000-4000-8000-000000000002";
 
-/// A pod template for Windows with a volume of the old kind.
+/// Returns a pod template for Windows with an in-tree volume.
 fn template() -> Value {
     json!({
         "metadata": {"labels": {"app": "web"}},
@@ -38,7 +38,7 @@ fn template() -> Value {
     })
 }
 
-/// One rollout of the `DeploymentConfig`.
+/// Returns one rollout of the `DeploymentConfig`.
 fn rollout(number: u32, replicas: u32) -> String {
     json!({
         "apiVersion": "v1",
@@ -56,7 +56,7 @@ fn rollout(number: u32, replicas: u32) -> String {
     .to_string()
 }
 
-/// A pod that the second rollout has made.
+/// Returns a pod of the second rollout.
 fn pod(controller: &str) -> String {
     let template = template();
     let mut spec = template["spec"].clone();
@@ -85,11 +85,11 @@ fn a_deployment_config_is_judged_by_its_rollouts_whenever_its_kind_comes() {
     harness.register("win-1", false);
     harness.kubectl("create namespace shop");
     harness.apply(&rollout(1, 0));
-    // Which is newer is known by the second.
+    // Creation times have whole seconds, so the second rollout must be created in a later second.
     thread::sleep(Duration::from_millis(1100));
     harness.apply(&rollout(2, 0));
     let operator = harness.start();
-    // Scaled to zero: the newest is what would run.
+    // Both are scaled to zero: the newest is the one that would run.
     harness.expect_gate("False", "DriversMissing", &["shop/web-2"]);
     let rows = || {
         let kubeconfig = harness.sandbox.control_plane.kubeconfig();
@@ -114,7 +114,7 @@ fn a_deployment_config_is_judged_by_its_rollouts_whenever_its_kind_comes() {
     let controller = "get rc web-2 -n shop -o jsonpath={.metadata.uid}";
     harness.apply(&pod(&harness.kubectl(controller)));
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-2-x7k2p"]);
-    // Neither the DeploymentConfig nor its old rollout is one more.
+    // Neither the DeploymentConfig nor its old rollout adds a row.
     assert_eq!(rows(), [r#""Pod" "web-2-x7k2p""#]);
     harness.register("win-1", true);
     harness.expect_open();

@@ -1,5 +1,5 @@
-//! The policies of `manifests/policies` and `manifests/policies-deny` on a real API server: what they refuse, what they warn
-//! of, and what they leave alone.
+//! The policies of `manifests/policies` and `manifests/policies-deny` on a real API server: what they refuse, what they
+//! warn about, and what they allow.
 
 mod config_maps;
 mod in_tree;
@@ -19,10 +19,10 @@ use crate::harness::Harness;
 
 const WARN: &str = "manifests/policies";
 const DENY: &str = "manifests/policies-deny";
-/// How long the API server may take to enforce what was applied, on a loaded machine.
+/// How long the API server may take to enforce an applied policy, on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What each way to write a path that reaches the pipes looks like.
+/// All ways to write a path that reaches the pipes.
 const REACHING: [&str; 14] = [
     r"\\.\pipe\csi-proxy-disk-v1",
     "//./pipe/csi-proxy-disk-v1",
@@ -48,7 +48,7 @@ const OTHER: [&str; 6] = [
     "/.hidden",
 ];
 
-/// What the API server said to a request, as kubectl prints it.
+/// The API server's answer to a request, as kubectl prints it.
 #[derive(Debug)]
 struct Said {
     is_taken: bool,
@@ -73,23 +73,23 @@ fn said(control_plane: &ControlPlane, arguments: &[&str], object: Option<&Value>
     }
 }
 
-/// What it would say to a new object.
+/// Returns the answer to the creation of an object, as a dry run.
 fn to_new(control_plane: &ControlPlane, object: &Value) -> Said {
     said(control_plane, &["create", "--dry-run=server"], Some(object))
 }
 
 impl Said {
-    /// Refused, with those words.
+    /// Returns whether the request was refused with this message.
     fn is_refused(&self, words: &str) -> bool {
         !self.is_taken && self.warnings.contains("denied request") && self.warnings.contains(words)
     }
 
-    /// Taken, with a warning of those words.
+    /// Returns whether the request was accepted with this warning.
     fn is_warned(&self, words: &str) -> bool {
         self.is_taken && self.warnings.contains("Warning: ") && self.warnings.contains(words)
     }
 
-    /// Taken, and no policy had anything to say.
+    /// Returns whether the request was accepted without any message from a policy.
     fn is_silent(&self) -> bool {
         self.is_taken && !self.warnings.contains("ValidatingAdmissionPolicy")
     }
@@ -103,7 +103,7 @@ fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
-/// Applies a folder, without a warning. False where the API server is older than these policies, and says so.
+/// Applies a folder, asserting that there is no warning. Returns false if the API server does not support policies.
 fn apply(control_plane: &ControlPlane, folder: &str) -> bool {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let folder = folder.to_str().unwrap();
@@ -128,8 +128,8 @@ fn apply(control_plane: &ControlPlane, folder: &str) -> bool {
     served
 }
 
-/// A control plane with the policies of a folder and two namespaces, of which `drivers` may reach the pipes; `None` where the
-/// API server does not know such policies.
+/// Starts a control plane with the policies of a folder and two namespaces, of which only `drivers` may reach the
+/// pipes. Returns `None` if the API server does not support such policies.
 fn with_policies(folder: &str) -> Option<ControlPlane> {
     let control_plane = ControlPlane::start().unwrap();
     sandbox::install(&control_plane).unwrap();
@@ -146,7 +146,7 @@ fn with_policies(folder: &str) -> Option<ControlPlane> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         control_plane.apply(&namespace.to_string()).unwrap();
     }
-    // One object for each policy that it has something against.
+    // One violation of each policy.
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "windows-instances", "namespace": NAMESPACE}});
     let team = team(&control_plane);
     let as_team = format!("--kubeconfig={}", team.display());
@@ -170,7 +170,7 @@ fn with_policies(folder: &str) -> Option<ControlPlane> {
     Some(control_plane)
 }
 
-/// The kubeconfig of one who may do anything to ConfigMaps and nothing else.
+/// Returns the kubeconfig of a user who has all permissions for ConfigMaps and no others.
 fn team(control_plane: &ControlPlane) -> std::path::PathBuf {
     for arguments in [
         "create clusterrole config-maps --verb=* --resource=configmaps",
@@ -214,7 +214,7 @@ fn host_path(path: &str) -> Value {
     json!({"volumes": [{"name": "data", "hostPath": {"path": path}}]})
 }
 
-/// A volume of an in-tree plugin, which the API server takes for a pod.
+/// Returns a volume of an in-tree plugin, in a form that the API server accepts in a pod.
 fn in_tree(field: &str) -> Value {
     let source = match field {
         "azureDisk" => {

@@ -1,4 +1,4 @@
-//! csi-proxy comes to nodes and goes with what uses it, and all that the operator has installed is removed.
+//! csi-proxy is installed and removed together with what uses it, and everything installed can be removed.
 
 use std::fs;
 use std::io::Read;
@@ -46,7 +46,7 @@ impl Harness {
         self.kubectl_with(&patch);
     }
 
-    /// Has nothing used csi-proxy on that node for longer than a removal waits.
+    /// Changes the status as if nothing had used csi-proxy on the node for longer than the removal delay.
     pub fn age(&self, node: &str) {
         let object = format!("windowsnodestorage/{node}");
         self.expect(&object, "CSIProxyUsed", "False", "NotUsed");
@@ -93,11 +93,11 @@ impl Harness {
     }
 }
 
-/// The command while it waits; it ends with the test.
+/// The running command, which is killed when the test ends.
 struct Uninstall(Child);
 
 impl Uninstall {
-    /// How it ended, and what it said.
+    /// Waits for its end, and returns the exit status and standard error.
     fn end(mut self) -> (ExitStatus, String) {
         let mut said = String::new();
         let stderr = self.0.stderr.as_mut().unwrap();
@@ -108,13 +108,13 @@ impl Uninstall {
 
 impl Drop for Uninstall {
     fn drop(&mut self) {
-        // One that has ended cannot be killed.
+        // Killing fails if it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The files below `C:\k` and of the logs, and the operator's own folder on its way.
+/// Returns the files below `C:\k`, in the log folders, and in the operator's upload folder.
 fn left_over(host: &WindowsHost) -> Vec<String> {
     let folders = [
         "k",
@@ -165,14 +165,14 @@ fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
 
     harness.kubectl("delete daemonset csi-driver-win -n kube-system");
     harness.expect(object, "CSIProxyUsed", "False", "NotUsed");
-    // For ten minutes it might come back.
+    // It stays for ten minutes, in case it is needed again.
     let looks = crate::harness::logins(&host);
     harness.eventually("another look", || crate::harness::logins(&host) > looks);
     csi_proxy_answers(&host).unwrap();
     assert_eq!(harness.management("win-1"), "Managed");
     drop(operator);
 
-    // Also for an operator that has only just started: the status says since when it is not used.
+    // This also holds for an operator that has just started: the status contains since when it is not used.
     let _operator = harness.start();
     harness.age("win-1");
     harness.expect_management("win-1", "NotNeeded");
@@ -202,7 +202,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     let _operator = harness.start();
     harness.expect_csi_proxy("win-1");
     harness.expect_csi_proxy("win-2");
-    // Another service of the document, which the agent keeps as well, and one that nobody has listed.
+    // Another service in the document, which the agent also keeps, and one that is not listed.
     let made = one.run(r"sc create theirs binPath= C:\theirs.exe").unwrap();
     assert!(made.status.success());
     harness.apply(DRIVER);
@@ -213,7 +213,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
         "PipesMounted",
     );
 
-    // What uses it holds the removal, and is named.
+    // What still uses it blocks the removal, and is named.
     let (status, said) = harness.uninstall(&["--timeout", "4s"]).end();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("node/win-1 Removing: "), "{said}");
@@ -223,14 +223,14 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     );
     harness.expect_management("win-2", "Removing");
     csi_proxy_answers(&two).unwrap();
-    // Taken back, nothing was interrupted.
+    // The removal is cancelled before anything was interrupted.
     harness.want(&json!({"csiProxy": {"management": "Auto"}}));
     harness.expect_csi_proxy("win-1");
     harness.expect_management("win-2", "Managed");
 
-    // One node is gone before it is taken back, the other is out of reach and named.
+    // One node is finished before the removal is cancelled; the other is unreachable and named.
     harness.kubectl("delete daemonset csi-driver-win -n kube-system");
-    // An operator that has just started would wait for the one before it could change the other.
+    // With a limit of one, an operator that has just started would wait for the first node before it changes the other.
     harness.want(&json!({"rollout": {"maxUnavailable": 2}}));
     two.stop_sshd().unwrap();
     let uninstall = harness.uninstall(&[]);
@@ -270,7 +270,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
         "False",
         "Removed",
     );
-    // Again, it has nothing to do.
+    // A second run has nothing to do.
     let (status, said) = harness.uninstall(&["--timeout", "60s"]).end();
     assert!(status.success(), "{said}");
     harness.assert_nothing_was_forbidden();

@@ -1,4 +1,4 @@
-//! Another csi-proxy in the payload replaces the one on the node, and one that does not work does not stay.
+//! Another csi-proxy in the payload replaces the one on the node, and one that does not work is rolled back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
     assert!(on_node() == good, "the file that worked is not back");
     csi_proxy_answers(&host).unwrap();
 
-    // It is not tried again and again: the process stays the same over further reconciles.
+    // There is no retry: the process stays the same over further reconciles.
     let process = csi_proxy_process(&host).unwrap();
     let seen = crate::harness::logins(&host);
     harness.eventually("two more looks", || {
@@ -82,7 +82,7 @@ fn the_other_node_waits_for_the_canary_and_both_answer_in_the_end() {
         ];
         harness.kubectl_with(&line);
     };
-    // Longer than anything here takes.
+    // Longer than anything in this test takes.
     soak(3_600);
     let [old, new] =
         ["csi-proxy-1.1.3", "csi-proxy-1.3.0"].map(|it| fs::read(part(it).unwrap()).unwrap());
@@ -121,14 +121,14 @@ fn version(harness: &Harness) -> String {
         .to_owned()
 }
 
-/// The payload with another csi-proxy.
+/// Creates a payload with another csi-proxy.
 fn payload(harness: &Harness, name: &str, csi_proxy: &[u8], version: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
     let agent = fs::read(built.join("windows-storage-agent.exe")).unwrap();
     payload_of(harness, name, &agent, (csi_proxy, version))
 }
 
-/// A payload of that agent and that csi-proxy, which travels as it is: the operator's other way to bring it.
+/// Creates a payload with this agent and this csi-proxy, uncompressed: the operator's other way to transfer it.
 pub fn payload_of(
     harness: &Harness,
     name: &str,

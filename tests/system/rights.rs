@@ -1,4 +1,4 @@
-//! The operator's rights are enough for all that it does, and no more than that.
+//! The operator's RBAC is enough for all of its requests, and grants nothing else.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,12 +13,12 @@ const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manife
 /// One verb on one resource, as a rule grants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Absent for the whole cluster.
+    /// `None` for the whole cluster.
     namespace: Option<String>,
     group: String,
     resource: String,
     verb: String,
-    /// Absent for any object.
+    /// `None` for any object.
     name: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Grant {
     }
 }
 
-/// All that a manifest grants.
+/// Returns everything that a manifest grants.
 pub fn grants(manifest: &str) -> Vec<Grant> {
     let mut grants = Vec::new();
     for document in serde_yaml::Deserializer::from_str(manifest) {
@@ -89,7 +89,7 @@ fn every_right_is_needed_and_no_other_is() {
     assert!(grants.len() > 50, "only {} rights were found", grants.len());
     let simulation = Simulation::new(2);
     let harness = &simulation.harness;
-    // The settings are made by the operator itself.
+    // The operator itself creates the settings.
     harness.kubectl("delete windowsstorage cluster");
     harness.apply(&objects::azure_disk_workload("win-000"));
     let payload = simulation.payload("v1.1.3");
@@ -109,7 +109,7 @@ fn every_right_is_needed_and_no_other_is() {
         simulation.ready().len() == 2
     });
 
-    // The entry is written again, with a flag.
+    // Causes the entry to be rewritten, with a flag.
     simulation.want(&json!({"csiProxy": {"extraArgs": ["-v=5"]}}));
     harness.eventually("the flag is in the entry", || {
         let map = harness.get("configmap/windows-services");
@@ -117,7 +117,7 @@ fn every_right_is_needed_and_no_other_is() {
             .as_str()
             .is_some_and(|services| services.contains("-v=5"))
     });
-    // What comes and goes again is told by one event that counts.
+    // A recurring problem is reported by one event with a count.
     let node = "windowsnodestorage/win-000";
     for _ in 0..2 {
         harness.register("win-000", true);
@@ -125,7 +125,7 @@ fn every_right_is_needed_and_no_other_is() {
         harness.register("win-000", false);
         harness.expect(node, "DriversRegistered", "False", "DriversMissing");
     }
-    // One node is handed to nobody, the other leaves.
+    // One node is ignored, the other is deleted.
     harness.kubectl("label node win-000 windowsstorage.dev/ignore=true");
     harness.eventually("the ignored node has no status", || {
         harness.get(node).is_null()
@@ -143,7 +143,7 @@ fn every_right_is_needed_and_no_other_is() {
         .filter(|grant| !requests.iter().any(|request| grant.allows(request)))
         .collect();
     assert!(unused.is_empty(), "never used: {unused:#?}");
-    // What OLM grants on the one OperatorCondition is all that was used beside it.
+    // Besides these, only OLM's permissions on the OperatorCondition were used.
     let others: Vec<&Request> = requests
         .iter()
         .filter(|request| !grants.iter().any(|grant| grant.allows(request)))

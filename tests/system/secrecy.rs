@@ -1,5 +1,5 @@
-//! No secret comes out, whatever happens: canaries in every place where a secret may be, and a look for them in every
-//! form at all that the operator and its commands say, write and leave.
+//! No secret leaks: canaries are planted in every place that may contain a secret, and everything that the operator and
+//! its commands print, write and leave behind is searched for them in every form.
 
 mod canary;
 
@@ -25,7 +25,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_windows-storage-operator");
 const PASSPHRASE: &str = "canary-passphrase/7f+3a=9c";
 const WRONG: &str = "canary-of-another/1d+5e=2b";
 
-/// The same key, closed by a passphrase; other text each time.
+/// Encrypts the key with a passphrase; the text differs each time.
 fn closed(folder: &Path, key: &str, passphrase: &str) -> String {
     let file = folder.join("closed");
     fs::write(&file, key).unwrap();
@@ -42,7 +42,7 @@ fn closed(folder: &Path, key: &str, passphrase: &str) -> String {
 }
 
 impl Simulation {
-    /// Writes the Secret, also as `kubectl apply` keeps it in an annotation.
+    /// Writes the Secret, including the annotation in which `kubectl apply` stores its content.
     fn keep(&self, key: &str, passphrase: Option<&str>) {
         let mut data = json!({"private-key.pem": key});
         if let Some(passphrase) = passphrase {
@@ -51,7 +51,7 @@ impl Simulation {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": data,
             "metadata": {"name": "cloud-private-key", "namespace": NAMESPACE}});
         let control_plane = &self.harness.sandbox.control_plane;
-        // Without a trace of the one before.
+        // Deletes the old one first, so that no trace of it is left.
         let name = [
             "delete",
             "secret",
@@ -72,7 +72,7 @@ impl Simulation {
     }
 }
 
-/// All that came out so far, by where.
+/// All output so far, by place.
 #[derive(Default)]
 struct Outputs(BTreeMap<String, Vec<u8>>);
 
@@ -90,7 +90,7 @@ impl Outputs {
         self.put(&place, &output.stderr);
     }
 
-    /// Each place was looked at: it has what it should have.
+    /// Asserts that each place was searched: it contains what it should.
     fn hold_what_is_no_secret(&self) {
         for (place, word) in [
             ("log", "watch interrupted"),
@@ -108,7 +108,7 @@ impl Outputs {
         }
     }
 
-    /// No place has a canary.
+    /// Asserts that no place contains a canary.
     fn hold_no(&self, canaries: &[Canary]) {
         let mut found = Vec::new();
         for (place, content) in &self.0 {
@@ -206,14 +206,14 @@ fn no_secret_is_in_any_output(round: usize, format: &str) {
 
     outputs.hold_what_is_no_secret();
     outputs.hold_no(&canaries);
-    // The search finds what is there: in each place, at its end.
+    // The search works in each place: a canary that is planted at its end is found.
     for content in outputs.0.values() {
         let planted = [content, PASSPHRASE.as_bytes()].concat();
         assert!(canaries[0].find(&planted).is_some());
     }
 }
 
-/// Looks at all that a running operator shows.
+/// Collects everything that a running operator exposes.
 fn look_at(
     simulation: &Simulation,
     operator: &Operator,
@@ -238,7 +238,7 @@ fn look_at(
     outputs.put("metrics", metrics.answer.as_bytes());
     let process = PathBuf::from(format!("/proc/{}", operator.id()));
     outputs.put("command line", &fs::read(process.join("cmdline")).unwrap());
-    // Not to be read but by root: then nobody else reads it either.
+    // If only root can read it, no other process can leak it either.
     let environment = fs::read(process.join("environ"));
     outputs.put(
         "environment",
@@ -246,7 +246,7 @@ fn look_at(
     );
 }
 
-/// Every way in which a key can be wrong or refused.
+/// Runs through every way in which a key can be wrong or refused.
 fn all_goes_wrong(simulation: &Simulation, open: &str, shut: &str, look: &mut dyn FnMut(&str)) {
     simulation.expect_first("Unknown", "InvalidPrivateKey");
     look("the passphrase is another key's");
@@ -274,7 +274,7 @@ fn all_goes_wrong(simulation: &Simulation, open: &str, shut: &str, look: &mut dy
     }
 }
 
-/// A server, or a proxy before it, that repeats what it was asked for, and answers with what is none.
+/// Simulates a server, or a proxy in front of it, that echoes the secrets in errors and in invalid answers.
 fn the_server_repeats_secrets(
     simulation: &Simulation,
     proxy: &ApiProxy,
@@ -306,7 +306,7 @@ fn the_server_repeats_secrets(
             list(json!([{"metadata": metadata, "data": {"private-key.pem": said}}])).to_string(),
         ),
     ];
-    // Every other one: the operator asks less and less often.
+    // Every other answer only, because the operator's backoff grows.
     for (code, body) in answers.into_iter().skip(round).step_by(2) {
         let code = StatusCode::from_u16(code).unwrap();
         let order = proxy.order(On::to(Verb::List, "secrets"), Fault::Answer { code, body });
@@ -315,7 +315,7 @@ fn the_server_repeats_secrets(
             proxy.end_watches(Some("secrets"), End::Gone);
             order.hits() > 0
         });
-        // It has taken the answer in when it asks again, or watches what it has read.
+        // The operator has processed the answer when it asks again or starts a watch.
         harness.eventually("the answer is taken in", || {
             order.hits() > 1 || proxy.count(Verb::Watch, "secrets") > watches
         });
@@ -330,7 +330,7 @@ fn the_server_repeats_secrets(
     }
 }
 
-/// The commands for people, with the rights of an administrator, who may read Secrets.
+/// Runs the commands for people as an administrator, who may read Secrets.
 fn the_commands(simulation: &Simulation, outputs: &mut Outputs) {
     let control_plane = &simulation.harness.sandbox.control_plane;
     let kubeconfig = control_plane.kubeconfig();

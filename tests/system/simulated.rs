@@ -1,5 +1,5 @@
-//! Fleets of simulated hosts behind the real API server: what hundreds of hosts do, and what no real one can be made to
-//! do at a chosen moment. `testbed`'s own tests hold the simulation to what the real agent says.
+//! Fleets of simulated hosts with a real API server: for hundreds of hosts, and for what a real host cannot be made to
+//! do at a chosen moment. `testbed`'s own tests compare the simulation with the real agent.
 
 mod acceptance;
 mod chaos;
@@ -35,14 +35,14 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// So many nodes, `win-000` and on, and the way to log in to them.
+    /// Creates this many nodes, `win-000` and so on, and SSH access to them.
     pub fn new(nodes: usize) -> Self {
         let harness = Harness::new();
         let fleet = SimulatedFleet::new().unwrap();
         let hosts: Vec<SimulatedHost> = (0..nodes)
             .map(|number| {
                 let host = fleet.add_host(&format!("win-{number:03}")).unwrap();
-                // Eight of them are one for each version of Windows' SSH server in each shell.
+                // Eight of them cover each version of Windows' SSH server in each shell.
                 let profile = Profile::ALL[number % Profile::ALL.len()];
                 let shell = Shell::ALL[number / Profile::ALL.len() % Shell::ALL.len()];
                 host.become_like(profile, shell);
@@ -59,7 +59,7 @@ impl Simulation {
                 .unwrap(),
         };
         let control_plane = &simulation.harness.sandbox.control_plane;
-        // One call for all: each start of kubectl takes longer than a host needs.
+        // One call for all objects, because each start of kubectl takes longer than a host needs.
         let objects: Vec<String> = simulation
             .hosts
             .iter()
@@ -81,7 +81,7 @@ impl Simulation {
         simulation
     }
 
-    /// The status that the kubelets of the first nodes would write, with that boot.
+    /// Writes the status of the first nodes, with this boot ID, as their kubelets would.
     fn write_statuses(&self, boot_id: &str, nodes: usize) {
         let mut items = Vec::new();
         for host in &self.hosts[..nodes] {
@@ -109,7 +109,7 @@ impl Simulation {
             .unwrap();
     }
 
-    /// Sets `WindowsStorage` to the way to the hosts and these wishes.
+    /// Applies `WindowsStorage` with the SSH access to the hosts and this spec.
     pub fn want(&self, spec: &serde_json::Value) {
         let mut object = json!({
             "apiVersion": "windowsstorage.dev/v1alpha1",
@@ -126,12 +126,12 @@ impl Simulation {
         self.harness.apply(&object.to_string());
     }
 
-    /// A payload of a few bytes: nothing of it is ever run.
+    /// Creates a payload of a few bytes, none of which is ever run.
     pub fn payload(&self, version: &str) -> PathBuf {
         self.payload_of(version, env!("CARGO_PKG_VERSION"))
     }
 
-    /// The same, with that agent.
+    /// Creates a payload with this version of the agent.
     fn payload_of(&self, version: &str, agent: &str) -> PathBuf {
         let name = format!("{version}-{agent}");
         let folder = self.harness.sandbox.control_plane.dir().join(name);
@@ -150,7 +150,7 @@ impl Simulation {
         folder
     }
 
-    /// The nodes whose condition `CSIProxyReady` is True.
+    /// Returns the nodes whose condition `CSIProxyReady` is True.
     pub fn ready(&self) -> Vec<String> {
         let list: serde_json::Value =
             serde_json::from_str(&self.harness.kubectl("get windowsnodestorages -o json")).unwrap();
@@ -171,14 +171,14 @@ impl Simulation {
             .collect()
     }
 
-    /// The version of csi-proxy that a node's status tells.
+    /// Returns the version of csi-proxy in a node's status.
     fn version(&self, node: &str) -> String {
         let object = self.harness.get(&format!("windowsnodestorage/{node}"));
         let version = &object["status"]["csiProxy"]["version"];
         version.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Writes a ConfigMap of the operator's namespace.
+    /// Writes a ConfigMap in the operator's namespace.
     pub fn write_config_map(&self, name: &str, data: &serde_json::Value) {
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -188,7 +188,7 @@ impl Simulation {
         self.harness.apply(&map.to_string());
     }
 
-    /// Waits for something that a host does.
+    /// Waits for a future of a host.
     fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }

@@ -1,4 +1,4 @@
-//! Somebody who may make pods and claims in one namespace, and holds the cluster's upgrades by them.
+//! A tenant who may create pods and claims in one namespace holds the cluster's upgrades.
 
 use std::process::Command;
 
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::harness::Harness;
 
-/// As many volumes as the verdict's message names, and some more.
+/// More volumes than the verdict's message names.
 const MANY: usize = 14;
 
-/// A namespace with pods that ask for Windows, and for a volume that no driver takes over: nothing that an administrator
-/// could deploy would end that.
+/// Returns a namespace with pods that require Windows and a volume without any CSI driver, so an administrator cannot
+/// resolve this by deploying a driver.
 fn pods(namespace: &str, names: impl Iterator<Item = String>) -> String {
     let pods = names.map(|name| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace},
@@ -34,7 +34,7 @@ fn a_tenant_who_holds_upgrades_is_named_and_the_administrator_can_overrule_it() 
     let control_plane = &harness.sandbox.control_plane;
     harness.sandbox.add_node("win-1", None).unwrap();
     harness.register("win-1", false);
-    // One hides behind the others' number, as well as can be.
+    // One pod hides behind the number of the others.
     let crowd = (0..MANY).map(|number| format!("crowd-{number}"));
     control_plane.apply(&pods("crowd", crowd)).unwrap();
     let one = std::iter::once("hidden".to_owned());
@@ -46,7 +46,7 @@ fn a_tenant_who_holds_upgrades_is_named_and_the_administrator_can_overrule_it() 
     let cluster = "windowsstorage/cluster";
     let message = harness.expect(cluster, "Upgradeable", "False", "NoCSIMigration");
     assert!(message.contains("pod crowd/crowd-0"), "{message}");
-    // Whom the message has no room for has an event of its own, and a row in the report.
+    // A pod that does not fit into the message still has its own event, and a row in the report.
     let note = harness.expect_event("Pod/hidden", "NoCSIMigration");
     assert!(note.contains("rbd"), "{note}");
     let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))

@@ -1,11 +1,11 @@
-//! What cannot be read is not taken for what is not there.
+//! Objects that cannot be read are not treated as absent.
 
 use crate::check::{check, report};
 use crate::harness::Harness;
 
 const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
 
-/// The operator's rights but for reading pods.
+/// Returns the operator's RBAC without the permission to read pods.
 fn without_pods() -> String {
     let rights = MANIFEST.replace("resources: [nodes, pods, ", "resources: [nodes, ");
     assert_ne!(rights, MANIFEST);
@@ -19,7 +19,7 @@ fn what_can_no_longer_be_read_does_not_open_the_gate() {
     let _operator = harness.start();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
 
-    // A watch that stands goes on whatever the rights are: the restart ends it.
+    // An established watch continues regardless of permissions, so the restart ends it.
     control_plane.apply(&without_pods()).unwrap();
     control_plane.restart_api_server().unwrap();
     harness.eventually("pods cannot be read", || {
@@ -62,7 +62,7 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
     harness.expect_gate("True", "NoInTreeVolumes", &[]);
     harness.expect_readyz("200", "[+]cluster-read ok");
 
-    // Nobody has made the settings: the operator has, with their defaults, so that its verdict has a place.
+    // The operator creates the settings with their defaults if there are none, so that the verdict can be stored.
     harness.expect(
         "windowsstorage/cluster",
         "Upgradeable",
@@ -81,7 +81,7 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
     );
 }
 
-/// As one whose `batch` somebody has switched off. That it is not served does not say that nothing of it is there.
+/// Uses an API server with `batch` disabled. That a kind is not served does not mean that there are no such objects.
 #[test]
 fn kinds_that_the_api_server_lacks_hold_the_gate_until_it_serves_them() {
     let harness = Harness::held();
@@ -125,7 +125,7 @@ fn without_our_definitions_the_defaults_hold_and_the_gate_works() {
     );
     let _operator = harness.start();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
-    // The kinds are looked for again and again, and their being away is no fault.
+    // The operator keeps looking for the kinds, and their absence is not an error.
     harness.eventually("the definitions are looked for again", || {
         harness.log().matches("kind=WindowsStorage ").count() >= 3
     });

@@ -1,4 +1,4 @@
-//! The version before, then this one, then the version before again, in one cluster: `make test-upgrade`.
+//! Upgrades from the previous version to this one, and downgrades again, in one cluster: `make test-upgrade`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,8 +33,8 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     harness.sandbox.give_access().unwrap();
     harness.apply(&objects::azure_disk_workload("win-1"));
 
-    // Its own agent, marked so that it is another one also where nothing has changed in it since; and, as a version before
-    // may have it, an older csi-proxy.
+    // The previous version's agent, modified so that it differs even if nothing in it has changed since; and, as an
+    // older version may have it, an older csi-proxy.
     let mut agent = fs::read(tree.join("target/payload/windows-storage-agent.exe")).unwrap();
     agent.extend([0; 16]);
     let [older, same] = ["1.1.3", "1.3.0"].map(|version| {
@@ -48,7 +48,7 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     expect_rollout(&harness, &hosts, (&agent, "v1.1.3"));
     harness.expect_missing("win-1, win-2");
 
-    // The definitions and rights of this version come while the one before runs on.
+    // The CRDs and RBAC of this version are installed while the previous one keeps running.
     let status = harness.get("windowsnodestorage/win-1")["status"].clone();
     let wanted = harness.get(SETTINGS)["spec"].clone();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -69,7 +69,7 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     let is_fault = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
     assert_eq!(told.lines().find(is_fault), None);
 
-    // This version takes over. While the rollout is paused it changes nothing on a node.
+    // This version takes over. While the rollout is paused, it changes nothing on a node.
     want(&harness, &json!({"rollout": {"paused": true}}));
     assert!(operator.terminate().unwrap().success());
     let found = on_nodes(&hosts);
@@ -104,7 +104,7 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     }
     expect_calm(&harness, &hosts);
 
-    // Back again: the agent of the version before comes, and csi-proxy, which is the same, goes on.
+    // Downgrade: the previous agent is installed, and csi-proxy, which is the same, keeps running.
     assert!(operator.terminate().unwrap().success());
     harness.command = harness
         .sandbox
@@ -137,7 +137,7 @@ fn what_only_newer_definitions_have_is_kept_by_an_operator_that_does_not_know_it
     );
     harness.expect(SETTINGS, "NodesReady", "False", "NodesNotReady");
     let next = || harness.get(SETTINGS)["spec"]["fromTheNext"].clone();
-    // A definition is taken over a moment after it was written.
+    // A CRD takes effect a moment after it was written.
     harness.eventually("the definitions have it", || {
         want(&harness, &json!({"fromTheNext": "wanted"}));
         next() == "wanted"
@@ -158,7 +158,7 @@ fn an_operator_with_older_definitions_says_so_and_does_not_write_on_and_on() {
         let plural = format!("{}s", kind.to_lowercase());
         let path = format!("status/properties/{field}");
         define(&harness, &plural, &json!({"op": "remove", "path": path}));
-        // A definition is taken over a moment after it was written.
+        // A CRD takes effect a moment after it was written.
         let object = json!({
             "apiVersion": "windowsstorage.dev/v1alpha1", "kind": kind,
             "metadata": {"name": name}, "status": {field: null},
@@ -194,17 +194,17 @@ fn an_operator_with_older_definitions_says_so_and_does_not_write_on_and_on() {
     std::thread::sleep(Duration::from_secs(5));
     let more = writes() - before;
     assert!(more < 30, "{more} writes in five seconds");
-    // The gate needs none of it.
+    // The gate does not depend on the missing fields.
     harness.register("win-1", true);
     harness.expect_open();
-    // They come late.
+    // The current CRDs are installed late.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     install_from(&harness.sandbox.control_plane, root).unwrap();
     harness.expect_registered("win-1", true);
     harness.expect(SETTINGS, "NodesReady", "True", "AllReady");
 }
 
-/// Changes the fields of a definition.
+/// Changes the fields of a CRD.
 fn define(harness: &Harness, plural: &str, change: &Value) {
     let mut change = change.clone();
     let field = change["path"].as_str().unwrap();
@@ -216,7 +216,7 @@ fn define(harness: &Harness, plural: &str, change: &Value) {
     harness.kubectl_with(&["patch", "crd", &name, "--type=json", "-p", &patch]);
 }
 
-/// Where the version before is, built.
+/// Builds the previous version and returns its folder.
 fn before() -> PathBuf {
     let built = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/before"))
         .stdin(Stdio::null())
@@ -227,7 +227,7 @@ fn before() -> PathBuf {
     PathBuf::from(String::from_utf8(built.stdout).unwrap().trim_end())
 }
 
-/// Changes what is wanted.
+/// Changes the spec of the settings.
 fn want(harness: &Harness, spec: &Value) {
     let patch = json!({"spec": spec}).to_string();
     harness.kubectl_with(&["patch", SETTINGS, "--type=merge", "-p", &patch]);
@@ -237,8 +237,8 @@ fn pins(harness: &Harness) -> Value {
     harness.get("configmap/windows-storage-host-keys")["data"].clone()
 }
 
-/// Waits until both nodes have that agent and that csi-proxy, and nothing is left to do. They are never worked on at one
-/// time.
+/// Waits until both nodes have this agent and this csi-proxy, and the rollout is complete. Asserts that they are never
+/// changed at the same time.
 fn expect_rollout(harness: &Harness, hosts: &[WindowsHost], (agent, version): (&str, &str)) {
     harness.eventually("both nodes have the agent and csi-proxy", || {
         let status = harness.get(SETTINGS)["status"].clone();
@@ -257,7 +257,7 @@ fn expect_rollout(harness: &Harness, hosts: &[WindowsHost], (agent, version): (&
     }
 }
 
-/// What there is on a node.
+/// The state of a node.
 #[derive(Debug, PartialEq)]
 struct OnNode {
     agent: String,
@@ -274,7 +274,7 @@ fn on_nodes(hosts: &[WindowsHost]) -> Vec<OnNode> {
     hosts.iter().map(on_node).collect()
 }
 
-/// Of a file on a node. While it is replaced it may not be there.
+/// Returns the hash of a file on a node. The file may be missing while it is replaced.
 fn sha256(host: &WindowsHost, file: &str) -> String {
     sha256_hex(&fs::read(host.drive_c().join(file)).unwrap_or_default())
 }
@@ -287,7 +287,7 @@ fn look_again(harness: &Harness, hosts: &[WindowsHost]) {
     });
 }
 
-/// Waits until nodes are looked at and nothing is written. Nothing on them is started again meanwhile.
+/// Waits until a check of each node writes nothing. Asserts that nothing on the nodes is restarted meanwhile.
 fn expect_calm(harness: &Harness, hosts: &[WindowsHost]) {
     let found = on_nodes(hosts);
     harness.eventually("a look at each node writes nothing", || {
@@ -298,7 +298,7 @@ fn expect_calm(harness: &Harness, hosts: &[WindowsHost]) {
     assert_eq!(on_nodes(hosts), found);
 }
 
-/// The fields that are there.
+/// Returns the names of the fields.
 fn fields(status: &Value) -> BTreeSet<&String> {
     status.as_object().unwrap().keys().collect()
 }

@@ -8,7 +8,7 @@ const CLUSTER: &str = "windowsstorage/cluster";
 const METRIC: &str = "\nwindows_storage_upgraded_while_held ";
 
 impl Harness {
-    /// The last version that the status has is another one now, as if the API server had been of that version.
+    /// Changes the last version in the status, as if the API server had had that version.
     fn rewind(&self, version: &str) {
         let status = json!({"status": {"kubernetesVersion": version}}).to_string();
         self.kubectl_with(&[
@@ -48,7 +48,7 @@ fn an_upgrade_that_did_not_wait_is_told_until_the_drivers_have_come() {
     harness.eventually("the status has the version of the API server", || {
         harness.get(CLUSTER)["status"]["kubernetesVersion"] == version
     });
-    // A patch version is no reason to worry, and neither is a restart.
+    // Neither a patch version nor a restart causes a warning.
     operator.terminate().unwrap();
     harness.rewind(&format!("{}.0", version.rsplit_once('.').unwrap().0));
     let operator = begin();
@@ -73,7 +73,7 @@ fn an_upgrade_that_did_not_wait_is_told_until_the_drivers_have_come() {
     let events = harness.upgraded_events();
     assert_eq!(events[0]["type"], "Warning");
 
-    // The process after this one knows, and does not say it again.
+    // The next process still knows this and does not report it again.
     operator.terminate().unwrap();
     let _operator = begin();
     harness.eventually("the metric says so again", || shows("1"));

@@ -1,4 +1,4 @@
-//! `verify-node` on a Windows host under Wine: what it says of it is known, and it leaves nothing behind.
+//! `verify-node` on a Windows host under Wine: its results match the baseline, and it leaves nothing behind.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -7,9 +7,9 @@ use std::{env, fs};
 use serde_json::Value;
 use testbed::windows_host::{Fleet, WindowsHost};
 
-/// What it says of Wine; `UPDATE_CONFORMANCE=1` writes it.
+/// The expected results for Wine; `UPDATE_CONFORMANCE=1` writes them.
 const BASELINE: &str = "docs/conformance/wine-node.json";
-/// What differs each time, and what is quoted of the host.
+/// Fields that differ each time, or quote the host.
 const VARYING: [&str; 3] = ["milliseconds", "interruptionMilliseconds", "problem"];
 
 struct Scene {
@@ -30,7 +30,7 @@ impl Scene {
         }
     }
 
-    /// Has these keys be known of the host.
+    /// Sets the trusted keys of the host.
     fn trust(&self, key: &str) {
         let (address, port) = (self.host.address(), self.host.port());
         let line = format!("[{address}]:{port} {key}\n");
@@ -49,14 +49,14 @@ impl Scene {
             .arg(self.folder.path().join("known_hosts"))
             .arg("--payload-dir")
             .arg(root.join("target/payload"))
-            // Faster than lines of users are: what is slow there, its limits are for.
+            // Faster than typical users' lines, so that this part stays within the time limit.
             .args(["--slow-line", "400"])
             .args(arguments)
             .output()
             .unwrap()
     }
 
-    /// Nothing was tried, for that reason.
+    /// Asserts that nothing was tried, for this reason.
     fn expect_refusal(&self, words: &str) {
         let output = self.verify(&[]);
         let said = String::from_utf8_lossy(&output.stderr);

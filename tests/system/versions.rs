@@ -1,4 +1,4 @@
-//! What is installed is taken by every API server that the operator supports: `make test-versions` runs this on each.
+//! Every API server version that the operator supports accepts the manifests: `make test-versions` runs this on each.
 
 use std::path::Path;
 

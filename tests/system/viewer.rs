@@ -1,4 +1,4 @@
-//! The role `windows-storage-operator-viewer` is enough for those who only look, and no more than that.
+//! The role `windows-storage-operator-viewer` is enough for read-only users, and grants nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -94,7 +94,7 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
         .collect();
     assert!(others.is_empty(), "used beside the manifest: {others:#?}");
 
-    // The two that are given apart, as the page has it.
+    // The two permissions that are granted separately, as the page describes.
     harness.kubectl(&format!(
         "create role windows-storage-operator-logs -n {NAMESPACE} --verb=get --resource=pods/log"
     ));

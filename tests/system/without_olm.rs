@@ -1,4 +1,4 @@
-//! Without OLM the verdict is in `WindowsStorage`, and `--once` makes it an exit status.
+//! Without OLM, the verdict is in `WindowsStorage`, and `--once` returns it as an exit status.
 
 use testbed::objects;
 
@@ -8,7 +8,7 @@ use crate::harness::Harness;
 fn a_single_pass_says_by_its_exit_status_whether_upgrades_are_held() {
     let harness = Harness::new();
     let sandbox = &harness.sandbox;
-    // A node without address needs no host: it cannot be visited, and all else goes on.
+    // A node without an address needs no host: it cannot be reconciled, and the rest continues.
     sandbox.add_node("win-1", None).unwrap();
     sandbox.register("win-1", &[]).unwrap();
     sandbox.give_access().unwrap();

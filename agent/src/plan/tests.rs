@@ -45,7 +45,7 @@ pub(crate) fn request() -> Request {
     }
 }
 
-/// A node on which `request` is carried out already.
+/// Returns the state of a node on which `request` was carried out.
 fn done(request: &Request) -> Observed {
     let files = request.files.iter();
     let pipes = request.pipes.iter();
@@ -74,7 +74,7 @@ fn done(request: &Request) -> Observed {
 }
 
 impl Observed {
-    /// Another program is there, and the one that is wanted has been uploaded.
+    /// Another program is in place, and the requested one is uploaded.
     fn upgrade(&mut self) {
         self.files = [(EXE.into(), sha("a"))].into();
         self.uploads = [(UPLOAD.into(), sha("b"))].into();
@@ -84,7 +84,7 @@ impl Observed {
         self.services.get_mut("csi-proxy").unwrap()
     }
 
-    /// The service is of another owner, and runs this.
+    /// The service is foreign and runs this command.
     fn foreign(&mut self, command: &str) {
         self.ours.clear();
         self.kept = false;
@@ -95,7 +95,7 @@ impl Observed {
     }
 }
 
-/// The steps in short, and what they change.
+/// Returns the steps in short form, and what they change.
 fn planned(request: &Request, observed: &Observed) -> (String, Change) {
     let plan = plan(request, observed).unwrap();
     let outline = plan.steps.iter().map(|step| match step {
@@ -114,7 +114,7 @@ fn planned(request: &Request, observed: &Observed) -> (String, Change) {
     (outline.join(", "), plan.change)
 }
 
-/// A service of the machine that needs others.
+/// Returns a service of the machine that depends on others.
 fn seen(name: &str, needs: &[&str], active: bool) -> SeenService {
     SeenService {
         name: name.into(),
@@ -124,7 +124,7 @@ fn seen(name: &str, needs: &[&str], active: bool) -> SeenService {
     }
 }
 
-/// What this case is, what is carried out already, what differs from that, and the steps.
+/// The name of a case, a change before the request is carried out, changes after that, and the expected steps.
 type Case = (
     &'static str,
     fn(&mut Request),
@@ -352,7 +352,7 @@ fn what_is_needed_to_go_back_is_known() {
             service
         );
     }
-    // Ours have always the same.
+    // The agent's own services always have the same ones.
     observed.ours.push("csi-proxy".into());
     let ours = planned(&replace, &observed).1.services.remove(0);
     assert_eq!(ours.failure_actions, None);

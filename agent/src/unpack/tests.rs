@@ -4,7 +4,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::*;
 
-/// Neither all alike nor without any pattern, and larger than the decoder's window.
+/// Content that is neither uniform nor random, and larger than the decoder's window.
 fn content() -> Vec<u8> {
     let mut state = 1_u32;
     (0..9_000_000_u32)
@@ -25,7 +25,7 @@ fn sha256(content: &[u8]) -> String {
     hexadecimal(&Sha256::digest(content))
 }
 
-/// Unpacks what is announced as `content`.
+/// Unpacks `packed`, announced as `content`.
 fn try_unpack(packed: &[u8], content: &[u8]) -> (Result<(), UnpackError>, Vec<u8>) {
     let mut written = Vec::new();
     let sha256 = sha256(content);
@@ -91,7 +91,7 @@ fn what_is_damaged_is_refused_and_nothing_panics() {
         for bit in [0, 3, 7] {
             let mut damaged = packed.clone();
             damaged[place] ^= 1 << bit;
-            // A bit of the frame's own checksum or content size may not matter: the announced sum decides.
+            // A changed bit in the frame's own checksum or content size may not matter: the announced SHA-256 decides.
             let (result, written) = try_unpack(&damaged, content);
             assert!(
                 result.is_err() || written == content,
@@ -109,10 +109,10 @@ fn a_frame_that_wants_much_memory_is_refused_before_it_gets_any() {
     let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 17 << 3, 0x01, 0x00, 0x00];
     let (refused, _) = try_unpack(&frame, b"");
     assert_refused(&refused, "too much memory");
-    // A block of one byte, 128 KiB times, again and again: small to bring, without an end to write.
+    // A block of one byte, repeated 128 KiB times, again and again: small to upload, endless to write.
     let mut bomb = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3];
     for _ in 0..1000 {
-        // Not the last, run-length, 128 KiB.
+        // Not the last block, run-length encoded, 128 KiB.
         let header: u32 = (1 << 1) | ((128 << 10) << 3);
         bomb.extend(&header.to_le_bytes()[..3]);
         bomb.push(0);
@@ -164,7 +164,7 @@ mod arriving {
         assert_eq!(Sight::of(Ok(7)).unwrap(), Sight::Size(7));
     }
 
-    /// How the wait for a file of ten bytes ends: by looks that are so many seconds apart.
+    /// Returns how the wait for a file of ten bytes ends, with checks `apart` seconds apart.
     fn wait(apart: u32, sights: &[Sight]) -> Result<bool, ErrorKind> {
         let begin = Instant::now();
         let mut arrival = Arrival::new(10, begin, begin + 1000 * SECOND);
@@ -184,21 +184,21 @@ mod arriving {
         let late = Err(ErrorKind::TimedOut);
         for (sights, apart, expected) in [
             (&[Absent, Held, Held, Held, Size(10)][..], 100, Ok(true)),
-            // An upload over a slow line, of which no byte can be read before its end.
+            // An upload over a slow connection: nothing can be read before its end.
             (&[Held; 9], 100, Ok(false)),
             (&[Held; 10], 100, late),
-            // As on a server that lets others read.
+            // A server that lets other processes read.
             (&[Size(0), Size(3), Size(6), Size(9)], 100, Ok(false)),
             (&[Size(3), Size(3)], 119, Ok(false)),
             (&[Size(3), Size(3)], 120, late),
-            // What was closed before it was complete.
+            // The upload was closed before it was complete.
             (&[Held, Size(3), Size(3)], 120, late),
             (&[Absent], 119, Ok(false)),
             (&[Absent], 120, late),
             (&[Refused, Refused], 120, late),
             (&[Held, Absent], 1, Err(ErrorKind::NotFound)),
             (&[Size(3), Absent], 1, Err(ErrorKind::NotFound)),
-            // More than announced is for the content to refuse.
+            // A file that is too large is refused by its content, not here.
             (&[Size(11)], 1, Ok(true)),
         ] {
             assert_eq!(wait(apart, sights), expected, "{apart} s: {sights:?}");
@@ -214,7 +214,7 @@ mod arriving {
         assert_eq!(late.kind(), ErrorKind::TimedOut);
     }
 
-    /// A place for a file, which goes with it.
+    /// The path of a file that is removed with the test.
     struct Place(PathBuf);
 
     impl Place {

@@ -29,7 +29,7 @@ pub const ALL: &[Attempt] = &[
         let _reader = OpenOptions::new().read(true).share_mode(share).open(&to)?;
         for_now(fs::rename(from, to))
     }),
-    // As an SFTP server has an upload open, from OpenSSH 7.9 on.
+    // An SFTP server holds an upload open like this since OpenSSH 7.9.
     ("file.read-an-upload", "refused for now", |lab| {
         let [path, _] = two(lab)?;
         let mut upload = OpenOptions::new();
@@ -51,7 +51,7 @@ pub const ALL: &[Attempt] = &[
         checked.map_err(|failure| io::Error::other(failure.message))?;
         Ok("done".to_owned())
     }),
-    // As an administrator may have laid `C:\k` to another drive.
+    // An administrator may have placed `C:\k` on another drive like this.
     ("file.through-a-junction", "done", |lab| {
         let (junction, target) = (lab.file("junction"), lab.file("target"));
         fs::create_dir(&target)?;
@@ -68,7 +68,7 @@ pub const ALL: &[Attempt] = &[
     }),
 ];
 
-/// Two files that are there.
+/// Returns two existing files.
 fn two(lab: &Lab) -> io::Result<[String; 2]> {
     let paths = ["from", "to"].map(|name| lab.file(name));
     for path in &paths {
@@ -82,7 +82,7 @@ pub fn done(result: io::Result<()>) -> io::Result<String> {
     result.map(|()| "done".to_owned())
 }
 
-/// Whether the agent would take the error for one that passes, and try again.
+/// Reports whether the agent would treat the error as temporary and retry.
 pub fn for_now(result: io::Result<()>) -> io::Result<String> {
     match result {
         Err(error) if may_pass(&error) => Ok("refused for now".to_owned()),

@@ -18,7 +18,7 @@ use crate::windows::win32::{self, check, size, wide};
 
 const VERSION: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 
-/// The first line.
+/// The first line of the output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Host {
@@ -29,7 +29,7 @@ pub struct Host {
     code_pages: [u32; 2],
     locale: String,
     default_shell: String,
-    /// Those of this process's token that are enabled.
+    /// The enabled privileges of this process's token.
     privileges: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub fn describe() -> Host {
     }
 }
 
-/// A text of the registry; empty where there is none.
+/// Returns a text value of the registry; empty if it does not exist.
 fn text(key: &str, name: &str) -> String {
     let (key, name) = (wide(key), wide(name));
     let mut buffer = [0_u16; 256];
@@ -74,7 +74,7 @@ fn text(key: &str, name: &str) -> String {
 
 fn privileges() -> io::Result<Vec<String>> {
     let token = own_token()?;
-    // There are some forty privileges, of twelve bytes each; of words, so that it is aligned.
+    // There are about forty privileges of twelve bytes each. The buffer is made of words so that it is aligned.
     let (mut buffer, mut length) = ([0_u64; 256], 0);
     // SAFETY: the handle is open, and the buffer has the size that is given.
     check(unsafe {

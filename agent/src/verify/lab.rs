@@ -12,22 +12,22 @@ use crate::windows::services::Services;
 use crate::windows::{acl, log};
 
 pub const SERVICE: &str = "windows-storage-verify";
-/// One that needs it.
+/// A service that depends on [`SERVICE`].
 pub const DEPENDENT: &str = "windows-storage-verify-2";
 const FOLDER: &str = r"C:\Windows\windows-storage-verify";
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is tried: its name, what is to be observed, or `ANY`, and how.
+/// An attempt: its ID, the expected observation or `ANY`, and the function.
 pub type Attempt = (&'static str, &'static str, fn(&Lab) -> io::Result<String>);
-/// Where nothing is known: any observation fits.
+/// The expectation where nothing is known: any observation fits.
 pub const ANY: &str = "not known";
 
-/// A folder and services that are gone with it.
+/// A folder and services that are removed when this is dropped.
 pub struct Lab {
     folder: &'static str,
 }
 
-/// One thing that was tried.
+/// The result of one attempt.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -41,7 +41,7 @@ struct Line<'a> {
 }
 
 impl Lab {
-    /// Makes the folder, with this program in it; what an earlier run has left is removed first.
+    /// Creates the folder with this program in it, after removing what an earlier run left behind.
     pub fn open() -> io::Result<Self> {
         let _ = log::FOLDER.set(FOLDER);
         clear()?;
@@ -51,17 +51,17 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A file in the folder.
+    /// Returns the path of a file in the folder.
     pub fn file(&self, name: &str) -> String {
         format!(r"{}\{name}", self.folder)
     }
 
-    /// This program, where services run it.
+    /// Returns the path from which services run this program.
     pub fn program(&self) -> String {
         self.file("windows-storage-verify.exe")
     }
 
-    /// Tries one thing and prints what was observed; whether that fits.
+    /// Runs one attempt and prints the observation; returns whether it fits.
     pub fn attempt(
         &self,
         id: &str,
@@ -96,7 +96,6 @@ impl Drop for Lab {
     }
 }
 
-/// Removes services and folder.
 fn clear() -> io::Result<()> {
     let failed = |failure: protocol::Failure| io::Error::other(failure.message);
     let mut services = Services::connect().map_err(failed)?;
@@ -116,7 +115,7 @@ fn clear() -> io::Result<()> {
     }
 }
 
-/// Prints one line; whether that worked.
+/// Prints one line; returns whether that worked.
 pub fn print(line: &impl Serialize) -> bool {
     let mut out = io::stdout().lock();
     let printed = serde_json::to_string(line)
@@ -126,7 +125,7 @@ pub fn print(line: &impl Serialize) -> bool {
     printed.is_ok()
 }
 
-/// Waits until that holds; what is said then, or after so long.
+/// Waits until `holds` returns true; returns `said` then, or `or` after the limit.
 pub fn within(limit: Duration, said: &str, or: &str, mut holds: impl FnMut() -> bool) -> String {
     let begin = Instant::now();
     while !holds() {

@@ -1,7 +1,7 @@
-//! Says how this Windows does what the agent relies on: one line of JSON for each thing that is tried, by the agent's own
-//! code, with a service, a folder and pipes of its own, of which nothing is left behind.
+//! Reports how this Windows behaves where the agent relies on it: one line of JSON per attempt. Each attempt runs the
+//! agent's own code, with a service, a folder and pipes of its own, and leaves nothing behind.
 //!
-//! What was expected is read from sources and documentation; what nobody says anything of is only observed.
+//! Expectations come from sources and documentation. Where these are silent, the program only records what it observes.
 
 #[cfg(windows)]
 mod files;
@@ -13,7 +13,7 @@ mod lab;
 mod pipes;
 #[cfg(windows)]
 mod services;
-// The agent's own, of which this program needs a part.
+// The agent's own modules; this program uses only a part of them.
 #[cfg(windows)]
 #[allow(dead_code, unused_imports)]
 #[path = "../windows/mod.rs"]
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         }
         #[cfg(windows)]
         None => run(),
-        // What it has the Service Control Manager run.
+        // What the Service Control Manager runs for this program's service.
         #[cfg(windows)]
         Some("service") => services::run(),
         #[cfg(windows)]

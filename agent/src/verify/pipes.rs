@@ -1,4 +1,4 @@
-//! Checks how a named pipe with a server that answers differs from one that only has the name.
+//! Checks how a named pipe with an answering server differs from one of which only the name exists.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use crate::windows::probe;
 
 const NAME: &str = "windows-storage-verify";
 const PATH: &str = r"\\.\pipe\windows-storage-verify";
-/// What a server of grpc-go says first.
+/// The first bytes that a grpc-go server sends.
 const GREETING: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 64, 0];
 
 pub const ALL: &[Attempt] = &[
@@ -54,7 +54,6 @@ fn client() -> io::Result<File> {
     connect(PATH, Instant::now() + Duration::from_secs(1))
 }
 
-/// What is found at the name.
 fn probed(name: &str) -> String {
     let names = [name.to_owned()];
     let probes = probe::all(names.iter(), Duration::from_secs(1));
@@ -72,14 +71,14 @@ fn probed(name: &str) -> String {
     }
 }
 
-/// What is found where a server takes a client and says that, without a buffer as csi-proxy does.
+/// Returns what probing finds where a server accepts a client and sends these bytes, without a buffer as csi-proxy does.
 fn served(says: &'static [u8]) -> io::Result<String> {
     let mut listener = Listener::with_buffer(0)?;
     let name = listener.path().trim_start_matches(r"\\.\pipe\").to_owned();
     let server = thread::spawn(move || {
         let mut client = listener.accept()?;
         client.write_all(says)?;
-        // Until the client has gone.
+        // Wait until the client has closed the pipe.
         client.read_to_end(&mut Vec::new())
     });
     let seen = probed(&name);

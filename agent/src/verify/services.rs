@@ -20,7 +20,7 @@ use crate::windows::files;
 use crate::windows::process::Process;
 use crate::windows::scm::{CHANGE, OpenService, Scm};
 
-/// Longer than Windows waits before it starts a service again that has crashed for the first time.
+/// Longer than Windows waits before it restarts a service after its first crash.
 const RECOVERED: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_secs(10);
 
@@ -157,7 +157,7 @@ fn stopped(name: &str) -> io::Result<String> {
 
 define_windows_service!(entry, serve);
 
-/// What the Service Control Manager runs: a service that does nothing until it is stopped.
+/// What the Service Control Manager runs: a service that waits until it is stopped.
 pub fn run() -> ExitCode {
     match service_dispatcher::start(SERVICE, entry) {
         Ok(()) => ExitCode::SUCCESS,

@@ -28,14 +28,14 @@ use super::win32::{check, check_error, owned, size, text, text_at, wide};
 /// Longer than any name of an account or a domain.
 const LONGEST_NAME: usize = 512;
 
-/// Who is an administrator. What Windows has said once is not asked again.
+/// Which accounts are administrators. Windows is asked only once per account.
 pub struct Accounts {
     own: String,
     members: RefCell<BTreeMap<String, bool>>,
 }
 
 impl Accounts {
-    /// Knows the account of this process.
+    /// Reads the account of this process.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             own: own_account()?,
@@ -43,7 +43,7 @@ impl Accounts {
         })
     }
 
-    /// Whether that account, as text of a SID, can do what SYSTEM can anyway.
+    /// Returns whether an account, as a SID in text form, can do whatever SYSTEM can.
     pub fn trusts(&self, account: &str) -> bool {
         let mut members = self.members.borrow_mut();
         is_trusted(account, &self.own)
@@ -53,8 +53,8 @@ impl Accounts {
     }
 }
 
-/// Whether an account is a member of the Administrators, by itself or through groups of its domain. Who cannot be asked about is
-/// none.
+/// Returns whether an account is a member of Administrators, directly or through groups of its domain. If Windows cannot
+/// answer, the account does not count as an administrator.
 fn is_administrator(account: &str) -> bool {
     let asked = NetApi::load().and_then(|net| {
         let group = Name::of(ADMINISTRATORS)?.account;
@@ -70,7 +70,7 @@ fn is_administrator(account: &str) -> bool {
     })
 }
 
-/// What an account is called on this machine, in its language.
+/// An account's name on this machine, in the machine's language.
 struct Name {
     domain: String,
     account: String,
@@ -80,12 +80,12 @@ struct Name {
 impl Name {
     fn of(account: &str) -> io::Result<Self> {
         let mut sid: PSID = null_mut();
-        // SAFETY: the text is terminated by nul, and the result goes to a valid place.
+        // SAFETY: the string is nul-terminated, and the result goes to a valid place.
         check(unsafe { ConvertStringSidToSidW(wide(account).as_ptr(), &raw mut sid) })?;
         let (mut name, mut domain) = ([0; LONGEST_NAME], [0; LONGEST_NAME]);
         let (mut name_length, mut domain_length) = (size(LONGEST_NAME), size(LONGEST_NAME));
         let mut kind: SID_NAME_USE = 0;
-        // SAFETY: the SID is valid; the buffers have the lengths that are given; null stands for this machine.
+        // SAFETY: the SID is valid; the buffers have the given lengths; null stands for this machine.
         let found = check(unsafe {
             LookupAccountSidW(
                 null(),
@@ -112,7 +112,7 @@ impl Name {
     }
 }
 
-/// Any function of a library.
+/// The type of any function of a library.
 type Function = unsafe extern "system" fn() -> isize;
 type Members = unsafe extern "system" fn(
     *const u16,
@@ -136,7 +136,8 @@ type GroupsOf = unsafe extern "system" fn(
 ) -> u32;
 type Free = unsafe extern "system" fn(*const c_void) -> u32;
 
-/// `netapi32.dll`, out of Windows' own folder: were it linked, one beside this program could be loaded instead.
+/// `netapi32.dll`, loaded from Windows' own folder. If it were linked, a file of that name beside this program could be
+/// loaded instead.
 struct NetApi {
     library: HMODULE,
     members: Members,
@@ -147,17 +148,18 @@ struct NetApi {
 impl NetApi {
     fn load() -> io::Result<Self> {
         let name = wide("netapi32.dll");
-        // SAFETY: the name is terminated by nul; null is what has to be given.
+        // SAFETY: the name is nul-terminated; null is the required value.
         let library =
             unsafe { LoadLibraryExW(name.as_ptr(), null_mut(), LOAD_LIBRARY_SEARCH_SYSTEM32) };
         if library.is_null() {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the library is loaded, and the names are terminated by nul.
+        // SAFETY: the library is loaded, and the names are nul-terminated.
         let function = |name: &std::ffi::CStr| unsafe {
             GetProcAddress(library, name.as_ptr().cast()).ok_or_else(io::Error::last_os_error)
         };
-        // SAFETY: the functions have these types by Windows' documentation, and are called only while the library is loaded.
+        // SAFETY: the functions have these types according to Windows' documentation, and are called only while the library
+        // is loaded.
         unsafe {
             Ok(Self {
                 members: std::mem::transmute::<Function, Members>(function(
@@ -172,11 +174,11 @@ impl NetApi {
         }
     }
 
-    /// The accounts and groups that a local group has, as SIDs.
+    /// Returns the accounts and groups that are members of a local group, as SIDs.
     fn members(&self, group: &str) -> io::Result<Vec<String>> {
         let (mut list, mut read, mut total): (*mut c_void, u32, u32) = (null_mut(), 0, 0);
-        // SAFETY: the name is terminated by nul; all results go to valid places; null stands for this machine and for no more
-        // calls, which a list of any length makes needless.
+        // SAFETY: the name is nul-terminated; all results go to valid places; null stands for this machine, and for no
+        // further calls, which are unnecessary because a list of any length is returned.
         check_error(unsafe {
             (self.members)(
                 null(),
@@ -191,7 +193,7 @@ impl NetApi {
         })?;
         let entries = list.cast::<LOCALGROUP_MEMBERS_INFO_0>();
         let entries = (0..read as usize).map(|index| {
-            // SAFETY: Windows has made a list of so many such structures, with their SIDs in it, aligned for them.
+            // SAFETY: Windows has created a list of this many such structures, with their SIDs in it, aligned for them.
             sid_text(unsafe { (*entries.add(index)).lgrmi0_sid })
         });
         let members = entries.collect();
@@ -199,7 +201,7 @@ impl NetApi {
         members
     }
 
-    /// The local groups of a user, those included that it is in by way of other groups.
+    /// Returns the local groups of a user, including those of which it is a member through other groups.
     fn groups_of(&self, user: &str) -> io::Result<Vec<String>> {
         let (mut list, mut read, mut total): (*mut c_void, u32, u32) = (null_mut(), 0, 0);
         // SAFETY: as above.
@@ -217,7 +219,7 @@ impl NetApi {
         })?;
         let entries = list.cast::<LOCALGROUP_USERS_INFO_0>();
         let entries = (0..read as usize).map(|index| {
-            // SAFETY: Windows has made a list of so many such structures, with names that end with nul, aligned for them.
+            // SAFETY: Windows has created a list of this many such structures, with nul-terminated names, aligned for them.
             unsafe { text_at((*entries.add(index)).lgrui0_name) }
         });
         let groups = entries.collect();
@@ -235,15 +237,15 @@ impl NetApi {
 
 impl Drop for NetApi {
     fn drop(&mut self) {
-        // SAFETY: the library was loaded by us, and its functions go with `self`.
+        // SAFETY: we loaded the library, and its functions are dropped with `self`.
         unsafe { FreeLibrary(self.library) };
     }
 }
 
-/// The token of this process, to be read.
+/// Opens the token of this process for reading.
 pub fn own_token() -> io::Result<OwnedHandle> {
     let mut token: HANDLE = null_mut();
-    // SAFETY: the result goes to a valid place, and is nobody else's.
+    // SAFETY: the result goes to a valid place, and nothing else owns it.
     unsafe {
         let this = GetCurrentProcess();
         check(OpenProcessToken(this, TOKEN_QUERY, &raw mut token))?;
@@ -251,12 +253,11 @@ pub fn own_token() -> io::Result<OwnedHandle> {
     }
 }
 
-/// The account of this process.
 fn own_account() -> io::Result<String> {
     let token = own_token()?;
-    // For a TOKEN_USER and its SID, which has 68 bytes at most; of words, so that it is aligned.
+    // For a TOKEN_USER and its SID, which has at most 68 bytes. The buffer is made of words so that it is aligned.
     let (mut buffer, mut length) = ([0_u64; 32], 0);
-    // SAFETY: the handle is open, and the buffer has the size that is given.
+    // SAFETY: the handle is open, and the buffer has the given size.
     check(unsafe {
         GetTokenInformation(
             token.as_raw_handle(),
@@ -271,12 +272,12 @@ fn own_account() -> io::Result<String> {
     sid_text(user.User.Sid)
 }
 
-/// A SID as text.
+/// Returns a SID as text.
 pub fn sid_text(sid: PSID) -> io::Result<String> {
     let mut text = null_mut();
     // SAFETY: the SID is Windows' own, and the result goes to a valid place.
     check(unsafe { ConvertSidToStringSidW(sid, &raw mut text) })?;
-    // SAFETY: the text is terminated by nul, was allocated for us, is freed once and not used after that.
+    // SAFETY: the string is nul-terminated, was allocated for us, is freed once and not used after that.
     unsafe {
         let read = text_at(text);
         LocalFree(text.cast());

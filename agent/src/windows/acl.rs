@@ -1,4 +1,4 @@
-//! Sets access lists: every account can write below `C:\` by default.
+//! Sets access control lists: by default every account can write below `C:\`.
 
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
@@ -30,24 +30,24 @@ use windows_sys::Win32::System::SystemServices::{
 use super::accounts::{Accounts, sid_text};
 use super::win32::{check, check_error, size, wide};
 
-/// Folders and pipes for SYSTEM and Administrators alone; what is made in the folders inherits that.
+/// For folders and pipes: only SYSTEM and Administrators have access; objects created in the folders inherit that.
 pub const PRIVATE: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
-/// Programs: everybody may read and run them.
+/// For programs: every user may read and run them.
 pub const PROGRAM: &str = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;0x1200a9;;;BU)";
-/// The folder of the programs, where it has to be made.
+/// For the programs' folder, if the agent creates it.
 pub const PROGRAM_FOLDER: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;BU)";
 
-/// What is left of an entry's flags where it is no longer said to be inherited.
+/// A mask that clears the flag `INHERITED_ACE`.
 const OWN: u8 = !0x10;
 
-/// A security descriptor from its text form.
+/// A security descriptor parsed from SDDL.
 pub struct Descriptor(PSECURITY_DESCRIPTOR);
 
 impl Descriptor {
-    /// Parses the text form.
+    /// Parses a security descriptor.
     pub fn parse(sddl: &str) -> io::Result<Self> {
         let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
-        // SAFETY: the text is terminated by nul and the result goes to a valid place; a null size is allowed.
+        // SAFETY: the string is nul-terminated and the result goes to a valid place; a null size is allowed.
         check(unsafe {
             ConvertStringSecurityDescriptorToSecurityDescriptorW(
                 wide(sddl).as_ptr(),
@@ -59,7 +59,7 @@ impl Descriptor {
         Ok(Self(descriptor))
     }
 
-    /// For calls that make something; valid while `self` lives.
+    /// Returns attributes for calls that create an object; valid while `self` lives.
     pub fn attributes(&self) -> SECURITY_ATTRIBUTES {
         SECURITY_ATTRIBUTES {
             nLength: size(size_of::<SECURITY_ATTRIBUTES>()),
@@ -71,17 +71,16 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: the descriptor was allocated by Windows for us and is freed once.
+        // SAFETY: Windows allocated the descriptor for us, and it is freed once.
         unsafe { LocalFree(self.0.cast::<c_void>()) };
     }
 }
 
-/// A file, a folder or a link itself, held open: what is asked and changed is of one and the same thing, whatever is put in its
-/// place meanwhile.
+/// An open file, folder or link. All calls refer to the same object, even if another one takes its path meanwhile.
 pub struct Opened(File);
 
 impl Opened {
-    /// For questions.
+    /// Opens an object to read its security.
     pub fn read(path: &str) -> io::Result<Self> {
         Self::open(path, READ_CONTROL | FILE_READ_ATTRIBUTES)
     }
@@ -94,7 +93,7 @@ impl Opened {
         options.open(path).map(Self)
     }
 
-    /// Whether it is a link to elsewhere: a junction, a symbolic link, a mount point.
+    /// Returns whether it is a link to elsewhere: a junction, a symbolic link or a mount point.
     pub fn is_link(&self) -> bool {
         self.0.metadata().map_or(true, |there| there.is_symlink())
     }
@@ -103,12 +102,12 @@ impl Opened {
         self.0.metadata().is_ok_and(|there| there.is_dir())
     }
 
-    /// To whom it belongs, and who may do what with it.
+    /// Returns the owner and the access control list.
     pub fn security(&self) -> io::Result<Security> {
         self.with_list(|owner, list| {
             let grants = match list {
                 Some(list) => list.grants()?,
-                // Without a list everybody may do everything.
+                // Without a list every account has full access.
                 None => vec![Grant {
                     account: EVERYONE.to_owned(),
                     rights: ALL,
@@ -120,13 +119,13 @@ impl Opened {
         })
     }
 
-    /// Asks for the owner and the access list, which live as long as `look` runs.
+    /// Reads the owner and the access control list, which live as long as `look` runs.
     fn with_list<T>(
         &self,
         look: impl FnOnce(PSID, Option<List>) -> io::Result<T>,
     ) -> io::Result<T> {
         let (mut owner, mut list, mut descriptor) = (null_mut(), null_mut(), null_mut());
-        // SAFETY: the handle lives as long as `self`; the results go to valid places, and null stands for "not asked for".
+        // SAFETY: the handle lives as long as `self`; the results go to valid places, and null stands for "not requested".
         check_error(unsafe {
             GetSecurityInfo(
                 self.0.as_raw_handle(),
@@ -140,13 +139,13 @@ impl Opened {
             )
         })?;
         let seen = look(owner, (!list.is_null()).then_some(List(list)));
-        // SAFETY: Windows allocated the descriptor, which owner and list are parts of, for us; it is freed once.
+        // SAFETY: Windows allocated the descriptor for us; the owner and the list are parts of it. It is freed once.
         unsafe { LocalFree(descriptor) };
         seen
     }
 
     fn set(&self, which: u32, owner: PSID, list: *const ACL) -> io::Result<()> {
-        // SAFETY: the handle lives as long as `self`, and the callers have owner and list that live longer than this call.
+        // SAFETY: the handle lives as long as `self`, and the callers pass an owner and a list that outlive this call.
         check_error(unsafe {
             SetSecurityInfo(
                 self.0.as_raw_handle(),
@@ -160,13 +159,14 @@ impl Opened {
         })
     }
 
-    /// Gives it the owner and the access list of the text, and stops inheritance from above.
+    /// Sets the owner and the access control list from SDDL, and disables inheritance.
     fn protect(&self, sddl: &str) -> io::Result<()> {
         let descriptor = Descriptor::parse(sddl)?;
         let raw = descriptor.0;
         let (mut ignored, mut list, mut owner) = (0, null_mut(), null_mut());
         let flag = &raw mut ignored;
-        // SAFETY: the descriptor is valid, all results go to valid places, and what they point to lives as long as the descriptor.
+        // SAFETY: the descriptor is valid, all results go to valid places, and what they point to lives as long as the
+        // descriptor.
         unsafe {
             check(GetSecurityDescriptorDacl(raw, flag, &raw mut list, flag))?;
             check(GetSecurityDescriptorOwner(raw, &raw mut owner, flag))?;
@@ -175,11 +175,11 @@ impl Opened {
     }
 }
 
-/// The access list of something that is open.
+/// The access control list of an open object.
 struct List(*mut ACL);
 
 impl List {
-    /// The entries, whatever they are: of those of other kinds only the header is there.
+    /// Returns all entries. For entries of unknown types only the header is valid.
     fn all(&self) -> impl Iterator<Item = *mut ACCESS_ALLOWED_ACE> {
         // SAFETY: the list is Windows' own and lives as long as the descriptor that it is part of.
         let count = unsafe { (*self.0).AceCount };
@@ -191,10 +191,11 @@ impl List {
         })
     }
 
-    /// The entries that allow something.
+    /// Returns the entries that allow access.
     fn entries(&self) -> impl Iterator<Item = *mut ACCESS_ALLOWED_ACE> {
         self.all().filter(|entry| {
-            // SAFETY: every entry begins with its header. Entries of these kinds have their rights and SID at the same place.
+            // SAFETY: every entry begins with its header. Entries of these types have their rights and SID at the same
+            // place.
             let kind = u32::from(unsafe { (**entry).Header.AceType });
             [ACCESS_ALLOWED_ACE_TYPE, ACCESS_ALLOWED_CALLBACK_ACE_TYPE].contains(&kind)
         })
@@ -217,7 +218,7 @@ impl List {
     }
 }
 
-/// Gives a file the owner and the access list of the text, and stops inheritance from above.
+/// Sets the owner and the access control list of a file from SDDL, and disables inheritance.
 pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
     let there = Opened::open(
         path,
@@ -229,15 +230,15 @@ pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
     there.protect(sddl)
 }
 
-/// Takes the right to write in a folder from all that are no administrators, and nothing else from anybody; whether there was
-/// something to take.
+/// Removes write access to a folder from all accounts other than administrators, and no other rights. Returns whether there
+/// was any to remove.
 pub fn take_writing_away(folder: &str, accounts: &Accounts) -> io::Result<bool> {
     let there = Opened::open(
         folder,
         READ_CONTROL | FILE_READ_ATTRIBUTES | WRITE_DAC | WRITE_OWNER,
     )?;
     there.with_list(|_, list| {
-        // Without a list everybody may do everything, and nobody is named from whom it could be taken.
+        // Without a list every account has full access, and there is no entry to restrict.
         let Some(list) = list else {
             return there.protect(PROGRAM_FOLDER).map(|()| true);
         };
@@ -248,20 +249,20 @@ pub fn take_writing_away(folder: &str, accounts: &Accounts) -> io::Result<bool> 
             return Ok(false);
         }
         for (entry, grant) in list.entries().zip(&grants) {
-            // SAFETY: the entry is part of a copy of the list that is ours, and of the kind that has these fields.
+            // SAFETY: the entry is part of our copy of the list, and its type has these fields.
             unsafe { (*entry).Mask = kept(grant) };
         }
         for entry in list.all() {
-            // SAFETY: as above. What came down from above is the folder's own from now on: Windows leaves out what says that it
-            // is inherited where nothing is to be.
+            // SAFETY: as above. Inherited entries become the folder's own: Windows drops entries that are marked as
+            // inherited when inheritance is disabled.
             unsafe { (*entry).Header.AceFlags &= OWN };
         }
         there.set(0, null_mut(), list.0).map(|()| true)
     })
 }
 
-/// Makes a folder with the given access list, or gives it to one that is there. What is missing on the way to it is for
-/// administrators to change, too.
+/// Creates a folder with the given access control list, or sets it on an existing folder. Missing parent folders are created
+/// so that only administrators can change them.
 pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
     make_way(Path::new(path).parent())?;
     let Err(error) = create(path, sddl) else {
@@ -273,7 +274,7 @@ pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
         opened => opened?,
     };
     if !there.is_folder() || there.is_link() {
-        // An account without rights may have laid a link here, to lead SYSTEM elsewhere.
+        // An unprivileged account may have created a link here that makes SYSTEM write elsewhere.
         return Err(not_here());
     }
     there.protect(sddl)
@@ -284,8 +285,8 @@ fn not_here() -> io::Error {
     io::Error::new(io::ErrorKind::NotADirectory, why)
 }
 
-/// Makes what is missing on the way to a folder. What it would inherit from `C:\` lets every account rename what is in it, and
-/// put another folder or a link in its place.
+/// Creates the missing parents of a folder. With the permissions inherited from `C:\`, every account could rename their
+/// content and put another folder or a link in its place.
 fn make_way(folder: Option<&Path>) -> io::Result<()> {
     let parts = folder.into_iter().flat_map(Path::ancestors);
     let missing: Vec<&Path> = parts.take_while(|part| !part.exists()).collect();
@@ -301,6 +302,6 @@ fn make_way(folder: Option<&Path>) -> io::Result<()> {
 
 fn create(folder: &str, sddl: &str) -> io::Result<()> {
     let descriptor = Descriptor::parse(sddl)?;
-    // SAFETY: the name is terminated by nul; the attributes point to the living descriptor.
+    // SAFETY: the name is nul-terminated; the attributes point to the living descriptor.
     check(unsafe { CreateDirectoryW(wide(folder).as_ptr(), &descriptor.attributes()) })
 }

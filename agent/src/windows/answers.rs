@@ -1,4 +1,4 @@
-//! Waits until a service answers on its pipes, and until other processes have closed them.
+//! Waits until a service answers on its pipes, and until other processes have closed those pipes.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::services::Services;
 const POLL: Duration = Duration::from_millis(20);
 
 impl Services {
-    /// Waits until a service answers on all its pipes, and csi-proxy a call.
+    /// Waits until a service answers on all its pipes, and csi-proxy also answers a call.
     pub fn await_pipes(
         &mut self,
         name: &str,
@@ -48,7 +48,7 @@ impl Services {
         })
     }
 
-    /// Why a service may have ended before it had opened its pipes: another process may have been there first.
+    /// Returns why a service may have ended before it opened its pipes: another process may already have them.
     fn ended_early(name: &str, wanted: &[String], missing: &[&String]) -> Result<Failure, Failure> {
         if let Some((pipe, problem)) = probe::first_problem(wanted, None)?
             && matches!(problem, Problem::Intruder(_) | Problem::Held)
@@ -68,8 +68,8 @@ impl Services {
     }
 }
 
-/// Waits until the names of a service's pipes are free: its old process, one that others have started, or a program that
-/// still has a connection holds them.
+/// Waits until the names of a service's pipes are free. Its old process, a process that others started, or a program with an
+/// open connection may hold them.
 pub fn await_free(name: &str, wanted: &[String], timeout: Duration) -> Result<(), Failure> {
     let begin = Instant::now();
     while wanted.iter().any(|pipe| pipes::is_open(pipe)) {
@@ -81,7 +81,7 @@ pub fn await_free(name: &str, wanted: &[String], timeout: Duration) -> Result<()
             break;
         };
         if problem == Problem::Closed {
-            // Those that others hold come first: it has just become free.
+            // Pipes that others hold would come first, so this one has just become free.
             break;
         }
         let why = problem.failure(name, &pipe);

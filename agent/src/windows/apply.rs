@@ -1,5 +1,5 @@
-//! The command `apply`: unpacks what came packed, hands the request to the service and waits. It changes nothing that is
-//! in use and may die at any time.
+//! The command `apply`: unpacks packed files, hands the request to the service and waits. It changes nothing that is in use
+//! and can be interrupted at any time.
 
 use std::fs::File;
 use std::io;
@@ -21,16 +21,16 @@ use super::{observe, pipes, registry, store, unpack};
 
 /// How long the service may take to open its pipe.
 const START: Duration = Duration::from_secs(60);
-/// How long a service that runs may take to answer.
+/// How long a running service may take to answer.
 pub const ANSWER: Duration = Duration::from_secs(5);
-/// The pause before a service that has ended again is started again.
+/// The delay before a service that ended is started again.
 const START_AGAIN: Duration = Duration::from_secs(5);
-/// How long the pipe's end may be in use by others at one attempt.
+/// How long one attempt waits while the pipe is busy.
 const BUSY: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(10);
 
-/// Hands a request to the service and waits for the result. What the request needs may still be on its way for as long
-/// as `arrival`.
+/// Hands a request to the service and waits for the result. The files that the request needs may still arrive within
+/// `arrival`.
 pub fn apply(path: &str, timeout: Duration, arrival: Duration) -> Result<Answer, Failure> {
     validate_request_path(path)?;
     let deadline = Instant::now() + timeout;
@@ -38,7 +38,7 @@ pub fn apply(path: &str, timeout: Duration, arrival: Duration) -> Result<Answer,
     let done = unpack::unpack_files(path, arrived_by)
         .and_then(|unpacked| hand_over(path, timeout, deadline, unpacked));
     if to_sftp(path).rsplit('/').next().is_some_and(is_brought) {
-        // The service has what it needs, and the sender would only remove it.
+        // The service has read the request, and the sender would only remove the file.
         let _ = std::fs::remove_file(path);
     }
     done
@@ -76,7 +76,7 @@ fn hand_over(
     }))
 }
 
-/// Whether the service answers; one that does not run is not started.
+/// Checks that the service answers, without starting a service that is stopped.
 pub fn check_answers(deadline: Instant) -> Result<(), Failure> {
     let pipe = reach(deadline, false)?;
     say(&pipe, &Call::Ping)?;
@@ -86,8 +86,8 @@ pub fn check_answers(deadline: Instant) -> Result<(), Failure> {
     }
 }
 
-/// Asks the service for a sign of life until the deadline; the answer is the SHA-256 of the program that it runs, where
-/// it says so.
+/// Waits for an answer from the service until the deadline. Returns the SHA-256 of the program that it runs, if the service
+/// reports it.
 pub fn ping(deadline: Instant) -> Result<Option<String>, Failure> {
     match ask(&Call::Ping, deadline)? {
         Some(Reply::Pong { sha256, .. }) => Ok(sha256),
@@ -95,13 +95,13 @@ pub fn ping(deadline: Instant) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Asks the service to end after the request in hand; false where it does not understand that.
+/// Asks the service to end after the current request; returns false if the service does not understand the call.
 pub fn retire(deadline: Instant) -> Result<bool, Failure> {
     let reply = ask(&Call::Retire, deadline)?;
     Ok(matches!(reply, Some(Reply::Retiring)))
 }
 
-/// What the service replies, where that can be understood.
+/// Returns the service's reply, if it can be understood.
 fn ask(question: &Call, deadline: Instant) -> Result<Option<Reply>, Failure> {
     let line = hear(&call(question, deadline)?, deadline)?;
     Ok(serde_json::from_str(&line).ok())
@@ -124,7 +124,7 @@ fn say(pipe: &File, call: &Call) -> Result<(), Failure> {
         .map_err(|error| unavailable(format!("calling the agent's service: {error}")))
 }
 
-/// Connects to the service's pipe. `starts`: a service that is installed but stopped is started.
+/// Connects to the service's pipe. If `starts` is set, starts the service if it is installed but stopped.
 fn reach(deadline: Instant, starts: bool) -> Result<File, Failure> {
     let scm = Scm::connect().context("reaching the Service Control Manager")?;
     let failed = |error| unavailable(format!("service {AGENT_SERVICE}: {error}"));
@@ -162,10 +162,10 @@ fn reach(deadline: Instant, starts: bool) -> Result<File, Failure> {
     }
 }
 
-/// Connects to the pipe that the service has noted, or that the service of an older agent has.
+/// Connects to the pipe that the service has recorded in the registry, or to that of an older agent.
 fn connect(service: Option<u32>, deadline: Instant) -> Result<File, String> {
     let noted = registry::text(AGENT_SERVICE, PIPE_VALUE).unwrap_or_default();
-    // A process that keeps a name busy is not waited for: by then another one may be noted.
+    // If another process keeps the name busy, the next attempt may find a newly recorded one.
     let deadline = deadline.min(Instant::now() + BUSY);
     let mut why = String::new();
     for path in [&*noted, AGENT_PIPE] {
@@ -173,12 +173,12 @@ fn connect(service: Option<u32>, deadline: Instant) -> Result<File, String> {
             continue;
         }
         let failed = match pipes::connect(path, deadline) {
-            // Any account may take the name of an older agent, or one that is noted no longer.
+            // Any account may take the name of an older agent, or one that is no longer recorded.
             Ok(pipe) if pipes::server_process(&pipe).ok() == service => return Ok(pipe),
             Ok(_) => format!("another process than the agent's service serves {path}"),
             Err(error) => format!("{path}: {error}"),
         };
-        // Of the two, the one that is noted is to be mended.
+        // Report the error of the recorded pipe, which is the one to fix.
         why = if why.is_empty() { failed } else { why };
     }
     Err(why)

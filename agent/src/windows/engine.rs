@@ -1,4 +1,4 @@
-//! The one thread that changes the node: handles requests one at a time and keeps services running in between.
+//! The one thread that changes the node: carries out requests one at a time and keeps services running in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,26 +21,25 @@ use super::services::Services;
 use super::watch::Watched;
 use super::{files, log, store};
 
-/// How often services are checked while all is well. The end of a process and a request are events, and noticed at
-/// once. That a pipe closes while its process lives on, or that a configuration is changed, is none that
-/// Windows would report.
+/// How often services are checked while all of them are up. The end of a process and a new request are events that are
+/// handled at once. Windows reports no event when a pipe closes while its process lives on, or when a configuration changes.
 const CALM: Duration = Duration::from_secs(1);
 const ALERT: Duration = Duration::from_millis(100);
-/// What was left where files are brought to is removed after this.
+/// The age at which other files left in the upload folders are removed.
 const LITTER: Duration = Duration::from_secs(86_400);
-/// What was brought for a request is used within this time or never: it may arrive for a quarter of an hour, and then
-/// wait for the request before it.
+/// The age at which uploads for a request are removed: they may take a quarter of an hour to arrive, and then wait for the
+/// request before them.
 const BROUGHT: Duration = Duration::from_secs(3_600);
 
-/// Something to do.
+/// A job for the engine's thread.
 pub enum Job {
-    /// A request's file, and where its result goes.
+    /// Carry out the request in this file, and send the result.
     Apply(String, Sender<Result<ApplyResult, Failure>>),
-    /// End.
+    /// End the thread.
     Stop,
 }
 
-/// Does jobs until one of them is to stop; `this` is the SHA-256 of the running program.
+/// Runs jobs until one of them is to stop; `this` is the SHA-256 of the running program.
 pub fn run(
     jobs: &Receiver<Job>,
     wake: &Arc<Event>,
@@ -57,7 +56,7 @@ pub fn run(
         fault_injection::hang();
         match jobs.try_recv() {
             Ok(Job::Apply(path, reply)) => {
-                // Nobody may be waiting any more; the result is kept on disk.
+                // The caller may be gone; the result is stored on disk.
                 let _ = reply.send(engine.apply(&path));
                 continue;
             }
@@ -71,21 +70,21 @@ pub fn run(
     }
 }
 
-/// What the thread has.
+/// The state of the engine's thread.
 pub struct Engine {
     /// The machine's services.
     pub(super) services: Services,
-    /// What is on disk.
+    /// What the agent stores on disk.
     pub(super) kept: Kept,
-    /// While a change could not be finished: when that is tried again.
+    /// Set while a change could not be finished: when to retry.
     pub(super) again: Option<Backoff>,
-    /// While the memory could not be written, on a full disk: when that is tried again.
+    /// Set while the memory could not be saved because the disk is full: when to retry.
     pub(super) unsaved: Option<Backoff>,
-    /// How long the parts of the request in hand take.
+    /// The durations of the current request's parts.
     pub(super) clock: Clock,
-    /// Shows that this thread comes round.
+    /// The heartbeat of this thread.
     pulse: Arc<Pulse>,
-    /// The kept services, by [`key`](protocol::order::key).
+    /// The services of the stored request, by [`key`](protocol::order::key).
     pub(super) watched: BTreeMap<String, Watched>,
 }
 
@@ -94,7 +93,7 @@ impl Engine {
         let services = Services::connect()?;
         let before: Memory = store::load_or_set_aside(STATE_FILE).unwrap_or_default();
         let memory = Memory {
-            // All are about the time since this start.
+            // These fields cover only the time since this start.
             restarts: BTreeMap::new(),
             failing: BTreeMap::new(),
             contested: BTreeSet::new(),
@@ -118,12 +117,12 @@ impl Engine {
         Ok(engine)
     }
 
-    /// It goes on.
+    /// Records a heartbeat.
     pub(super) fn beat(&self) {
         self.pulse.beat(Instant::now());
     }
 
-    /// Does again what did not work before.
+    /// Retries what failed before.
     fn catch_up(&mut self) {
         let try_now = |again: &mut Backoff| again.try_now(Instant::now());
         if self.again.as_mut().is_some_and(try_now) {
@@ -172,7 +171,7 @@ fn read_request(path: &str) -> Result<Request, Failure> {
         .ok_or_else(|| invalid(format!("there is no file {path}")))
 }
 
-/// Removes what nobody came back for.
+/// Removes uploads that no request used.
 fn sweep() {
     for folder in [INCOMING_DIR, BOOTSTRAP_DIR] {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

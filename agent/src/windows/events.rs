@@ -12,28 +12,28 @@ use windows_sys::Win32::System::EventLog::{
 use super::win32::{check, wide};
 use super::{log, registry};
 
-/// Where Windows finds what belongs to the agent's name, among the keys of services.
+/// The registry key of the agent's event source, relative to the keys of services.
 const SOURCE: &str = r"EventLog\Application\windows-storage-agent";
-/// Windows' own table of messages for whoever has none: each is its text alone.
+/// Windows' own message table for programs without one: each message is just its text.
 const MESSAGES: &str = r"C:\Windows\System32\EventCreate.exe";
 /// Errors, warnings, information.
 const TYPES: u32 = 7;
-/// Windows takes no more of a text, with room to spare.
+/// Slightly below the longest text that Windows accepts.
 const LONGEST: usize = 8000;
 
-/// Has viewers find the texts of events.
+/// Registers the event source, so that viewers find the texts.
 pub fn install() {
     let installed = registry::set_text(SOURCE, "EventMessageFile", MESSAGES)
         .and_then(|()| registry::set_number(SOURCE, "TypesSupported", TYPES));
     log::unless_ok("registering with the event log", installed);
 }
 
-/// Forgets that.
+/// Removes the registration.
 pub fn uninstall() {
     log::unless_ok("leaving the event log", registry::remove(SOURCE));
 }
 
-/// Tells the event log. Nothing depends on it: the agent's own log has more.
+/// Writes an event. A failure is only logged: the agent's own log has more detail.
 pub fn report(event: Event, text: &str) {
     log::unless_ok("writing to the event log", try_report(event, text));
 }
@@ -41,14 +41,14 @@ pub fn report(event: Event, text: &str) {
 fn try_report(event: Event, text: &str) -> io::Result<()> {
     let text: String = text.chars().take(LONGEST).collect();
     let (name, text) = (wide(AGENT_SERVICE), wide(&text));
-    // SAFETY: the name is terminated by nul; null stands for this machine.
+    // SAFETY: the name is nul-terminated; null stands for this machine.
     let source = unsafe { RegisterEventSourceW(null(), name.as_ptr()) };
     if source.is_null() {
         return Err(io::Error::last_os_error());
     }
     let texts = [text.as_ptr()];
     let level = event.level() as u16;
-    // SAFETY: the source is open; there is one text, which is terminated by nul, and no data.
+    // SAFETY: the source is open; there is one nul-terminated text and no data.
     let reported = check(unsafe {
         ReportEventW(
             source,
@@ -62,7 +62,7 @@ fn try_report(event: Event, text: &str) -> io::Result<()> {
             null(),
         )
     });
-    // SAFETY: the source was opened by us and is closed once.
+    // SAFETY: we opened the source, and it is closed once.
     unsafe { DeregisterEventSource(source) };
     reported
 }

@@ -14,7 +14,7 @@ use super::scm::{OpenService, plain};
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl OpenService {
-    /// What Windows does when it crashes; an error in Wine, which does not say.
+    /// Returns the failure actions; fails under Wine, which does not report them.
     pub fn failure_actions(&self) -> io::Result<FailureActions> {
         let read = self.0.get_failure_actions().map_err(plain)?;
         let actions = read.actions.unwrap_or_default();
@@ -33,7 +33,7 @@ impl OpenService {
         })
     }
 
-    /// Has Windows do what it did before the agent changed that.
+    /// Restores the failure actions that were set before the agent changed them.
     pub fn put_back_failure_actions(&self, before: &FailureActions) -> io::Result<()> {
         let actions = before.actions.iter().map(|action| {
             let action_type = ServiceActionType::from_raw(action.kind);
@@ -53,9 +53,9 @@ impl OpenService {
         Ok(())
     }
 
-    /// Whether Windows itself starts the service again after a crash.
+    /// Sets whether Windows itself restarts the service after a crash.
     ///
-    /// It must not while a change is in hand: it would start what is about to be replaced.
+    /// It must not do so during a change: it would start the program that is about to be replaced.
     pub fn set_recovery(&self, on: bool) -> io::Result<()> {
         let restart = |seconds| ServiceAction {
             action_type: ServiceActionType::Restart,
@@ -67,7 +67,7 @@ impl OpenService {
             Vec::new()
         };
         self.set_failure_actions(ServiceFailureResetPeriod::After(DAY), actions)?;
-        // A service that ends itself with an error counts as crashed too; Wine does not know this setting.
+        // A service that stops with an error counts as crashed too. Wine does not support this setting.
         let _ = self.0.set_failure_actions_on_non_crash_failures(on);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Writes files, always as a whole.
+//! Writes files atomically.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,17 +15,17 @@ use windows_sys::Win32::Storage::FileSystem::{
 use super::acl;
 use super::win32::{check, retry_for, wide};
 
-/// How long a file may be held by another process, such as a virus scanner.
+/// How long to wait for a file that another process, such as a virus scanner, holds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same for a report, which can be made again.
+/// The same for reports, which can be repeated.
 pub const BRIEF: Duration = Duration::from_secs(1);
 
-/// A file's SHA-256; `None` where there is no such file.
+/// Returns a file's SHA-256; `None` if it does not exist.
 pub fn sha256(path: &str) -> Result<Option<String>, Failure> {
     sha256_within(path, PATIENCE)
 }
 
-/// Like [`sha256`], but waits only for so long for a file that another process holds.
+/// Like [`sha256`], but waits only this long for a file that another process holds.
 pub fn sha256_within(path: &str, patience: Duration) -> Result<Option<String>, Failure> {
     let read = retry_for(patience, || match File::open(path) {
         Ok(file) => digest(file).map(Some),
@@ -46,16 +46,16 @@ fn digest(mut file: File) -> io::Result<String> {
     }
 }
 
-/// Renames over whatever is there, also where that is read-only; the change is on disk when this returns.
+/// Renames a file and replaces any existing one, even if it is read-only. The change is on disk when this returns.
 pub fn rename(from: &str, to: &str) -> io::Result<()> {
     make_writable(to)?;
     let (from, to) = (wide(from), wide(to));
     let how = MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH;
-    // SAFETY: both names are terminated by nul.
+    // SAFETY: both names are nul-terminated.
     retry(|| check(unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), how) }))
 }
 
-/// Writes a file so that either the old or the new content is there, whatever happens.
+/// Writes a file so that, whatever happens, it has either the old or the new content.
 pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
     let beside = format!("{path}.new");
     let mut file = retry(|| File::create(&beside))?;
@@ -65,10 +65,10 @@ pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
     rename(&beside, path)
 }
 
-/// Copies a program beside its place, whole and protected from the start; the result is where it is until it is renamed.
+/// Copies a program beside its destination, complete and protected; returns the path of the copy, which the caller renames.
 pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     let beside = format!("{to}.new");
-    // One that is there may be open elsewhere, or a second name of another file.
+    // An existing file may be open elsewhere, or be a second name of another file.
     remove(&beside)?;
     retry(|| fs::copy(from, &beside))?;
     flush(&beside)?;
@@ -76,7 +76,7 @@ pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     Ok(beside)
 }
 
-/// Has a program that is in its place be changed by administrators alone, if it is there.
+/// Lets only administrators change an installed program, if it exists.
 pub fn protect_program(path: &str) -> Result<(), Failure> {
     match acl::protect(path, acl::PROGRAM) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -84,7 +84,7 @@ pub fn protect_program(path: &str) -> Result<(), Failure> {
     }
 }
 
-/// Puts a file's content on disk.
+/// Flushes a file's content to disk.
 pub fn flush(path: &str) -> io::Result<()> {
     retry(|| OpenOptions::new().write(true).open(path))?.sync_all()
 }
@@ -105,7 +105,7 @@ fn make_writable(path: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 pub fn remove(path: &str) -> io::Result<()> {
     make_writable(path)?;
     match retry(|| fs::remove_file(path)) {

@@ -1,7 +1,7 @@
-//! Ends a change: updates its records in an order that readers and crashes cannot observe half done.
+//! Ends a change: updates its records in such an order that neither a reader nor a crash sees them half done.
 //!
-//! The end is noted while the journal is still there. A reader that finds no journal finds the end; a crash in between
-//! has the rest done again, which changes nothing that was done.
+//! The end is recorded while the journal still exists. A reader that finds no journal finds the end. After a crash in
+//! between, the remaining steps are repeated, which is safe.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use super::win32::now;
 use super::{events, files, log, point, store};
 
 impl Engine {
-    /// The new state works.
+    /// Ends a change whose new state works.
     pub(super) fn commit(&mut self, journal: &Journal) -> Result<End, Failure> {
         if let Err(failure) = self.keep(&journal.request, &journal.commands) {
             self.try_again_later();
@@ -34,12 +34,12 @@ impl Engine {
         Ok(end)
     }
 
-    /// After a step that failed.
+    /// Ends a change of which a step failed.
     pub(super) fn give_up(&mut self, journal: &mut Journal, why: Failure) -> End {
         let why = name_blocked(why, &journal.request);
         log::line(format!("{}: {:?}: {why}", journal.request.id, why.category));
         journal.end = Some(End::bad(Outcome::RolledBack, why));
-        // Without it, a crash from here on would lose the reason, not more.
+        // If this fails, a crash from here on loses only the reason.
         save_journal(journal);
         point("reason saved");
         if journal.change.first {
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// Nothing worked before, so what is there now is the best there is: the keeper tries it again and again.
+    /// Leaves the node as it is: nothing worked before. The keeper retries the services.
     fn leave(&mut self, journal: &Journal) -> End {
         let kept = self.keep(&journal.request, &journal.commands);
         self.let_run(journal);
@@ -71,7 +71,7 @@ impl Engine {
         end
     }
 
-    /// What is there is kept, so Windows may start it again, and what was brought is not needed any more.
+    /// Lets Windows restart the services that stay, and removes the uploads, which are no longer needed.
     fn let_run(&self, journal: &Journal) {
         for change in &journal.change.services {
             self.services.set_recovery(&change.name, true);
@@ -97,7 +97,7 @@ impl Engine {
         Ok(end)
     }
 
-    /// Notes the end, then forgets the journal.
+    /// Records the end, then removes the journal.
     fn close(&mut self, journal: &Journal, end: &End) {
         self.note(&journal.request.id, end);
         point("noted");
@@ -111,12 +111,12 @@ impl Engine {
         point("journal forgotten");
     }
 
-    /// Deals with a change that was cut off, if there is one; where that fails it is tried again later.
+    /// Recovers from an interrupted change, if there is one; retries later if that fails.
     pub fn recover_or_log(&mut self) {
         log::unless_ok("recovery", self.recover());
     }
 
-    /// Deals with a change that was cut off, if there is one. An error means that it is tried again later.
+    /// Recovers from an interrupted change, if there is one. On error it is retried later.
     fn recover(&mut self) -> Result<(), Failure> {
         let Some(mut journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
             self.again = None;
@@ -138,8 +138,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A new request goes on from what is there, where an earlier one cannot be undone for now. What worked is not
-    /// dropped like that.
+    /// Settles an earlier change. If it cannot be rolled back for now, the new request starts from the current state, unless
+    /// the change is confirmed.
     pub(super) fn settle_earlier(&mut self) -> Result<(), Failure> {
         let Err(failure) = self.recover() else {
             return Ok(());
@@ -156,7 +156,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Keeps the node to a request from now on.
+    /// Stores a request as the one that the agent enforces from now on.
     pub(super) fn keep(
         &mut self,
         request: &Request,
@@ -179,7 +179,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes what an earlier request has brought and this one does not name. What has changed since is not ours to remove.
+    /// Removes files of the earlier request that this one does not list. Files that changed since are not the agent's to
+    /// remove.
     fn remove_files_that_leave(&self, request: &Request) -> Result<(), Failure> {
         let stays = |path: &str| {
             let mut files = request.files.iter();
@@ -194,13 +195,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Notes how a request ended.
+    /// Records how a request ended.
     pub(super) fn note(&mut self, id: &str, end: &End) {
         let why = end.failure.as_ref();
         let why = why.map_or_else(String::new, |why| format!(": {:?}: {why}", why.category));
         log::line(format!("request {id}: {:?}{why}", end.outcome));
         let last = self.kept.memory.last_result.as_ref();
-        // The same again is not worth a write: an operator may ask every minute.
+        // A repeated result is not worth a write: an operator may ask every minute.
         let is_good =
             |last: &LastResult| matches!(last.end.outcome, Outcome::Unchanged | Outcome::Applied);
         let is_same = last.is_some_and(|last| last.id == id && is_good(last));
@@ -220,7 +221,7 @@ impl Engine {
         self.save_memory();
     }
 
-    /// Writes down what is remembered; on a full disk that is tried again later.
+    /// Saves the memory; retries later if the disk is full.
     pub(super) fn save_memory(&mut self) {
         match store::save(STATE_FILE, &self.kept.memory) {
             Ok(()) => self.unsaved = None,
@@ -232,20 +233,19 @@ impl Engine {
         }
     }
 
-    /// Tries again later what could not be finished now.
     fn try_again_later(&mut self) {
         self.again
             .get_or_insert_with(|| Backoff::after_first(Instant::now()));
     }
 }
 
-/// With what of a request may be blocked, where something is.
+/// Adds the files of a request to a failure that is about a blocked program.
 pub(super) fn name_blocked(failure: Failure, request: &Request) -> Failure {
     let files = request.files.iter();
     named(failure, files.map(|file| (&*file.path, &*file.sha256)))
 }
 
-/// For what the journal can do without: the disk may be full.
+/// Saves the journal where a failure, such as a full disk, is acceptable.
 fn save_journal(journal: &Journal) {
     log::unless_ok("saving the journal", store::save(JOURNAL_FILE, journal));
 }

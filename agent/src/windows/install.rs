@@ -1,8 +1,8 @@
 //! The command `install`: copies the program and starts it as a service. It can be interrupted and run again.
 //!
-//! A running program can be renamed but not replaced, and between two renames its place is empty. So the agent's service
-//! is pointed at a copy of the old program first, and at the new one when that is whole: at whatever point this ends,
-//! Windows starts one of the two. csi-proxy and the other services never notice.
+//! A running program can be renamed but not replaced, and between two renames its path is empty. So `install` first points
+//! the agent's service at a copy of the old program, and at the new program once that is complete: wherever the command is
+//! interrupted, Windows starts one of the two. csi-proxy and the other services are not affected.
 
 use std::fs::{File, OpenOptions};
 use std::os::windows::fs::OpenOptionsExt;
@@ -23,15 +23,16 @@ use super::services::{Held, Services};
 use super::win32::retry_for;
 use super::{acl, apply, events, files, log, observe, owners, point};
 
-/// How long the service may take to finish the request in hand.
+/// How long the service may take to finish the current request.
 const RETIRE: Duration = Duration::from_secs(25);
 /// How long the agent may take from its start to its first answer.
 const START: Duration = Duration::from_secs(60);
-/// How long another install at the same time is waited for. With the other limits this is less than the operator waits.
+/// How long to wait for another install that runs at the same time. Together with the other limits this is less than the
+/// operator waits.
 const LOCK: Duration = Duration::from_secs(30);
 
-/// All that the service may do beyond what access lists let SYSTEM do: to pass through folders that it may not list. It ends,
-/// opens and changes by these lists alone, and so do the scripts that it runs.
+/// The only privilege that the service keeps: to traverse folders that it may not list. The access control lists alone
+/// decide what the service and its scripts may open, change or terminate.
 const PRIVILEGES: [&str; 1] = ["SeChangeNotifyPrivilege"];
 
 const SETTING_UP: &str = "setting up the agent's service";
@@ -62,14 +63,14 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
         end_running(&mut services)?;
         point("install: old service ended");
         match start(&mut services, &sha256) {
-            // It is only started again: the program before it has nothing to do with that.
+            // This only restarts the installed program, so there is no previous one to fall back to.
             Err(why) if same_path(this, AGENT_EXE) => return Err(why),
             Err(why) => return Err(fall_back(&mut services, &sha256, &why)),
             Ok(()) => {}
         }
         point("install: new service runs");
     }
-    // The old program may not have gone quite yet; the next install removes it then.
+    // The old program may still be in use; the next install removes it then.
     let _ = std::fs::remove_file(AGENT_RETIRED);
     let mut state = observe::status(&[CSI_PROXY_EXE.to_owned()], &[]).ok();
     if let Some(NodeState {
@@ -77,7 +78,7 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
         ..
     }) = &mut state
     {
-        // It has said so itself just now; that may not be on disk yet.
+        // The service has just reported this itself; its record may not be on disk yet.
         running.clone_from(&sha256);
     }
     Ok(Answer::Installed {
@@ -86,11 +87,11 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     })
 }
 
-/// Puts the new program in place of the old one, which goes on running.
+/// Puts the new program in place of the old one, which keeps running.
 fn put_in_place(services: &Services, this: &str, sha256: &str) -> Result<(), Failure> {
     let doing = format!("putting {AGENT_EXE} in place");
     let staged = files::stage_program(this, AGENT_EXE).context(&doing)?;
-    // What was checked may have been replaced before it was copied; the copy is where nobody else writes.
+    // The file may have been replaced between check and copy. Only administrators can write to the copy.
     if files::sha256(&staged)?.as_deref() != Some(sha256) {
         let message = format!("{this} was changed while it was copied; bring it again");
         return Err(FailureCategory::HashMismatch.failure(message));
@@ -116,7 +117,7 @@ fn put_in_place(services: &Services, this: &str, sha256: &str) -> Result<(), Fai
     Ok(())
 }
 
-/// Whether Windows starts the program in its place for the agent's service.
+/// Returns whether the agent's service is configured to run the installed program.
 fn points_at_program(services: &Services) -> Result<bool, Failure> {
     let settings = services.scm.settings(AGENT_SERVICE);
     let settings = settings.context_or(FailureCategory::ServiceStart, SETTING_UP)?;
@@ -140,7 +141,7 @@ fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
     set.context_or(FailureCategory::ServiceStart, SETTING_UP)
 }
 
-/// Ends the old service, after the request in hand where it understands that.
+/// Ends the old service, after the current request if the service supports that.
 pub(super) fn end_running(services: &mut Services) -> Result<(), Failure> {
     let status = services.scm.status(AGENT_SERVICE);
     let status = status.context_or(FailureCategory::ServiceStart, SETTING_UP)?;
@@ -158,7 +159,7 @@ pub(super) fn end_running(services: &mut Services) -> Result<(), Failure> {
     ))
 }
 
-/// Starts the service and sees that it is the program in place that answers.
+/// Starts the service and checks that the installed program answers.
 fn start(services: &mut Services, sha256: &str) -> Result<(), Failure> {
     let deadline = Instant::now() + START;
     services.start(AGENT_SERVICE, deadline)?;
@@ -171,7 +172,7 @@ fn start(services: &mut Services, sha256: &str) -> Result<(), Failure> {
     }
 }
 
-/// Has the program before this one run again; says so.
+/// Restores the previous program; returns the failure with the result.
 fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
     let outcome = match files::sha256(AGENT_PREVIOUS) {
         Ok(Some(previous)) if previous != sha256 => put_back(services, &previous).map_or_else(
@@ -181,7 +182,7 @@ fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
         _ => "there is none before it to go back to".to_owned(),
     };
     let message = format!("the agent with sha256 {sha256} does not come up: {why}; {outcome}");
-    // An administrator has to let it through, and what is told says what.
+    // The message names a blocked program, which an administrator has to allow.
     let category = match why.category {
         blocked @ (FailureCategory::BlockedByPolicy | FailureCategory::BlockedByScanner) => blocked,
         _ => FailureCategory::AgentUnavailable,
@@ -219,13 +220,14 @@ fn make_folders() -> Result<(), Failure> {
     owners::check_program(AGENT_EXE)
 }
 
-/// Others have programs there, too, and let whom they want read them. But who may write in the folder may lay libraries beside
-/// ours, or put something else in their place.
+/// Other software keeps programs there too, so existing read access stays. But an account that can write there could add
+/// libraries beside the agent's programs, or replace them.
 fn make_program_folder() -> std::io::Result<()> {
     if !std::fs::exists(PROGRAM_DIR)? {
         return acl::make_folder(PROGRAM_DIR, acl::PROGRAM_FOLDER);
     }
-    // An administrator may have laid a link, to another drive perhaps. That drive itself is not ours to change.
+    // An administrator may have replaced the folder with a link, such as to another drive. The root of that drive is not
+    // changed.
     let folder = std::fs::canonicalize(PROGRAM_DIR)?;
     let folder = folder.to_str().map_or(PROGRAM_DIR, plain_path);
     if !folder.ends_with('\\') && acl::take_writing_away(folder, &Accounts::new()?)? {
@@ -236,7 +238,7 @@ fn make_program_folder() -> std::io::Result<()> {
     Ok(())
 }
 
-/// One install or uninstall at a time: the file cannot be opened twice.
+/// Allows one install or uninstall at a time: the file cannot be opened twice.
 pub(super) fn lock() -> Result<File, Failure> {
     let mut options = OpenOptions::new();
     options
@@ -248,7 +250,7 @@ pub(super) fn lock() -> Result<File, Failure> {
     retry_for(LOCK, || options.open(&path)).context("waiting for another install to end")
 }
 
-/// Windows may put `\\?\` before a path.
+/// Removes the prefix `\\?\`, which Windows may add to a path.
 fn plain_path(path: &str) -> &str {
     path.strip_prefix(r"\\?\").unwrap_or(path)
 }

@@ -1,4 +1,4 @@
-//! Ends a process together with its children, by a Windows job object.
+//! Terminates a process together with its children, by a Windows job object.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
@@ -13,11 +13,11 @@ use windows_sys::Win32::System::JobObjects::{
 use super::log;
 use super::win32::{check, owned, size};
 
-/// Ends its processes when it is dropped, also where this process ends in any way.
+/// Terminates its processes when it is dropped, and also when this process ends in any way.
 pub struct Job(OwnedHandle);
 
 impl Job {
-    /// One without processes.
+    /// Creates a job without processes.
     pub fn new() -> io::Result<Self> {
         // SAFETY: null stands for no security attributes and no name; the handle is new.
         let job = Self(unsafe { owned(CreateJobObjectW(null(), null())) }?);
@@ -25,13 +25,13 @@ impl Job {
         Ok(job)
     }
 
-    /// Takes in a process, and all that it starts from now on.
+    /// Adds a process, and all processes that it starts from now on.
     pub fn take(&self, process: &impl AsRawHandle) -> io::Result<()> {
         // SAFETY: both handles live as long as what they are borrowed from.
         check(unsafe { AssignProcessToJobObject(self.0.as_raw_handle(), process.as_raw_handle()) })
     }
 
-    /// Lets its processes live on.
+    /// Lets the processes keep running when the job is dropped.
     pub fn let_go(&self) {
         log::unless_ok("letting processes live on", self.limit(0));
     }
@@ -39,7 +39,7 @@ impl Job {
     fn limit(&self, flags: JOB_OBJECT_LIMIT) -> io::Result<()> {
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
         limits.BasicLimitInformation.LimitFlags = flags;
-        // SAFETY: the handle lives as long as `self`; the structure has the size that is given.
+        // SAFETY: the handle lives as long as `self`; the structure has the given size.
         check(unsafe {
             SetInformationJobObject(
                 self.0.as_raw_handle(),

@@ -9,10 +9,10 @@ use windows_storage_agent::rotation::Rotating;
 
 use super::win32::now;
 
-/// In bytes, for each of two files.
+/// The maximum size of each of the two files, in bytes.
 const LARGEST: u64 = 2 << 20;
 
-/// Where the log is, where it is not the agent's.
+/// The log's folder, if it is not the agent's.
 pub static FOLDER: OnceLock<&str> = OnceLock::new();
 
 static LOG: LazyLock<Mutex<Rotating>> = LazyLock::new(|| {
@@ -29,14 +29,14 @@ pub fn line(text: impl AsRef<str>) {
     }
 }
 
-/// Lets go of the file, until there is something to write again.
+/// Closes the file; the next line opens it again.
 pub fn close() {
     if let Ok(mut log) = LOG.lock() {
         log.close();
     }
 }
 
-/// Writes a line where something did not work that nothing else depends on.
+/// Logs a failure on which nothing else depends.
 pub fn unless_ok<T>(doing: impl Display, result: Result<T, impl Display>) {
     if let Err(error) = result {
         line(format!("{doing}: {error}"));

@@ -19,14 +19,14 @@ use super::process;
 use super::registry::{self, COMMAND, DEPENDENCIES, DESCRIPTION};
 use super::win32::{check, is, owned, size, text, text_at};
 
-/// What Windows returns at once at most, in bytes.
+/// The largest result that Windows returns in one call, in bytes.
 const LARGEST_ANSWER: usize = 256 << 10;
 const CSI_PROXY: &str = "csi-proxy.exe";
 
-/// All services that have processes; those whose configuration cannot be read are known by name and state only.
+/// Returns all services that have processes. A service whose configuration cannot be read has only a name and a state.
 ///
-/// The configuration comes from the registry, where the Service Control Manager itself keeps it: asking that for each of
-/// some hundred services takes several calls of another process.
+/// The configuration is read from the registry, where the Service Control Manager stores it. Querying the manager would take
+/// several calls to another process for each of hundreds of services.
 pub fn services() -> io::Result<Vec<SeenService>> {
     let mut services = names_and_states()?;
     for service in &mut services {
@@ -42,7 +42,7 @@ struct Manager(SC_HANDLE);
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // SAFETY: the handle was opened by us and is closed once.
+        // SAFETY: we opened the handle, and it is closed once.
         unsafe { CloseServiceHandle(self.0) };
     }
 }
@@ -54,12 +54,12 @@ fn names_and_states() -> io::Result<Vec<SeenService>> {
     if manager.0.is_null() {
         return Err(io::Error::last_os_error());
     }
-    // Of u64, so that the structures at its beginning are aligned.
+    // An array of u64, so that the structures at its beginning are aligned.
     let mut buffer = vec![0_u64; LARGEST_ANSWER / size_of::<u64>()];
     let (mut found, mut resume) = (Vec::new(), 0);
     loop {
         let (mut needed, mut count) = (0, 0);
-        // SAFETY: the handle is open; the buffer has the size that is given; all results go to valid places.
+        // SAFETY: the handle is open; the buffer has the given size; all results go to valid places.
         let done = check(unsafe {
             EnumServicesStatusExW(
                 manager.0,
@@ -75,13 +75,14 @@ fn names_and_states() -> io::Result<Vec<SeenService>> {
             )
         });
         match done {
-            // There may be more, but not where not one of them fits: to go on would not end then.
+            // There may be more entries. But if not even one entry fits, continuing would never end.
             Err(error) if !is(&error, ERROR_MORE_DATA) || count == 0 => return Err(error),
             _ => {}
         }
         let entries = buffer.as_ptr().cast::<ENUM_SERVICE_STATUS_PROCESSW>();
         for index in 0..usize::try_from(count).unwrap_or(0) {
-            // SAFETY: the buffer begins with `count` such structures, and their names are texts in it that end with nul.
+            // SAFETY: the buffer begins with `count` such structures, and their names are nul-terminated strings in the
+            // buffer.
             let (name, status) = unsafe {
                 let entry = &*entries.add(index);
                 (text_at(entry.lpServiceName), entry.ServiceStatusProcess)
@@ -100,7 +101,7 @@ fn names_and_states() -> io::Result<Vec<SeenService>> {
     }
 }
 
-/// All processes; the full paths of their programs only for csi-proxy and for those in `wanted`.
+/// Returns all processes. Full program paths are read only for csi-proxy and for the processes in `wanted`.
 pub fn processes(wanted: &[u32]) -> io::Result<Vec<SeenProcess>> {
     // SAFETY: the call takes no pointers, and the handle is new.
     let snapshot = unsafe { owned(CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0)) }?;
@@ -109,7 +110,7 @@ pub fn processes(wanted: &[u32]) -> io::Result<Vec<SeenProcess>> {
         ..PROCESSENTRY32W::default()
     };
     let mut found = Vec::new();
-    // SAFETY: the snapshot is open; the entry says its own size.
+    // SAFETY: the snapshot is open; the entry contains its own size.
     let mut there = unsafe { Process32FirstW(snapshot.as_raw_handle(), &raw mut entry) };
     while there != 0 {
         let (id, name) = (entry.th32ProcessID, text(&entry.szExeFile));

@@ -1,4 +1,4 @@
-//! All calls to Windows, kept apart from the pure part in the library.
+//! All calls to Windows, separate from the pure part in the library.
 
 pub mod accounts;
 pub mod acl;
@@ -41,7 +41,7 @@ use protocol::{Answer, Failure, Outcome};
 use windows_storage_agent::ascii;
 use windows_storage_agent::cli::Command;
 
-/// A point between two effects, at which a test may let the agent die.
+/// A point between two effects, at which a test may kill the agent.
 #[cfg(not(feature = "fault-injection"))]
 fn point(_name: &str) {}
 
@@ -59,13 +59,13 @@ pub fn run(command: Command) -> ExitCode {
         Command::Status { files, pipes } => observe::status(&files, &pipes).map(Answer::Status),
         Command::Uninstall { keeps_csi_proxy } => uninstall::uninstall(keeps_csi_proxy),
         Command::Service => return service::run(),
-        // Answered before this module is reached.
+        // `main` handles these before it calls this function.
         Command::Version | Command::Help => return ExitCode::SUCCESS,
     };
     print(answer)
 }
 
-/// Prints an answer as one line; the exit status says whether all is well.
+/// Prints an answer as one line; the exit status is 0 if all is well.
 fn print(answer: Result<Answer, Failure>) -> ExitCode {
     let answer = answer.unwrap_or_else(Answer::Error);
     let is_good = match &answer {

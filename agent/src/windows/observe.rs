@@ -24,23 +24,23 @@ use super::probe::{self, GREETING};
 use super::scm::{OpenService, READ, Scm};
 use super::{apply, files, machine, store};
 
-/// What the agent has on disk.
+/// What the agent stores on disk.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    /// The request that the node is kept to.
+    /// The stored request, which the agent enforces on the node.
     pub request: Option<Request>,
-    /// What else it remembers.
+    /// Everything else that the agent remembers.
     pub memory: Memory,
 }
 
 impl Kept {
-    /// The request as it was carried out: with what scripts printed filled in.
+    /// Returns the request as it was carried out, with the output of scripts filled in.
     pub fn carried_out(&self) -> Option<Request> {
         let request = self.request.as_ref()?;
         Some(resolved(request, &self.memory.commands))
     }
 
-    /// Services that only the agent changes, each once, in start order where one is known.
+    /// Returns the services that only the agent changes, each once, in start order where one is known.
     pub fn ours(&self) -> Vec<String> {
         let kept = self.request.as_ref().map(|request| &request.services);
         let order = kept
@@ -56,10 +56,10 @@ impl Kept {
     }
 }
 
-/// What `status` prints: read from disk and from Windows, without the service, which is only asked whether it is there.
+/// Returns what `status` prints. It is read from disk and from Windows; the service is only asked whether it answers.
 ///
-/// The journal is read first: the end of a request is noted before its journal goes, so that whoever finds no journal
-/// also finds the end.
+/// The journal is read first. The end of a request is recorded before its journal is removed, so a reader that finds no
+/// journal also finds the end.
 pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeState, Failure> {
     let journal = store::load(JOURNAL_FILE)?;
     let kept = Kept {
@@ -74,7 +74,7 @@ pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeStat
     Ok(state)
 }
 
-/// The state of the node now.
+/// Returns the current state of the node.
 pub fn node_state(
     journal: Option<Journal>,
     kept: &Kept,
@@ -93,7 +93,7 @@ pub fn node_state(
     let pipes = without_doubles(pipes.flat_map(|of| &of.pipes).chain(extra_pipes));
     let pipes = pipe_statuses(&scm, request, &pipes)?;
     let agent_service = service_status(&scm, AGENT_SERVICE, memory)?.state;
-    // Windows is asked while files are read.
+    // Queries Windows while the files are read.
     let (files, foreign) = thread::scope(|scope| {
         let files = scope.spawn(|| read_files(&paths));
         let foreign = find_foreign(kept);
@@ -117,7 +117,7 @@ pub fn node_state(
     })
 }
 
-/// What is found at each of these names, asked as the service would be that has it: csi-proxy's where no request says.
+/// Probes each of these pipes as a pipe of the service that it belongs to: csi-proxy's if no request lists it.
 fn pipe_statuses(
     scm: &Scm,
     request: Option<&Request>,
@@ -136,7 +136,7 @@ fn pipe_statuses(
     let mut probes = probe::all(names.iter(), GREETING);
     let own = all()?;
     if own != before {
-        // It has started again meanwhile: what was found belongs to neither.
+        // The service was restarted meanwhile, so the result may belong to either process.
         probes = probe::all(names.iter(), GREETING);
     }
     let processes = probe::processes(&probes).context("listing processes")?;
@@ -171,13 +171,13 @@ fn find_foreign(kept: &Kept) -> Result<Vec<ForeignInstance>, Failure> {
     Ok(foreign(&services, &processes, &ours))
 }
 
-/// What a thread has found; one that panics ends the process.
+/// Returns a thread's result; a panic of the thread is passed on.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     let joined = thread.join();
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// What the planner needs to know.
+/// Returns what the planner needs to know.
 pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Failure> {
     let ours = kept.ours();
     let (mut current_files, mut uploads) = (BTreeMap::new(), BTreeMap::new());

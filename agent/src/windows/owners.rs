@@ -1,7 +1,7 @@
 //! Refuses files that accounts other than administrators can change before SYSTEM runs them.
 //!
-//! Each part of a way is checked from the drive on, so that what was found cannot be replaced any more by whoever is not trusted:
-//! the folder that it is in was found to be safe before.
+//! Each part of a path is checked from the drive on. An untrusted account then cannot replace a checked part any more,
+//! because the folder that contains it was already found to be safe.
 
 use std::io;
 
@@ -14,38 +14,38 @@ use windows_storage_agent::owners::{
 use super::accounts::Accounts;
 use super::acl::Opened;
 
-/// More links in one path are a circle.
+/// A path with more links than this is treated as a cycle.
 const MOST_LINKS: u32 = 16;
 
-/// What a path is to be good for.
+/// What a checked path is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// SYSTEM writes there.
     Writing,
-    /// SYSTEM runs it, and what it loads from its folder.
+    /// SYSTEM runs it, and loads libraries from its folder.
     Program,
     /// SYSTEM reads it as a script.
     Script,
 }
 
-/// Refuses a way on which a folder or a link belongs to an account that is no administrator's. What is not there yet is fine:
-/// the account that creates it owns it.
+/// Refuses a path on which an account other than an administrator owns a folder or a link. Parts that do not exist yet are
+/// accepted: the account that creates them owns them.
 pub fn check_way(path: &str) -> Result<(), Failure> {
     Checker::new()?.check(path, Use::Writing)
 }
 
-/// Refuses a program that others than administrators own or could change, replace, or have load another library.
+/// Refuses a program that accounts other than administrators own or could change, replace, or make load another library.
 pub fn check_program(path: &str) -> Result<(), Failure> {
     Checker::new()?.check(path, Use::Program)
 }
 
-/// Refuses a script that others than administrators own, could change or replace.
+/// Refuses a script that accounts other than administrators own, or could change or replace.
 pub fn check_script(path: &str) -> Result<(), Failure> {
     Checker::new()?.check(path, Use::Script)
 }
 
-/// Refuses libraries in a folder that others than administrators own or could change: what is run from there would load them.
-/// And programs that others own; what else they let others do is judged of those that are run.
+/// Refuses a folder with libraries that accounts other than administrators own or could change, because programs there would
+/// load them, or with programs that such accounts own. Write access to programs is checked for those that are run.
 pub fn check_programs(folder: &str) -> Result<(), Failure> {
     let checker = Checker::new()?;
     let doing = format!("looking into {folder}");
@@ -64,8 +64,8 @@ pub fn check_programs(folder: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a folder in which somebody who is no administrator has laid a file, or anybody a link: what SYSTEM writes there would
-/// go where they want it.
+/// Refuses a log folder that contains a file of an account other than an administrator, or any link: SYSTEM's log output
+/// would go where that account wants it.
 pub fn check_logs(folder: &str) -> Result<(), Failure> {
     let checker = Checker::new()?;
     let doing = format!("looking into {folder}");
@@ -91,7 +91,7 @@ impl Checker {
         Ok(Self(accounts))
     }
 
-    /// Checks all that a path leads through, links and what they lead to included.
+    /// Checks everything that a path leads through, including links and their targets.
     fn check(&self, path: &str, wanted: Use) -> Result<(), Failure> {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -103,7 +103,7 @@ impl Checker {
         Err(refused(format!("{path}: too many links lead to it")))
     }
 
-    /// Checks a path as far as the first link on it, that link included; the path to go on with, if there is one.
+    /// Checks a path up to and including its first link; returns the path to continue with, if there is a link.
     fn check_to_link(&self, path: &str, wanted: Use) -> Result<Option<String>, Failure> {
         let parts = way(path);
         if let ([_], Use::Program, Some(drive)) = (&*parts, wanted, path.get(..3)) {
@@ -149,7 +149,7 @@ impl Checker {
         let mut security: Security =
             security.context(format_args!("asking who may change {path}"))?;
         if wanted == Use::Writing {
-            // Who may write in folders such as C:\var\log is for their owners to say.
+            // In folders such as C:\var\log, the owner decides who else may write.
             security.grants.clear();
         }
         let objected = objection(&security, place, |account| self.0.trusts(account));
@@ -157,7 +157,7 @@ impl Checker {
     }
 }
 
-/// What is at a path, if there is something.
+/// Opens the object at a path, if it exists.
 fn open(path: &str) -> Result<Option<Opened>, Failure> {
     match Opened::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,7 +1,7 @@
-//! Named pipes: finds them, serves the agent's own, and calls it.
+//! Finds named pipes, serves the agent's own pipe, and calls it.
 //!
-//! A pipe is looked for with `WaitNamedPipeW`, which opens no connection: it says "file not found" where no process serves
-//! the name, and anything else, free or busy, where a process does. It does so on Windows and in Wine alike.
+//! `WaitNamedPipeW` finds a pipe without opening a connection: it returns "file not found" if no process serves the name,
+//! and any other result, free or busy, if one does. This holds for Windows and for Wine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -29,22 +29,22 @@ use windows_sys::core::GUID;
 use super::acl::{Descriptor, PRIVATE};
 use super::win32::{check, is, owned, wide};
 
-/// As many callers at once as are ever sensible.
+/// The maximum number of simultaneous callers.
 const MOST_INSTANCES: u32 = 32;
 const BUFFER: u32 = 64 << 10;
-/// Longer lines are not ours.
+/// The longest line that the agent reads, in bytes.
 const LONGEST_LINE: usize = 8 << 20;
 const POLL: Duration = Duration::from_millis(5);
 
-/// Whether a pipe is served; the name is without `\\.\pipe\`.
+/// Returns whether a pipe is served; `name` is without `\\.\pipe\`.
 pub fn is_open(name: &str) -> bool {
     let path = wide(&format!(r"\\.\pipe\{name}"));
-    // SAFETY: the name is terminated by nul.
+    // SAFETY: the name is nul-terminated.
     let waited = check(unsafe { WaitNamedPipeW(path.as_ptr(), 1) });
     !waited.is_err_and(|error| is(&error, ERROR_FILE_NOT_FOUND) || is(&error, ERROR_PATH_NOT_FOUND))
 }
 
-/// The end of a pipe at which callers are taken.
+/// The server end of a pipe.
 pub struct Listener {
     path: String,
     next: OwnedHandle,
@@ -52,20 +52,20 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Opens a pipe that only SYSTEM and Administrators of this machine can use. Its name is a new one that nobody can know
-    /// before: any account may create pipes, and the first to take a name has it.
+    /// Opens a pipe that only SYSTEM and Administrators of this machine can use. Its name is random: any account may create
+    /// pipes, and a predictable name could be taken first.
     pub fn open() -> io::Result<Self> {
         Self::with_buffer(BUFFER)
     }
 
-    /// The same, with a buffer of so many bytes: with none a write waits for its reader.
+    /// Like [`Listener::open`], with a buffer of `buffer` bytes. Without a buffer, a write waits for its reader.
     pub fn with_buffer(buffer: u32) -> io::Result<Self> {
         let path = format!("{AGENT_PIPE}-{:032x}", random()?);
         let next = instance(&path, FILE_FLAG_FIRST_PIPE_INSTANCE, buffer)?;
         Ok(Self { path, next, buffer })
     }
 
-    /// Its name.
+    /// Returns the pipe's path.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -80,13 +80,13 @@ impl Listener {
             self.next = instance(&self.path, 0, self.buffer)?;
             return Err(error);
         }
-        // The next instance is there before this one can go, so that the name is never free for others.
+        // The next instance is created before this one can be closed, so that the name never becomes free for others.
         let caller = std::mem::replace(&mut self.next, instance(&self.path, 0, self.buffer)?);
         Ok(File::from(caller))
     }
 }
 
-/// A number that is never the same twice.
+/// Returns a unique random number.
 fn random() -> io::Result<u128> {
     let mut id = GUID::from_u128(0);
     // SAFETY: the result goes to a valid place.
@@ -100,11 +100,11 @@ fn random() -> io::Result<u128> {
     Ok(begin | u128::from(rest))
 }
 
-/// One end of a pipe for one client; only SYSTEM and Administrators of this machine can use it.
+/// Creates one instance of a pipe, which only SYSTEM and Administrators of this machine can use.
 pub fn instance(path: &str, flags: u32, buffer: u32) -> io::Result<OwnedHandle> {
     let descriptor = Descriptor::parse(PRIVATE)?;
     let mode = PIPE_TYPE_BYTE | PIPE_READMODE_BYTE | PIPE_WAIT | PIPE_REJECT_REMOTE_CLIENTS;
-    // SAFETY: the name is terminated by nul; the attributes point to the living descriptor; the handle is new.
+    // SAFETY: the name is nul-terminated; the attributes point to the living descriptor; the handle is new.
     unsafe {
         owned(CreateNamedPipeW(
             wide(path).as_ptr(),
@@ -119,7 +119,7 @@ pub fn instance(path: &str, flags: u32, buffer: u32) -> io::Result<OwnedHandle> 
     }
 }
 
-/// Calls a pipe's server; the server learns who calls but cannot act as the caller.
+/// Connects to a pipe's server. The server learns the caller's identity, but cannot impersonate the caller.
 pub fn connect(path: &str, deadline: Instant) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options
@@ -134,7 +134,7 @@ pub fn connect(path: &str, deadline: Instant) -> io::Result<File> {
     }
 }
 
-/// The process that serves the pipe at whose other end we are.
+/// Returns the process that serves the other end of the pipe.
 pub fn server_process(pipe: &File) -> io::Result<u32> {
     let mut id = 0;
     // SAFETY: the handle lives as long as `pipe`; the result goes to a valid place.
@@ -147,7 +147,7 @@ pub fn write_line(mut pipe: &File, line: &str) -> io::Result<()> {
     pipe.write_all(format!("{line}\n").as_bytes())
 }
 
-/// Reads a line, but not past the deadline.
+/// Reads a line; fails at the deadline.
 pub fn read_line(mut pipe: &File, deadline: Instant) -> io::Result<String> {
     let mut line = Vec::new();
     let mut buffer = vec![0; 16 << 10];
@@ -168,14 +168,14 @@ pub fn read_line(mut pipe: &File, deadline: Instant) -> io::Result<String> {
     String::from_utf8(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Waits until the other end has gone, so that it could read what was written.
+/// Waits until the other end is closed, so that it can read everything that was written.
 pub fn await_hang_up(pipe: &File, deadline: Instant) {
     while waiting(pipe).is_ok() && Instant::now() < deadline {
         sleep(POLL);
     }
 }
 
-/// Reads as many bytes as there is room for, but not past the deadline.
+/// Fills the buffer; fails at the deadline.
 pub fn read_exactly(mut pipe: &File, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
     let mut read = 0;
     while read < bytes.len() {
@@ -190,7 +190,7 @@ pub fn read_exactly(mut pipe: &File, bytes: &mut [u8], deadline: Instant) -> io:
     Ok(())
 }
 
-/// How many bytes can be read without waiting; an error once the other end has gone.
+/// Returns how many bytes can be read without waiting; fails once the other end is closed.
 fn waiting(pipe: &File) -> io::Result<u32> {
     let mut available = 0;
     // SAFETY: the handle lives as long as `pipe`; null and 0 stand for "do not copy"; the result goes to a valid place.

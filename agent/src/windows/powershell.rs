@@ -19,17 +19,17 @@ use super::process::wait;
 use super::win32::from_console;
 use super::{log, owners};
 
-/// By its full path, so that no other program of that name can take its place.
+/// The full path, so that no other program of that name can take its place.
 const POWERSHELL: &str = r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe";
-/// What is read of a script's output: more than a value may have, with what is trimmed from it.
+/// How much of a script's output is read: more than the longest value, with the whitespace that is trimmed.
 const LONGEST_OUTPUT: u64 = 16 * LONGEST_VALUE as u64;
-/// How long the output of a script that has ended may be kept open by a process that it has started.
+/// How long a process that a script started may keep the output open after the script has ended.
 const OUTPUT: Duration = Duration::from_secs(5);
 
-/// Runs a script to its end, or to the end of its time.
+/// Runs a script until it ends or its time limit expires.
 pub fn run(script: &PreScript) -> Ran {
     let path = &script.path;
-    // Open while it runs, so that it is what was checked.
+    // Kept open so that it cannot be replaced after the check.
     let _held = match checked(path) {
         Ok(file) => file,
         Err(failure) => return Ran::failed(failure.message),
@@ -47,7 +47,7 @@ pub fn run(script: &PreScript) -> Ran {
         Ok(child) => child,
         Err(error) => return not_started(error),
     };
-    // It takes PowerShell longer than this to come to the first line of a script.
+    // This is early enough: PowerShell needs longer to reach the first line of a script.
     let held = job.and_then(|job| job.take(&child).map(|()| job));
     let (printed, complaint) = (
         beginning(child.stdout.take()),
@@ -75,7 +75,7 @@ pub fn run(script: &PreScript) -> Ran {
     }
 }
 
-/// The script, once it is known that only administrators can change it.
+/// Opens the script after checking that only administrators can change it.
 fn checked(path: &str) -> Result<File, Failure> {
     let mut options = OpenOptions::new();
     options.read(true).share_mode(FILE_SHARE_READ);
@@ -85,7 +85,7 @@ fn checked(path: &str) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Ends a script with all that it has started.
+/// Terminates a script and all processes that it started.
 fn end(child: &mut Child, held: std::io::Result<Job>) {
     match held {
         Ok(job) => drop(job),
@@ -95,7 +95,7 @@ fn end(child: &mut Child, held: std::io::Result<Job>) {
     let _ = child.wait();
 }
 
-/// Reads an output to its end in a thread of its own, and keeps the beginning.
+/// Reads an output to its end in a separate thread, and keeps the beginning.
 fn beginning(output: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, read) = channel();
     if let Some(output) = output {
@@ -103,7 +103,7 @@ fn beginning(output: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
             let mut text = Vec::new();
             let mut start = output.take(LONGEST_OUTPUT);
             let _ = start.read_to_end(&mut text);
-            // A script that writes more must not wait for a reader forever.
+            // Drain the rest, so that a script that writes more does not block forever.
             let _ = std::io::copy(&mut start.into_inner(), &mut std::io::sink());
             let _ = sender.send(text);
         });

@@ -19,14 +19,14 @@ use super::{machine, pipes};
 
 /// How long a server may take to greet before it counts as stuck.
 pub const GREETING: Duration = Duration::from_secs(3);
-/// How long a call may take: Windows may look for the file on a slow disk.
+/// How long a call may take: Windows may have to read from a slow disk.
 const CALL: Duration = Duration::from_secs(10);
-/// The only folder in which csi-proxy looks without other flags.
+/// The only folder that csi-proxy serves unless it has other flags.
 const KUBELET: &str = r"C:\var\lib\kubelet";
-/// A pipe of csi-proxy that answers a call which changes nothing, and that call.
+/// A pipe of csi-proxy, and a call on it that changes nothing.
 const CALLED: (&str, &str) = ("csi-proxy-filesystem-v1", "/v1.Filesystem/PathExists");
 
-/// Asks at each of these names, all at one time.
+/// Probes all these pipes at the same time.
 pub fn all<'a>(
     names: impl Iterator<Item = &'a String>,
     limit: Duration,
@@ -51,7 +51,7 @@ fn one(name: &str, limit: Duration) -> Probe {
     let pipe = match pipes::connect(&path(name), deadline) {
         Ok(pipe) => pipe,
         Err(error) if is(&error, ERROR_FILE_NOT_FOUND) || is(&error, ERROR_PATH_NOT_FOUND) => {
-            // A name without a server cannot be opened, but it is there for whoever waits for one, or would make it.
+            // A name without a server cannot be opened, but it exists: clients wait for it, and no new server can create it.
             return if pipes::is_open(name) {
                 Probe::Kept
             } else {
@@ -68,7 +68,7 @@ fn one(name: &str, limit: Duration) -> Probe {
     }
 }
 
-/// The processes behind these, to be told from the service's own.
+/// Returns the processes that serve these pipes, to tell them apart from the service's own.
 pub fn processes(probes: &BTreeMap<String, Probe>) -> io::Result<Vec<SeenProcess>> {
     let servers: BTreeSet<u32> = probes.values().filter_map(|probe| probe.server()).collect();
     let servers: Vec<u32> = servers.into_iter().collect();
@@ -78,7 +78,7 @@ pub fn processes(probes: &BTreeMap<String, Probe>) -> io::Result<Vec<SeenProcess
     machine::processes(&servers)
 }
 
-/// The first of a service's pipes on which it cannot be used; `own` is the service's process.
+/// Returns the first of a service's pipes on which it cannot be used; `own` is the service's process.
 pub fn first_problem(
     wanted: &[String],
     own: Option<u32>,
@@ -86,7 +86,7 @@ pub fn first_problem(
     first_of(&all(wanted.iter(), GREETING), own)
 }
 
-/// The first problem of these.
+/// Returns the first problem among these results.
 pub fn first_of(
     probes: &BTreeMap<String, Probe>,
     own: Option<u32>,
@@ -95,13 +95,13 @@ pub fn first_of(
     Ok(probe::first_problem(probes, own, &processes))
 }
 
-/// Whether csi-proxy answers a real call, where one of these is a pipe that has one.
+/// Checks that csi-proxy answers a real call, if one of these pipes supports it.
 pub fn check_call(names: &[String]) -> Result<(), String> {
     let (name, method) = CALLED;
     if !names.iter().any(|known| known == name) {
         return Ok(());
     }
-    // In a thread of its own: what is written to a pipe whose server does not read waits for as long as that server lives.
+    // In a separate thread: a write to a pipe whose server does not read blocks for as long as that server lives.
     let (sender, result) = channel();
     let thread = thread::Builder::new().spawn(move || {
         let _ = sender.send(call(name, method));
@@ -136,7 +136,7 @@ fn greeting(pipe: &File, deadline: Instant) -> io::Result<()> {
         .ok_or(io::ErrorKind::InvalidData.into())
 }
 
-/// Reads a frame; what it holds is passed over.
+/// Reads a frame and discards its content.
 fn read_frame(pipe: &File, deadline: Instant) -> io::Result<Frame> {
     let mut header = [0; FRAME_HEADER];
     pipes::read_exactly(pipe, &mut header, deadline)?;

@@ -14,10 +14,10 @@ use windows_sys::Win32::System::Threading::{
 
 use super::win32::{check, is, milliseconds, owned, text};
 
-/// More handles cannot be waited for at once.
+/// The most handles that one call can wait for.
 const MOST_HANDLES: usize = 64;
 
-/// A process that is held by a handle, so that its number is not given to another one.
+/// A process with an open handle, so that its ID is not reused.
 #[derive(Debug)]
 pub struct Process {
     handle: OwnedHandle,
@@ -34,45 +34,45 @@ impl Process {
         }
     }
 
-    /// Whether a process is gone, as far as that can be known. One that has ended can be opened for as long as another process,
-    /// such as the Service Control Manager, holds it.
+    /// Returns whether a process is known to be gone. A process that has ended can still be opened while another process,
+    /// such as the Service Control Manager, has a handle to it.
     pub fn is_gone(id: u32) -> bool {
         Self::open(id).is_ok_and(|process| process.is_none_or(|process| process.has_ended()))
     }
 
-    /// The process's number.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The path of its program.
+    /// Returns the path of the program.
     pub fn program(&self) -> io::Result<String> {
         program(&self.handle)
     }
 
-    /// Waits for its end; whether it ended in time.
+    /// Waits until the process ends; returns whether it ended in time.
     pub fn wait(&self, timeout: Duration) -> bool {
         wait(&self.handle, timeout)
     }
 
-    /// Whether it has ended.
+    /// Returns whether the process has ended.
     pub fn has_ended(&self) -> bool {
         self.wait(Duration::ZERO)
     }
 
-    /// Ends it.
+    /// Terminates the process.
     pub fn terminate(&self) -> io::Result<()> {
         // SAFETY: the handle lives as long as `self` and was opened with the right to terminate.
         check(unsafe { TerminateProcess(self.handle.as_raw_handle(), 1) })
     }
 }
 
-/// The path of a process's program, if Windows says.
+/// Returns the path of a process's program, if Windows reports it.
 pub fn program_of(id: u32) -> Option<String> {
     program(&open(id, PROCESS_QUERY_LIMITED_INFORMATION).ok()?).ok()
 }
 
-/// Waits for the end of a process; whether it ended in time.
+/// Waits until a process ends; returns whether it ended in time.
 pub fn wait(process: &impl AsRawHandle, timeout: Duration) -> bool {
     // SAFETY: the handle lives as long as `process`.
     unsafe { WaitForSingleObject(process.as_raw_handle(), milliseconds(timeout)) == WAIT_OBJECT_0 }
@@ -85,7 +85,7 @@ fn open(id: u32, access: u32) -> io::Result<OwnedHandle> {
 
 fn program(process: &OwnedHandle) -> io::Result<String> {
     let (mut buffer, mut length) = ([0; 1024], 1024);
-    // SAFETY: the handle lives as long as `process`; the buffer has the length that is given.
+    // SAFETY: the handle lives as long as `process`; the buffer has the given length.
     check(unsafe {
         QueryFullProcessImageNameW(
             process.as_raw_handle(),
@@ -97,24 +97,24 @@ fn program(process: &OwnedHandle) -> io::Result<String> {
     Ok(text(&buffer))
 }
 
-/// A signal from one thread to another that waits for processes as well.
+/// A signal to a thread that waits for processes as well.
 #[derive(Debug)]
 pub struct Event(OwnedHandle);
 
 impl Event {
-    /// Makes an event that one wait resets.
+    /// Creates an event that one wait resets.
     pub fn new() -> io::Result<Self> {
         // SAFETY: null stands for no security attributes and no name; the handle is new.
         unsafe { owned(CreateEventW(null(), 0, 0, null())) }.map(Self)
     }
 
-    /// Wakes the thread that waits.
+    /// Wakes the waiting thread.
     pub fn set(&self) {
         // SAFETY: the handle lives as long as `self`. It cannot fail with such a handle.
         unsafe { SetEvent(self.0.as_raw_handle()) };
     }
 
-    /// Waits until the event is set, one of the processes ends, or the time is up.
+    /// Waits until the event is set, one of the processes ends, or the timeout expires.
     pub fn wait_with<'a>(&self, processes: impl Iterator<Item = &'a Process>, timeout: Duration) {
         let handles: Vec<HANDLE> = std::iter::once(self.0.as_raw_handle())
             .chain(processes.map(|process| process.handle.as_raw_handle()))

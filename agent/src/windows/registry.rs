@@ -1,5 +1,5 @@
-//! What only the registry has of a service. Above all its environment variables: the value `Environment` of its key,
-//! which Windows adds to the system's when it starts the service's process.
+//! Settings of a service that only the registry has. The most important are its environment variables: Windows adds the
+//! value `Environment` of its key to the system's variables when it starts the process.
 
 use std::ffi::c_void;
 use std::io;
@@ -13,20 +13,20 @@ use windows_sys::Win32::System::Registry::{
 
 use super::win32::{self, check_error, size, wide, wide_list};
 
-/// The command line, with the variables in it replaced.
+/// The command line, with its variables expanded.
 pub const COMMAND: &str = "ImagePath";
 pub const DESCRIPTION: &str = "Description";
-/// The services that it needs, where Windows keeps them.
+/// The services that it depends on.
 pub const DEPENDENCIES: &str = "DependOnService";
 /// The variables, each `NAME=value`.
 pub const ENVIRONMENT: &str = "Environment";
 
-/// A value of a service that is a text; empty where there is none.
+/// Returns a text value of a service's key; empty if it does not exist.
 pub fn text(service: &str, name: &str) -> io::Result<String> {
     value(service, name, RRF_RT_REG_SZ).map(|units| win32::text(&units))
 }
 
-/// A value of a service that is a list of texts; empty where there is none.
+/// Returns a value of a service's key that is a list of texts; empty if it does not exist.
 pub fn texts(service: &str, name: &str) -> io::Result<Vec<String>> {
     let units = value(service, name, RRF_RT_REG_MULTI_SZ)?;
     let texts = units.split(|unit| *unit == 0);
@@ -36,13 +36,13 @@ pub fn texts(service: &str, name: &str) -> io::Result<Vec<String>> {
         .collect())
 }
 
-/// A value of a service's key; empty where there is none.
+/// Returns a value of a service's key; empty if it does not exist.
 fn value(service: &str, name: &str, kind: u32) -> io::Result<Vec<u16>> {
     let (key, name) = (key(service), wide(name));
     let mut buffer = vec![0_u16; 1024];
     loop {
         let mut bytes = size(size_of_val(&buffer[..]));
-        // SAFETY: the names end with nul; the buffer has the size that is given, in bytes.
+        // SAFETY: the names are nul-terminated; the buffer has the given size in bytes.
         let error = unsafe {
             RegGetValueW(
                 HKEY_LOCAL_MACHINE,
@@ -66,33 +66,33 @@ fn value(service: &str, name: &str, kind: u32) -> io::Result<Vec<u16>> {
     }
 }
 
-/// Gives a service these variables and no others.
+/// Sets a service's environment to exactly these variables.
 pub fn set_environment(service: &str, variables: &[String]) -> io::Result<()> {
     if texts(service, ENVIRONMENT)? == variables {
         return Ok(());
     }
     let (key, name) = (key(service), wide(ENVIRONMENT));
     if variables.is_empty() {
-        // SAFETY: the names end with nul.
+        // SAFETY: the names are nul-terminated.
         let error = unsafe { RegDeleteKeyValueW(HKEY_LOCAL_MACHINE, key.as_ptr(), name.as_ptr()) };
         return check_error(error);
     }
     set(service, ENVIRONMENT, REG_MULTI_SZ, &wide_list(variables))
 }
 
-/// Gives a service a value of its key that is a text.
+/// Sets a text value of a service's key.
 pub fn set_text(service: &str, name: &str, value: &str) -> io::Result<()> {
     set(service, name, REG_SZ, &wide(value))
 }
 
-/// Gives a service a value of its key that is a number.
+/// Sets a number value of a service's key.
 pub fn set_number(service: &str, name: &str, value: u32) -> io::Result<()> {
     set(service, name, REG_DWORD, &[value])
 }
 
-/// Removes a key with all that is in it, if it is there.
+/// Removes a key and its content, if it exists.
 pub fn remove(service: &str) -> io::Result<()> {
-    // SAFETY: the name ends with nul.
+    // SAFETY: the name is nul-terminated.
     match unsafe { RegDeleteTreeW(HKEY_LOCAL_MACHINE, key(service).as_ptr()) } {
         ERROR_FILE_NOT_FOUND => Ok(()),
         error => check_error(error),
@@ -101,7 +101,7 @@ pub fn remove(service: &str) -> io::Result<()> {
 
 fn set<T>(service: &str, name: &str, kind: u32, value: &[T]) -> io::Result<()> {
     let (key, name) = (key(service), wide(name));
-    // SAFETY: the names end with nul; the value has the size that is given, in bytes.
+    // SAFETY: the names are nul-terminated; the value has the given size in bytes.
     check_error(unsafe {
         RegSetKeyValueW(
             HKEY_LOCAL_MACHINE,

@@ -1,6 +1,7 @@
 //! Wraps the Service Control Manager.
 //!
-//! Commands are set by our own call: the crate would quote the program again, and a command must be the document's text.
+//! Commands are set by a direct call: the crate would quote the program again, but a command must be exactly the document's
+//! text.
 
 use std::io;
 use std::ptr::{null, null_mut};
@@ -29,7 +30,7 @@ use super::win32::{check, is, size, wide, wide_list};
 
 /// The right to read a service.
 pub const READ: ServiceAccess = ServiceAccess::QUERY_CONFIG.union(ServiceAccess::QUERY_STATUS);
-/// The right to do anything with it.
+/// All rights to a service that the agent uses.
 pub const CHANGE: ServiceAccess = READ
     .union(ServiceAccess::CHANGE_CONFIG)
     .union(ServiceAccess::START)
@@ -44,11 +45,11 @@ pub struct Scm(ServiceManager);
 pub struct Status {
     /// Its state.
     pub state: ServiceState,
-    /// Its process; also while it starts or stops.
+    /// Its process, also while it starts or stops.
     pub process_id: Option<u32>,
-    /// Windows' number for why it stopped.
+    /// The exit code that Windows reports.
     pub exit_code: u32,
-    /// Whether its process is that of other services as well.
+    /// Whether its process also runs other services.
     pub is_shared: bool,
 }
 
@@ -60,7 +61,7 @@ impl Scm {
         manager.map(Self).map_err(plain)
     }
 
-    /// Opens a service, if it is there.
+    /// Opens a service, if it exists.
     pub fn open(&self, name: &str, access: ServiceAccess) -> io::Result<Option<OpenService>> {
         match self.0.open_service(name, access).map_err(plain) {
             Err(error) if is(&error, ERROR_SERVICE_DOES_NOT_EXIST) || is_marked(&error) => Ok(None),
@@ -68,19 +69,19 @@ impl Scm {
         }
     }
 
-    /// A service's state, if it is there.
+    /// Returns a service's state, if it exists.
     pub fn status(&self, name: &str) -> io::Result<Option<Status>> {
         let service = self.open(name, READ)?;
         service.map(|service| service.status()).transpose()
     }
 
-    /// A service's configuration, if it is there.
+    /// Returns a service's configuration, if it exists.
     pub fn settings(&self, name: &str) -> io::Result<Option<ServiceSettings>> {
         let service = self.open(name, READ)?;
         service.map(|service| service.settings(name)).transpose()
     }
 
-    /// Changes a service, if it is there.
+    /// Changes a service, if it exists.
     pub fn change(
         &self,
         name: &str,
@@ -89,7 +90,7 @@ impl Scm {
         self.open(name, CHANGE)?.map_or(Ok(()), change)
     }
 
-    /// Whether a service was deleted but is still there, because it runs or another process has it open.
+    /// Returns whether a service was deleted but still exists, because it runs or another process has it open.
     pub fn is_marked_for_deletion(&self, name: &str) -> io::Result<bool> {
         let opened = self.0.open_service(name, CHANGE).map_err(plain);
         match opened.and_then(|service| change(&service, SERVICE_NO_CHANGE, null(), null())) {
@@ -99,14 +100,14 @@ impl Scm {
         }
     }
 
-    /// Makes a service or changes it.
+    /// Creates a service or changes it.
     pub fn configure(&self, name: &str, settings: &ServiceSettings) -> io::Result<OpenService> {
         let service = match self.open(name, CHANGE)? {
             Some(service) => service,
             None => self.create(name, settings)?,
         };
         let command = wide(&settings.command);
-        // An empty list, not null, takes dependencies away.
+        // An empty list, unlike null, removes all dependencies.
         let mut needed = wide_list(&settings.dependencies);
         needed.push(0);
         let start = settings.start_type;
@@ -137,14 +138,14 @@ impl Scm {
     }
 }
 
-/// A service.
+/// An open service.
 pub struct OpenService(pub(super) Service);
 
 impl OpenService {
-    /// Its state and process.
+    /// Returns the service's state and process.
     pub fn status(&self) -> io::Result<Status> {
         let (mut raw, mut needed) = (SERVICE_STATUS_PROCESS::default(), 0);
-        // SAFETY: the handle lives as long as `self`; the buffer has the size that is given.
+        // SAFETY: the handle lives as long as `self`; the buffer has the given size.
         check(unsafe {
             QueryServiceStatusEx(
                 self.0.raw_handle(),
@@ -173,7 +174,7 @@ impl OpenService {
         })
     }
 
-    /// Its configuration; `name` is the service's.
+    /// Returns the service's configuration; `name` is the service's name.
     pub fn settings(&self, name: &str) -> io::Result<ServiceSettings> {
         let config = self.0.query_config().map_err(plain)?;
         let needed = config.dependencies.iter();
@@ -181,7 +182,7 @@ impl OpenService {
             .map(|needed| needed.to_system_identifier().to_string_lossy().into())
             .collect();
         if dependencies.is_empty() {
-            // Wine keeps them, but does not return them.
+            // Wine stores the dependencies, but does not return them.
             dependencies = registry::texts(name, DEPENDENCIES)?;
         }
         Ok(ServiceSettings {
@@ -193,7 +194,7 @@ impl OpenService {
         })
     }
 
-    /// Starts it; false where Windows says that it runs already, which it also says of one that still stops.
+    /// Starts the service; returns false if Windows reports it as running, which includes one that is still stopping.
     pub fn start(&self) -> io::Result<bool> {
         match self.0.start::<&str>(&[]).map_err(plain) {
             Err(error) if is(&error, ERROR_SERVICE_ALREADY_RUNNING) => Ok(false),
@@ -201,7 +202,7 @@ impl OpenService {
         }
     }
 
-    /// Asks it to stop; false where it cannot be asked now and one should try again.
+    /// Asks the service to stop; returns false if it cannot be asked now and the caller should retry.
     pub fn ask_to_stop(&self) -> io::Result<bool> {
         match self.0.stop().map_err(plain) {
             Ok(_) => Ok(true),
@@ -209,7 +210,7 @@ impl OpenService {
         }
     }
 
-    /// Has Windows take all privileges but these from its process, from its next start on.
+    /// Restricts the service's process to these privileges, from its next start on.
     pub fn need(&self, privileges: &[&str]) -> io::Result<()> {
         let names: Vec<String> = privileges.iter().map(|&name| name.to_owned()).collect();
         let mut names = wide_list(&names);
@@ -226,7 +227,7 @@ impl OpenService {
         })
     }
 
-    /// Deletes it.
+    /// Deletes the service.
     pub fn delete(&self) -> io::Result<()> {
         match self.0.delete().map_err(plain) {
             Err(error) if is_marked(&error) => Ok(()),
@@ -235,14 +236,14 @@ impl OpenService {
     }
 }
 
-/// Changes what is not null; the texts must end as Windows expects.
+/// Changes the settings that are not null. The strings must be terminated as Windows expects.
 fn change(
     service: &Service,
     start_type: u32,
     command: *const u16,
     dependencies: *const u16,
 ) -> io::Result<()> {
-    // SAFETY: the handle lives as long as `service`; null leaves a setting as it is, and the other texts are terminated.
+    // SAFETY: the handle lives as long as `service`; null leaves a setting unchanged, and the strings are terminated.
     check(unsafe {
         ChangeServiceConfigW(
             service.raw_handle(),
@@ -260,12 +261,12 @@ fn change(
     })
 }
 
-/// Whether an error says that a service was deleted but is still there.
+/// Returns whether an error says that a service is marked for deletion.
 pub fn is_marked(error: &io::Error) -> bool {
     is(error, ERROR_SERVICE_MARKED_FOR_DELETE)
 }
 
-/// The system error in one of the crate.
+/// Returns the system error inside an error of the crate.
 pub(super) fn plain(error: windows_service::Error) -> io::Error {
     match error {
         windows_service::Error::Winapi(error) => error,

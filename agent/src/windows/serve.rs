@@ -18,22 +18,22 @@ use super::pipes::{self, Listener};
 use super::service::{Jobs, News};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longer than any one thing that the agent waits for, a script or the start of a service.
+/// Longer than any single wait of the agent, such as for a script or for the start of a service.
 const STUCK: Duration = Duration::from_secs(600);
 
-/// What callers can reach of the service.
+/// What the pipe's callers can access.
 pub struct Service {
     /// SHA-256 of the running program.
     pub sha256: Option<String>,
-    /// Of the thread that does all work.
+    /// The heartbeat of the thread that does all work.
     pub pulse: Arc<Pulse>,
-    /// Where work is handed in.
+    /// Where jobs are added.
     pub jobs: Jobs,
-    /// What ends the service.
+    /// Ends the service.
     pub news: Sender<News>,
 }
 
-/// Takes callers for ever, each in a thread of its own.
+/// Accepts callers forever, each in its own thread.
 pub fn run(mut listener: Listener, service: &Arc<Service>) {
     loop {
         match listener.accept() {
@@ -81,7 +81,7 @@ fn reply(line: &str, service: &Service) -> Reply {
 }
 
 fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
-    // Whoever asks is to know, and ends the process where it would only be asked to end.
+    // The caller must learn that the thread is stuck: it then stops or terminates the process instead of asking it to end.
     if let Some(still) = service.pulse.stuck_for(Instant::now(), stuck_after()) {
         let message = format!("the agent's work has stood still for {} s", still.as_secs());
         return Err(FailureCategory::AgentUnavailable.failure(message));

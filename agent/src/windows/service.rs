@@ -27,12 +27,12 @@ use super::scm::Scm;
 use super::win32::is;
 use super::{events, files, log, point, registry, serve};
 
-/// How long a stop waits for the request in hand; what is not done by then is undone at the next start.
+/// How long a stop waits for the current request. An unfinished request is rolled back at the next start.
 const FINISH: Duration = Duration::from_secs(20);
 
 define_windows_service!(service_entry, service_main);
 
-/// Connects to the Service Control Manager and stays until the service has ended.
+/// Connects to the Service Control Manager and returns when the service has ended.
 pub fn run() -> ExitCode {
     if service_dispatcher::start(AGENT_SERVICE, service_entry).is_ok() {
         return ExitCode::SUCCESS;
@@ -43,13 +43,13 @@ pub fn run() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What ends the service.
+/// Events that end the service.
 pub enum News {
-    /// Windows, or a caller by way of it, wants it to stop.
+    /// Windows stops the service, on its own or for a caller.
     Stop,
-    /// A new program is in place: it ends when the request in hand is done, and Windows starts it again.
+    /// A new program is in place: the service ends after the current request, and Windows starts it again.
     Retire,
-    /// The machine goes down.
+    /// Windows shuts down.
     Shutdown,
     /// The thread that does all work has ended.
     EngineEnded,
@@ -68,7 +68,7 @@ fn service_main(_arguments: Vec<OsString>) {
             }
             _ => return ServiceControlHandlerResult::NotImplemented,
         };
-        // Not accepting a second stop matters: the crate frees this closure after the first.
+        // No second stop may be accepted: the crate frees this closure after the first one.
         report(ServiceState::StopPending, 0);
         let _ = from_windows.send(what);
         ServiceControlHandlerResult::NoError
@@ -102,7 +102,7 @@ fn service_main(_arguments: Vec<OsString>) {
     report(ServiceState::Stopped, exit);
 }
 
-/// Until the service is to end; the exit code. One that is not 0 is an error, after which Windows starts the service again.
+/// Waits until the service is to end; returns the exit code. After one other than 0 Windows restarts the service.
 fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
     let mut retires = false;
     loop {
@@ -113,7 +113,7 @@ fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
                 retires = true;
             }
             Ok(News::Stop | News::Shutdown) if retires => {
-                // Windows is less patient than the request in hand.
+                // Windows may wait for less time than the current request takes.
                 let _ = heard.recv_timeout(FINISH);
                 return 0;
             }
@@ -136,7 +136,7 @@ fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
     }
 }
 
-/// Whether Windows shuts down: it has said so, or refuses to talk of services.
+/// Returns whether Windows shuts down: it has announced that, or refuses Service Control Manager calls.
 pub fn is_shutting_down() -> bool {
     #[cfg(feature = "fault-injection")]
     if fault_injection::shuts_down() {
@@ -150,7 +150,7 @@ pub fn is_shutting_down() -> bool {
 static SHUTS_DOWN: AtomicBool = AtomicBool::new(false);
 static HANDLE: OnceLock<ServiceStatusHandle> = OnceLock::new();
 
-/// Hands jobs to the thread that does them.
+/// Hands jobs to the thread that does all work.
 #[derive(Clone)]
 pub struct Jobs {
     sender: Sender<Job>,
@@ -158,7 +158,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Hands over a job; an error where the thread has ended.
+    /// Adds a job; returns an error if the thread has ended.
     pub fn add(&self, job: Job) -> Result<(), SendError<Job>> {
         let sent = self.sender.send(job);
         self.wake.set();
@@ -169,7 +169,7 @@ impl Jobs {
 /// Starts the threads.
 fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
     let wake = Arc::new(Event::new()?);
-    // Before the pipe opens: the installer asks right then what runs.
+    // Before the pipe opens, because the installer asks at once which program runs.
     let this = std::env::current_exe().ok();
     let this = this.and_then(|path| files::sha256(path.to_str()?).ok().flatten());
     point("service starts");

@@ -1,4 +1,4 @@
-//! Starts services, and stops them with their processes, which can outlive the state "stopped".
+//! Starts and stops services. A stop includes the service's process, which can outlive the state "stopped".
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,21 +19,21 @@ use super::process::Process;
 use super::scm::{CHANGE, OpenService, Scm, is_marked};
 
 const POLL: Duration = Duration::from_millis(20);
-/// How long Windows may take to end a process that is terminated.
+/// How long Windows may take to end a terminated process.
 const TERMINATION: Duration = Duration::from_secs(10);
 
-/// What has become of a process.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// It is there.
+    /// It runs.
     Alive,
     /// It has ended.
     Gone,
-    /// There is none, or it cannot be opened.
+    /// There is no process, or it cannot be opened.
     Unknown,
 }
 
-/// The machine's services, and the processes of those that were seen running.
+/// The machine's services, with open handles to the processes of those that were seen running.
 pub struct Services {
     /// The Service Control Manager.
     pub scm: Scm,
@@ -50,7 +50,7 @@ impl Services {
         })
     }
 
-    /// Holds a service's process.
+    /// Keeps a handle to a service's process; returns its state.
     pub fn hold(&mut self, service: &str, id: Option<u32>) -> Held {
         let Some(id) = id else { return Held::Unknown };
         if let Some(process) = self.process(service).filter(|process| process.id() == id) {
@@ -70,8 +70,8 @@ impl Services {
         }
     }
 
-    /// Holds the process that serves one of the pipes, if its program is the service's: it has lived on after its service
-    /// stopped while nobody watched. The answer says what else is at the pipes' names.
+    /// Keeps a handle to the process that serves one of the pipes if it runs the service's program: it outlived its service
+    /// while no handle was open. Otherwise returns the problem at the pipes' names, if any.
     pub fn hold_server(
         &mut self,
         service: &str,
@@ -84,7 +84,7 @@ impl Services {
                 continue;
             };
             let runs = process.program().unwrap_or_default();
-            // The program may have been renamed under it.
+            // The program may have been renamed while it ran.
             if same_path(&runs, program) || same_path(&runs, &format!("{program}.previous")) {
                 self.processes.insert(key(service), process);
                 return None;
@@ -93,17 +93,17 @@ impl Services {
         probe::first_of(&probes, None).unwrap_or_default()
     }
 
-    /// A service's process, if it is held.
+    /// Returns a service's process, if a handle to it is open.
     pub fn process(&self, service: &str) -> Option<&Process> {
         self.processes.get(&key(service))
     }
 
-    /// All processes that are held.
+    /// Returns all processes with an open handle.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.processes.values()
     }
 
-    /// Whether a service's process is still there; one that has ended is let go.
+    /// Returns whether a service's process is still running; drops the handle to one that has ended.
     pub fn check_alive(&mut self, service: &str) -> bool {
         if self.process(service).is_some_and(Process::has_ended) {
             self.processes.remove(&key(service));
@@ -111,8 +111,8 @@ impl Services {
         self.processes.contains_key(&key(service))
     }
 
-    /// Stops a service and waits for its process, the one that serves `wanted` included; says when the process was gone, if
-    /// there was one.
+    /// Stops a service and waits for its process, including one that still serves `wanted`. Returns when the process was
+    /// gone, if there was one.
     pub fn stop(
         &mut self,
         name: &str,
@@ -127,7 +127,7 @@ impl Services {
         };
         let mut deadline = Instant::now() + timeout;
         let first = service.status().context_or(category, &doing)?;
-        // Before it is asked to stop: afterwards Windows no longer says.
+        // Before the stop request: afterwards Windows no longer reports the process.
         self.hold(name, first.process_id);
         if first.state == ServiceState::Stopped && !self.check_alive(name) {
             let settings = service.settings(name).context_or(category, &doing)?;
@@ -148,7 +148,7 @@ impl Services {
                 return Ok(Some(now));
             }
             if status.is_shared && stopped {
-                // Its process goes on for other services.
+                // The process keeps running for other services.
                 self.processes.remove(&key(name));
                 return Ok(Some(now));
             }
@@ -157,7 +157,7 @@ impl Services {
                 return Err(category.failure(message));
             }
             if gone {
-                // Windows notices at once that a process has ended; Wine never does, but starts such a service all the same.
+                // Windows notices at once that a process has ended. Wine never does, but it starts such a service anyway.
                 if *noticed_by.get_or_insert(now + LINGER) <= now {
                     return Ok(Some(now));
                 }
@@ -180,7 +180,7 @@ impl Services {
         }
     }
 
-    /// Ends the process of a service that does not stop; says when it was gone.
+    /// Terminates the process of a service that does not stop; returns when it was gone.
     fn terminate(&self, service: &OpenService, name: &str) -> Result<Instant, Failure> {
         let stuck = |why: &str| {
             let message = format!("service {name} does not stop in time, and {why}");
@@ -206,7 +206,8 @@ impl Services {
         Ok(gone)
     }
 
-    /// Makes a service or changes it. One that is about to be deleted can neither be changed nor made; that is waited for.
+    /// Creates or changes a service. A service that is marked for deletion can be neither changed nor created, so this waits
+    /// until it is gone.
     pub fn configure(
         &self,
         name: &str,
@@ -226,27 +227,27 @@ impl Services {
         }
     }
 
-    /// Deletes a service, if it is there.
+    /// Deletes a service, if it exists.
     pub fn delete(&self, name: &str) -> Result<(), Failure> {
         let deleted = self.scm.change(name, |service| service.delete());
         let doing = format_args!("deleting service {name}");
         deleted.context_or(FailureCategory::ServiceStop, doing)
     }
 
-    /// Lets Windows restart the service as well, or not; where it refuses, the keeper alone does it.
+    /// Sets whether Windows restarts the service as well. If Windows refuses, only the keeper restarts it.
     pub fn set_recovery(&self, name: &str, on: bool) {
         let set = self.scm.change(name, |service| service.set_recovery(on));
         let doing = format_args!("setting what Windows does when {name} crashes");
         log::unless_ok(doing, set);
     }
 
-    /// Whether the Service Control Manager calls a service running.
+    /// Returns whether the Service Control Manager reports a service as running.
     pub fn is_running(&self, name: &str) -> bool {
         let status = self.scm.status(name).ok().flatten();
         status.is_some_and(|status| status.state == ServiceState::Running)
     }
 
-    /// Starts a service and waits until the Service Control Manager calls it running.
+    /// Starts a service and waits until the Service Control Manager reports it as running.
     pub fn start(&mut self, name: &str, deadline: Instant) -> Result<(), Failure> {
         const CATEGORY: FailureCategory = FailureCategory::ServiceStart;
         let doing = format!("starting service {name}");
@@ -260,7 +261,7 @@ impl Services {
             let code = status.exit_code;
             return match status.state {
                 ServiceState::Running => Ok(()),
-                // Wine goes on calling such a service starting.
+                // Wine keeps reporting such a service as starting.
                 ServiceState::StartPending if gone => Err(failed("ended while it started")),
                 ServiceState::Stopped => Err(failed(&format!(
                     "ended right after its start, with exit code {code}"
@@ -276,7 +277,7 @@ impl Services {
         }
     }
 
-    /// Whether a service that was started has ended again.
+    /// Returns whether a service that was started has ended again.
     pub(super) fn check_ended(&mut self, name: &str) -> bool {
         match self.scm.status(name) {
             Ok(Some(status)) if status.state != ServiceState::Stopped => {
@@ -288,7 +289,6 @@ impl Services {
     }
 }
 
-/// Has Windows start a service.
 fn start(service: &OpenService, name: &str, deadline: Instant) -> io::Result<()> {
     let mut has_failed = false;
     loop {

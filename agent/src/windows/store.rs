@@ -1,4 +1,4 @@
-//! Stores the agent's own files: the journal, the last request and the history.
+//! Stores the agent's own files: the journal, the stored request and the memory.
 
 use std::{fs, io};
 
@@ -9,7 +9,7 @@ use windows_storage_agent::errors::Context;
 
 use super::{files, log};
 
-/// Reads a file; `None` where there is none.
+/// Reads a file; `None` if it does not exist.
 pub fn load<T: DeserializeOwned>(path: &str) -> Result<Option<T>, Failure> {
     let doing = format_args!("reading {path}");
     match fs::read(path) {
@@ -20,7 +20,7 @@ pub fn load<T: DeserializeOwned>(path: &str) -> Result<Option<T>, Failure> {
     }
 }
 
-/// Like [`load`], but sets aside a file that cannot be understood: the agent must come up to be mended.
+/// Like [`load`], but sets aside a file that cannot be parsed: the agent must start so that it can be repaired.
 pub fn load_or_set_aside<T: DeserializeOwned>(path: &str) -> Option<T> {
     load(path).unwrap_or_else(|failure| {
         log::line(format!("{failure}; it is set aside as {path}.bad"));
@@ -30,7 +30,7 @@ pub fn load_or_set_aside<T: DeserializeOwned>(path: &str) -> Option<T> {
     })
 }
 
-/// Writes a file whole.
+/// Writes a file atomically.
 pub fn save<T: Serialize>(path: &str, value: &T) -> Result<(), Failure> {
     let doing = format_args!("writing {path}");
     let text = serde_json::to_vec_pretty(value).context(doing)?;

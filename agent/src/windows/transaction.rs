@@ -21,7 +21,7 @@ use super::observe::observe;
 use super::{acl, answers, files, log, owners, point, powershell, service, store};
 
 impl Engine {
-    /// Carries out a request, whole or not at all.
+    /// Carries out a request, completely or not at all.
     pub fn carry_out(&mut self, request: &Request) -> End {
         self.try_carry_out(request).unwrap_or_else(|failure| {
             let end = End::bad(Outcome::Failed, name_blocked(failure, request));
@@ -43,7 +43,7 @@ impl Engine {
             return self.change(request, commands, &wanted, plan);
         }
         self.ended(parts::PREPARE);
-        // There may still be pipes to wait for.
+        // Pipes may still not answer.
         self.carry_out_steps(&wanted, &plan.steps)?;
         self.keep(request, &commands)?;
         remove_uploads(request);
@@ -52,8 +52,8 @@ impl Engine {
         Ok(end)
     }
 
-    /// Carries the kept request out again where its scripts print something else than before: what they print may differ
-    /// after a boot, such as the node's address. A script that does not work now leaves what it printed then.
+    /// Carries out the stored request again if its scripts print something else than before. Their output, such as the
+    /// node's address, may differ after a reboot. If a script fails now, its earlier output stays in use.
     pub fn follow_scripts(&mut self) {
         let Some(request) = self.kept.request.clone() else {
             return;
@@ -84,7 +84,7 @@ impl Engine {
         plan: Plan,
     ) -> Result<End, Failure> {
         for file in &plan.change.files {
-            // Before anything is stopped: once it is in place it must not be writable for a moment.
+            // Before anything is stopped: the program must not be writable, even for a moment, once it is in place.
             acl::protect(&file.upload, acl::PROGRAM)
                 .and_then(|()| files::flush(&file.upload))
                 .context(format_args!("preparing {}", file.upload))?;
@@ -109,7 +109,8 @@ impl Engine {
         point("steps done");
         match confirmed {
             Ok(()) => self.commit(&journal),
-            // Nothing can be started any more, so nothing says that the new state does not work. Noted it is at the next start.
+            // During a shutdown no service starts, so a failure says nothing about the new state. It is recorded at the next
+            // start.
             Err(failure) if service::is_shutting_down() => {
                 let message = format!(
                     "{failure}; Windows shuts down, and what was there before comes back at the next start"
@@ -164,20 +165,20 @@ impl Engine {
         Ok(())
     }
 
-    /// What was done since the last call belongs to this part of the request.
+    /// Adds the time since the last call to this part of the request.
     pub(super) fn ended(&mut self, part: &str) {
         self.beat();
         self.clock.ended(part, Instant::now());
     }
 
-    /// Starts a service of others again. Where it does not start, ours is not to suffer for it.
+    /// Starts a foreign service again. A failure is only logged: it must not affect the agent's own services.
     pub(super) fn resume(&mut self, name: &str, timeout: Duration) {
         let started = self.services.start(name, Instant::now() + timeout);
         let doing = format_args!("service {name}, which was stopped for this change");
         log::unless_ok(doing, started);
     }
 
-    /// Stops a service of ours. Windows must not start it again on its own.
+    /// Stops one of the agent's services, and keeps Windows from restarting it.
     pub(super) fn stop(
         &mut self,
         name: &str,
@@ -189,7 +190,7 @@ impl Engine {
     }
 }
 
-/// The pipes of a service of a request.
+/// Returns the pipes of one of a request's services.
 pub fn pipes_of(request: &Request, service: &str) -> Vec<String> {
     let of = request.pipes.iter();
     of.filter(|pipes| same_name(&pipes.service, service))
@@ -206,7 +207,8 @@ fn replace(file: &FileChange) -> Result<(), Failure> {
     files::rename(&file.upload, &file.path).context(&doing)
 }
 
-/// Refuses services whose programs others than administrators could change. Ours are protected before that.
+/// Refuses services whose programs accounts other than administrators could change. The request's own files are protected
+/// first.
 fn check_what_runs(request: &Request) -> Result<(), Failure> {
     for file in &request.files {
         files::protect_program(&file.path)?;
@@ -214,7 +216,7 @@ fn check_what_runs(request: &Request) -> Result<(), Failure> {
     let services = request.services.iter();
     for path in services.filter_map(|service| program(&service.path)) {
         let is_brought = request.files.iter().any(|file| same_path(&file.path, path));
-        // An account that can put it there later would have SYSTEM run it.
+        // An account that could put the program there later would have SYSTEM run it.
         if !is_brought && !fs::exists(path).context(format_args!("looking for {path}"))? {
             let message = format!("{path}, which a service of the document runs, is not there");
             return Err(FailureCategory::ServiceStart.failure(message));
@@ -229,7 +231,7 @@ fn make_log_folders(request: &Request) -> Result<(), Failure> {
     for folder in services.flat_map(|service| log_folders(&service.path)) {
         let doing = format!("making the log folder {folder}");
         if is_log_folder(folder) {
-            // SYSTEM writes there under a name that everybody knows.
+            // SYSTEM writes there under a well-known name.
             owners::check_way(folder)?;
             let made = acl::make_folder(folder, acl::PROGRAM_FOLDER);
             made.context(&doing)?;
@@ -241,7 +243,7 @@ fn make_log_folders(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes what was brought for a request.
+/// Removes the files that were uploaded for a request.
 pub fn remove_uploads(request: &Request) {
     for upload in request.files.iter().filter_map(|file| file.upload.as_ref()) {
         log::unless_ok(format_args!("removing {upload}"), files::remove(upload));

@@ -13,10 +13,10 @@ use super::transaction::pipes_of;
 use super::{answers, files, log, point};
 
 impl Engine {
-    /// Puts back what the journal says was there, and starts it. Safe to do again at any point.
+    /// Restores what the journal recorded, and starts it. Can be repeated safely from any point.
     ///
-    /// What goes wrong with one part keeps no other part from going back. The result lists what cannot be mended by
-    /// doing it again; an error is what can.
+    /// A failure of one part does not keep the others from being rolled back. The result lists problems that a retry cannot
+    /// fix; an error is one that it can.
     pub(super) fn undo(&mut self, journal: &Journal) -> Result<Vec<String>, Failure> {
         let id = &journal.request.id;
         log::line(format!("{id}: going back"));
@@ -68,8 +68,8 @@ impl Engine {
         }
     }
 
-    /// What Windows does when the service crashes; where that is not known of a service of others, it is started again
-    /// like ours.
+    /// Restores the failure actions of a service. If those of a foreign service are unknown, it gets the same as the agent's
+    /// own services.
     fn put_back_recovery(&self, change: &ServiceChange) {
         let name = &change.name;
         let Some(before) = &change.failure_actions else {
@@ -81,7 +81,8 @@ impl Engine {
         log::unless_ok(doing, done);
     }
 
-    /// Whether anything is not as it was. Otherwise this is done again, and what runs need not stop.
+    /// Returns whether anything differs from the old state. If not, this rollback is a repetition, and running services need
+    /// not stop.
     fn differs(&self, journal: &Journal) -> bool {
         let scm = &self.services.scm;
         let file_differs = |change: &FileChange| {
@@ -119,7 +120,7 @@ impl Engine {
     }
 }
 
-/// Puts a file back; says so where its old content is lost.
+/// Restores a file; returns a problem if the old content is lost.
 fn put_back(change: &FileChange) -> Result<Option<String>, Failure> {
     let (path, previous) = (&change.path, change.previous_path());
     let doing = format!("putting back {path}");
@@ -134,7 +135,7 @@ fn put_back(change: &FileChange) -> Result<Option<String>, Failure> {
     let undo = undo_file(change, there);
     let is_new = current.as_ref() == Some(&change.sha256);
     if is_new && matches!(undo, FileUndo::MoveBack | FileUndo::Remove) {
-        // Back to where it came from, so that the same request can be tried again.
+        // Back to the upload's path, so that the same request can be retried.
         files::rename(path, &change.upload).context(&doing)?;
         point("new file moved away");
     }

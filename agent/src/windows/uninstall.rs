@@ -1,7 +1,7 @@
 //! The command `uninstall`: removes the agent's service and files. It can be interrupted and run again.
 //!
-//! The operator runs it from a program that it has just brought: that one knows the command whatever agent is installed, and
-//! can remove the installed one.
+//! The operator runs it from a newly uploaded program: that program knows the command regardless of the installed agent's
+//! version, and can remove the installed program.
 
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -28,14 +28,14 @@ const PROGRAMS: [&str; 3] = [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED];
 /// How long csi-proxy may take to stop, and the agent's service to start.
 const STOP: Duration = Duration::from_secs(25);
 
-/// Removes the agent, and csi-proxy unless it is to stay as it is.
+/// Removes the agent, and csi-proxy unless it is to be kept.
 pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     let mut services = Services::connect()?;
     let lock = fs::exists(STATE_DIR)
         .context(format_args!("looking for {STATE_DIR}"))?
         .then(lock)
         .transpose()?;
-    // Windows would start again what ends by itself.
+    // Otherwise Windows would restart the service after it ends by itself.
     services.set_recovery(AGENT_SERVICE, false);
     end_running(&mut services)?;
     finish_change(&mut services)?;
@@ -56,24 +56,24 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     log::close();
     remove_folder(AGENT_LOG_DIR)?;
     point("uninstall: programs removed");
-    // Last: while it is there, what it says can be read, and this command goes on where it was cut off.
+    // Last: until then its content can be read, and an interrupted command can continue.
     remove_folder(STATE_DIR)?;
     Ok(Answer::Uninstalled {})
 }
 
-/// Ends the agent's commands that still run, such as one that waits for a file whose connection was lost: a program that runs
-/// cannot be removed. They change nothing, and nobody waits for their answers.
+/// Terminates the agent's commands that still run, such as one that waits for a file whose connection was lost, because a
+/// running program cannot be removed. They change nothing, and no caller waits for their answers.
 fn end_commands() -> Result<(), Failure> {
     let ending = "ending what still runs of the agent";
     for seen in machine::processes(&[]).context(ending)? {
-        // By one handle, so that the number is not another process's meanwhile.
+        // One handle for all checks, so that the process ID cannot pass to another process meanwhile.
         let Ok(Some(command)) = Process::open(seen.id) else {
             continue;
         };
         let is_ours = command
             .program()
             .is_ok_and(|program| PROGRAMS.iter().any(|ours| same_path(ours, &program)));
-        // One that has just ended cannot be ended.
+        // A process that has just ended cannot be terminated.
         if is_ours && seen.id != std::process::id() && !command.has_ended() {
             let ended = command.terminate();
             if !command.wait(STOP) {
@@ -84,7 +84,7 @@ fn end_commands() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Leaves a change that was cut off in the middle to the agent's service, which goes back or on at its start.
+/// Leaves an interrupted change to the agent's service, which finishes it or rolls it back when it starts.
 fn finish_change(services: &mut Services) -> Result<(), Failure> {
     if store::load::<Journal>(JOURNAL_FILE)?.is_none() {
         return Ok(());
@@ -95,7 +95,7 @@ fn finish_change(services: &mut Services) -> Result<(), Failure> {
     ))
 }
 
-/// Stops and removes csi-proxy where the agent has made it. Other services of the document go on as they are.
+/// Stops and removes csi-proxy if the agent created its service. Other services of the document stay as they are.
 fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
     let kept = Kept {
         request: store::load(DESIRED_FILE)?,
@@ -114,7 +114,7 @@ fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
     let pipes: Vec<String> = pipes.flat_map(|of| of.pipes.clone()).collect();
     services.stop(CSI_PROXY_SERVICE, &pipes, STOP)?;
     services.delete(CSI_PROXY_SERVICE)?;
-    // A program that is not the one that was brought is not ours to remove.
+    // A program that is not the uploaded one is not the agent's to remove.
     let files = kept.request.iter().flat_map(|request| &request.files);
     for file in files {
         if files::sha256(&file.path)?.as_ref() == Some(&file.sha256) {
@@ -127,7 +127,7 @@ fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
     remove_folder(CSI_PROXY_LOG_DIR)
 }
 
-/// What another program has made of csi-proxy's service, if one has: it is that program's then.
+/// Returns the command that another program has set for csi-proxy's service, which then belongs to that program.
 fn command_of_another(services: &Services, kept: &Kept) -> Result<Option<String>, Failure> {
     let there = services.scm.settings(CSI_PROXY_SERVICE);
     let there = there.context(format_args!("reading service {CSI_PROXY_SERVICE}"))?;

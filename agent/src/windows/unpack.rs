@@ -1,4 +1,4 @@
-//! Unpacks what SFTP brings for a request, once it is there, before the service gets the request.
+//! Unpacks the files that SFTP uploads for a request, once they have arrived, before the service gets the request.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -15,11 +15,11 @@ use windows_storage_agent::unpack::{
 
 use super::{files, store};
 
-/// Makes the uploads of a request from what came packed, if anything did; says how long that took. Nothing of it stays
-/// where that fails.
+/// Creates the uploads of a request from its packed files, if it has any; returns how long that took. On failure nothing is
+/// left behind.
 pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duration>, Failure> {
     let Some(request) = arrived(request, arrived_by) else {
-        // The service says what is wrong with it.
+        // The service reports what is wrong with it.
         return Ok(None);
     };
     let files = request.files.iter();
@@ -28,7 +28,7 @@ pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duratio
     if packed.is_empty() {
         return Ok(None);
     }
-    // Before any path of it is used.
+    // Before any path of the request is used.
     validate(&request)?;
     let mut took = Duration::ZERO;
     for (packed, file) in packed {
@@ -38,14 +38,15 @@ pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duratio
         };
         let upload = file.upload.as_deref().unwrap_or_default();
         let done = unpack_to(packed, upload, announced, arrived_by);
-        // In either case it has served its purpose. Where the server still has it open it stays for the service to remove.
+        // The packed file is no longer needed either way. If the SFTP server still has it open, it stays for the service to
+        // remove.
         let _ = std::fs::remove_file(&packed.path);
         took += done?;
     }
     Ok(Some(took))
 }
 
-/// The request, once it is there and whole; `None` where it is not in time.
+/// Returns the request once it is there and complete; `None` if it does not arrive in time.
 fn arrived(path: &str, by: Instant) -> Option<Request> {
     let begin = Instant::now();
     let by = by.min(begin + PATIENCE);
@@ -58,8 +59,9 @@ fn arrived(path: &str, by: Instant) -> Option<Request> {
     }
 }
 
-/// Waits for the file, then unpacks beside the upload, which has its name only when it is whole. A command whose
-/// connection was lost may still be at the same: each has a file of its own. Says how long it took without the wait.
+/// Waits for the packed file, then unpacks it to a temporary file that becomes the upload once it is complete. Each process
+/// has its own, because a command whose connection was lost may still be unpacking. Returns how long it took, without the
+/// wait.
 fn unpack_to(
     packed: &Packed,
     upload: &str,
@@ -85,7 +87,7 @@ fn unpack_to(
 fn refusal(path: &str, error: &UnpackError) -> Failure {
     let category = match error {
         UnpackError::Read(cause) | UnpackError::Write(cause) => match cause.kind() {
-            // Nobody brings it any more, or it was taken away.
+            // It never arrived, or it was removed.
             ErrorKind::NotFound | ErrorKind::TimedOut => FailureCategory::UploadMissing,
             _ => category(cause),
         },

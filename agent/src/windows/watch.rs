@@ -1,4 +1,4 @@
-//! Keeps the services of the last request running and configured as requested.
+//! Keeps the services of the stored request running and configured as requested.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,30 +20,30 @@ use super::services::Held;
 use super::transaction::pipes_of;
 use super::{log, machine, pipes, probe};
 
-/// How often the configuration of a service that runs is compared.
+/// How often the configuration of a running service is compared.
 const COMPARE: Duration = Duration::from_secs(5);
-/// A service whose configuration is changed again so soon after it was changed back has another program that looks after it.
+/// A service is contested if its configuration changes again within this time after the agent changed it back.
 const CONTEST: Duration = Duration::from_secs(3600);
-/// How often the pipes of a service that runs are asked for an answer.
+/// How often the pipes of a running service are probed.
 const ASK: Duration = Duration::from_secs(60);
 const CONTESTED: &str = "its configuration was changed again after the agent had changed it back: another program looks after it, and it is left to that";
 const MARKED: &str = "it is marked for deletion and goes only when it has stopped and every program that has it open, such as the Services console, has closed it; it is recreated then";
 
-/// What is remembered about one service.
+/// What the engine remembers about one service.
 #[derive(Default)]
 pub struct Watched {
     keeper: Keeper,
     process: Option<u32>,
-    /// The process that was there when the configuration was right.
+    /// The process at the time when the configuration was last correct.
     right_process: Option<u32>,
     compared: Option<Instant>,
-    /// When it answered on all its pipes the last time.
+    /// When the service last answered on all its pipes.
     answered: Option<Instant>,
-    /// When its configuration was changed back the last time.
+    /// When its configuration was last changed back.
     changed_back: Option<Instant>,
-    /// While a service that was stopped with it does not start: when that is tried again.
+    /// When to retry the start of dependents that were stopped with the service.
     resume_again: Backoff,
-    /// What was last reported of it: the attempts, and what it is stuck at.
+    /// The last report: the number of attempts, and the state in which the service is stuck.
     reported: Option<(u32, Option<Health>)>,
 }
 
@@ -54,7 +54,7 @@ fn wrong(health: Health, why: impl Into<String>) -> Checked {
     (health, Some(why.into()))
 }
 
-/// What a service's exit code says of why it stopped.
+/// Describes why a service stopped, given its exit code.
 fn why_stopped(exit_code: u32) -> String {
     match exit_code {
         0 => "it was stopped, by another program or by an administrator".to_owned(),
@@ -64,7 +64,7 @@ fn why_stopped(exit_code: u32) -> String {
 }
 
 impl Engine {
-    /// Brings back the kept services that do not run as they should; whether all do.
+    /// Repairs services of the stored request that do not run as they should; returns whether all are up.
     pub(super) fn keep_services(&mut self) -> bool {
         let Some(request) = self.kept.carried_out() else {
             return true;
@@ -153,7 +153,8 @@ impl Engine {
         self.check_answers(service, &pipes, status)
     }
 
-    /// A name that is there proves nothing, but asking costs more than looking: once after each start, then now and then.
+    /// Probes the pipes once after each start, and then from time to time: an open pipe proves nothing, but a probe costs
+    /// more than checking the name.
     fn check_answers(&mut self, service: &Service, pipes: &[String], status: &Status) -> Checked {
         let answered = self.watched(service).answered;
         if answered.is_some_and(|answered| answered.elapsed() < ASK) {
@@ -203,11 +204,11 @@ impl Engine {
 
     fn is_configured(&self, request: &Request, service: &Service) -> bool {
         let now = self.services.scm.settings(&service.name);
-        // What cannot be read is not known to be wrong.
+        // A configuration that cannot be read is not treated as wrong.
         now.map_or(true, |now| now == Some(settings(request, service)))
     }
 
-    /// Counts restarts by others, such as Windows after a crash.
+    /// Counts restarts by others, such as by Windows after a crash.
     fn note_process(&mut self, service: &Service, process: Option<u32>) {
         let name = &service.name;
         let watched = self.watched(service);
@@ -228,7 +229,7 @@ impl Engine {
         *restarts.entry(key(name)).or_default() += 1;
     }
 
-    /// Logs what is wrong with a service, and shows it in the status, once for each attempt.
+    /// Logs what is wrong with a service and shows it in the status, once per attempt.
     fn report(&mut self, service: &Service, health: Health, why: Option<String>) {
         let name = &service.name;
         let watched = self.watched(service);
@@ -288,7 +289,8 @@ impl Engine {
             stopped.map_err(|failure| failure.message)?;
         }
         if !self.is_configured(request, service) {
-            // Windows keeps a deleted service for as long as another program has it open: no waiting here, but another attempt.
+            // Windows keeps a deleted service until every program has closed it. This does not wait for that: the keeper
+            // tries again.
             let wanted = settings(request, service);
             let configured = self.services.configure(name, &wanted, Duration::ZERO);
             configured.map_err(|failure| failure.message)?;
@@ -308,8 +310,7 @@ impl Engine {
         started.map_err(|error| format!("it cannot be started: {error}"))
     }
 
-    /// Stops a service, before it those that need it and that Windows would not let it stop without. They are started again
-    /// once it is up.
+    /// Stops a service, but first its dependents, as Windows requires. They are started again once the service is up.
     fn stop_with_dependents(
         &mut self,
         request: &Request,
@@ -328,7 +329,7 @@ impl Engine {
             if !contains(stopped, needs) {
                 stopped.insert(0, needs.clone());
             }
-            // Whatever becomes of this process, it is known what to start again.
+            // Saved first, so that the services to start again are known even if this process ends.
             self.save_memory();
             self.services.stop(needs, &[], limits.stop)?;
         }
@@ -336,7 +337,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts again what was stopped for the sake of a service that is up now.
+    /// Starts the dependents that were stopped with a service, now that it is up.
     fn resume_dependents(&mut self, service: &Service, limits: Limits) {
         let name = key(&service.name);
         if !self.kept.memory.stopped.contains_key(&name)

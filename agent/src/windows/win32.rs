@@ -13,7 +13,7 @@ use windows_sys::Win32::Globalization::{CP_OEMCP, MultiByteToWideChar};
 use windows_sys::Win32::System::SystemInformation::GetSystemTime;
 use windows_sys::Win32::System::Threading::INFINITE;
 
-/// The outcome of a call that returns 0 where it failed.
+/// Returns the outcome of a call that returns 0 on failure.
 pub fn check(done: i32) -> io::Result<()> {
     if done == 0 {
         return Err(io::Error::last_os_error());
@@ -21,7 +21,7 @@ pub fn check(done: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// The outcome of a call that returns its error.
+/// Returns the outcome of a call that returns its error.
 pub fn check_error(error: WIN32_ERROR) -> io::Result<()> {
     if error == ERROR_SUCCESS {
         return Ok(());
@@ -29,7 +29,7 @@ pub fn check_error(error: WIN32_ERROR) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(error.cast_signed()))
 }
 
-/// Tries again for so long what fails because another process holds a file or a pipe.
+/// Retries for this long while another process holds a file or a pipe.
 pub fn retry_for<T>(
     patience: Duration,
     mut attempt: impl FnMut() -> io::Result<T>,
@@ -45,57 +45,57 @@ pub fn retry_for<T>(
     }
 }
 
-/// Whether an error is this one of Windows.
+/// Returns whether an error has this Windows error code.
 pub fn is(error: &io::Error, number: WIN32_ERROR) -> bool {
     error.raw_os_error() == Some(number.cast_signed())
 }
 
-/// The handle that a call has returned, or why it returned none.
+/// Takes ownership of the handle that a call returned; returns the error if there is none.
 ///
 /// # Safety
-/// The handle is what the last call returned, and owned by nobody else.
+/// The handle must be what the last call returned, and nothing else may own it.
 pub unsafe fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
     if handle.is_null() || handle == INVALID_HANDLE_VALUE {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the handle is valid, and the caller knows that nobody else owns it.
+    // SAFETY: the handle is valid, and the caller ensures that nothing else owns it.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
-/// The size of a structure or a buffer as Windows takes it.
+/// Returns the size of a structure or a buffer in the type that Windows expects.
 pub fn size(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// A time to wait; never for ever.
+/// Converts a timeout to milliseconds, never to an infinite one.
 pub fn milliseconds(timeout: Duration) -> u32 {
     u32::try_from(timeout.as_millis()).unwrap_or(INFINITE - 1)
 }
 
-/// A text as Windows takes it.
+/// Returns a nul-terminated UTF-16 string.
 pub fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }
 
-/// A list of texts as Windows takes it: each ends with nul, and the list with one more.
+/// Returns a list of UTF-16 strings: each is nul-terminated, and another nul ends the list.
 pub fn wide_list(texts: &[String]) -> Vec<u16> {
     let texts = texts.iter().flat_map(|text| wide(text));
     texts.chain([0]).collect()
 }
 
-/// The text before the first nul, if there is one.
+/// Returns the text before the first nul, if there is one.
 pub fn text(units: &[u16]) -> String {
     let text = units.split(|unit| *unit == 0).next().unwrap_or_default();
     String::from_utf16_lossy(text)
 }
 
-/// A text of Windows.
+/// Reads a string that Windows returned.
 ///
 /// # Safety
-/// The text ends with nul.
+/// The string must be nul-terminated.
 pub unsafe fn text_at(start: *const u16) -> String {
     let mut length = 0;
-    // SAFETY: the caller knows that the text ends with nul.
+    // SAFETY: the caller ensures that the string is nul-terminated.
     let units = unsafe {
         while *start.add(length) != 0 {
             length += 1;
@@ -105,7 +105,7 @@ pub unsafe fn text_at(start: *const u16) -> String {
     String::from_utf16_lossy(units)
 }
 
-/// The time in RFC 3339: `2026-01-31T23:59:59.123Z`.
+/// Returns the current time in RFC 3339: `2026-01-31T23:59:59.123Z`.
 pub fn now() -> String {
     let mut now = SYSTEMTIME::default();
     // SAFETY: the result goes to a valid place.
@@ -116,14 +116,14 @@ pub fn now() -> String {
     )
 }
 
-/// What a program wrote for a console: UTF-8, or else the machine's own code page, such as 932.
+/// Decodes console output of a program: UTF-8, or else the machine's own code page, such as 932.
 pub fn from_console(bytes: &[u8]) -> String {
     if let Ok(text) = str::from_utf8(bytes) {
         return text.to_owned();
     }
     let mut units = vec![0; bytes.len()];
     let (length, room) = (size(bytes.len()), size(units.len()));
-    // SAFETY: both buffers have the lengths that are given; no code page makes more units than there are bytes.
+    // SAFETY: both buffers have the given lengths; no code page produces more units than there are bytes.
     let made = unsafe {
         let (from, to) = (bytes.as_ptr(), units.as_mut_ptr());
         MultiByteToWideChar(

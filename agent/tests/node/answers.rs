@@ -1,4 +1,4 @@
-//! That a pipe has a name proves nothing: csi-proxy has to answer, and nobody else in its place.
+//! An existing pipe name proves nothing: csi-proxy itself has to answer.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy, variant};
 const PIPE: &str = "csi-proxy-smb-v1";
 
 impl Node {
-    /// Hands over this content for csi-proxy, which may take so many seconds to stop, and to answer.
+    /// Applies this content for csi-proxy, with the same timeout in seconds to stop and to answer.
     fn apply_within(&self, id: &str, seconds: u32, content: &[u8]) -> ApplyResult {
         let mut request = request(id);
         request.files[0].sha256 = sha256(content);
@@ -40,7 +40,7 @@ fn what_opens_its_pipes_and_does_not_answer_does_not_work() {
         node.eventually("what ran before is back", |state| is_well(state, &well));
     }
 
-    // One that falls silent later.
+    // A server that stops answering later.
     fs::remove_file(&silence).unwrap();
     let silent = standin_for_csi_proxy(Behaviour::Silent);
     node.applied("silent", &silent);
@@ -78,7 +78,7 @@ fn a_process_that_squats_a_pipe_is_named() {
     node.eventually("then it starts", |state| is_well(state, &well));
 }
 
-/// Under Wine a name that is in use has a server, busy as it may be: one that only a client keeps goes with its server.
+/// Under Wine a name in use has a server, which may be busy: a name that only a client keeps disappears with its server.
 #[test]
 fn a_name_that_another_program_keeps_is_waited_for_and_not_held_against_a_version() {
     let node = Node::new();

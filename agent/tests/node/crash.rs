@@ -1,4 +1,4 @@
-//! The agent dies between any two steps of a change, as in a power failure, and is started again.
+//! The agent is killed between any two steps of a change, as in a power failure, and is started again.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::host::{Build, FAULT, Node, is_well};
 use crate::standin::{Behaviour, standin, until, variant};
 
 impl Node {
-    /// Lists the points that a change passes.
+    /// Returns the points that a change passes.
     fn points_of(&self, change: impl FnOnce()) -> Vec<String> {
         self.points();
         self.die_at("nowhere");
@@ -19,7 +19,7 @@ impl Node {
         points
     }
 
-    /// Has the agent die at the `number`-th point of a change, and starts it as Windows' recovery would.
+    /// Kills the agent at the `number`-th point of a change, and starts it again as Windows would.
     fn cut_off(&self, number: usize, change: impl FnOnce()) {
         self.points();
         self.die_at(&number.to_string());
@@ -33,7 +33,7 @@ impl Node {
 
     /// Waits until nothing of a change is left to do.
     fn settled(&self, point: &str) -> NodeState {
-        // Looking at the file costs nothing; the agent's own word is what counts.
+        // Checking the file is cheap; the agent's own report decides.
         until(point, || !self.local(JOURNAL_FILE).exists());
         self.eventually(point, |state| {
             state.unfinished_request_id.is_none()
@@ -46,7 +46,7 @@ impl Node {
     }
 }
 
-/// The points that are tried, by number: every third, or all of them in the full run.
+/// Returns the points to test with their numbers: every third one, or all of them in the full run.
 fn tried(points: &[String]) -> impl Iterator<Item = (usize, &String)> {
     let is_full = std::env::var("CHAOS").is_ok_and(|chaos| chaos == "full");
     (1..).zip(points).step_by(if is_full { 1 } else { 3 })
@@ -58,7 +58,7 @@ fn noted(state: &NodeState, id: &str) -> bool {
 
 #[test]
 fn at_every_point_of_an_upgrade() {
-    // Small and quick to stop, so that each point costs little; the real pair is upgraded in `life`.
+    // Small programs that stop quickly, so that each point takes little time; `life` upgrades the real pair.
     let versions = [variant(0), variant(1)];
     let ids = ["old", "new"];
     let node = Node::with(Build::FaultInjection);
@@ -68,7 +68,7 @@ fn at_every_point_of_an_upgrade() {
     });
     let mut now = 1;
     for (number, point) in tried(&points) {
-        // There and back again: the points are the same in both directions.
+        // Back and forth: the points are the same in both directions.
         let next = 1 - now;
         node.cut_off(number, || {
             node.apply(ids[next], &versions[next]);
@@ -78,7 +78,7 @@ fn at_every_point_of_an_upgrade() {
             is_well(&state, &versions[0]) || is_well(&state, &versions[1]),
             "{point}: {state:?}"
         );
-        // Before the journal there is nothing to note.
+        // Before the journal exists there is nothing to record.
         assert!(
             noted(&state, ids[next]) || point == "journal",
             "{point}: {state:?}"
@@ -105,7 +105,7 @@ fn at_every_point_of_going_back() {
         assert_eq!(result.end.outcome, Outcome::RolledBack, "{result:?}");
     });
     for (number, point) in tried(&points) {
-        // So that it shows whether this time's end is noted.
+        // So that the test can tell whether the next end is recorded.
         let before = node.apply("good", &good);
         assert_eq!(before.end.outcome, Outcome::Unchanged, "{before:?}");
         assert!(!noted(&before.state, "broken"));
@@ -122,14 +122,14 @@ fn at_every_point_of_going_back() {
         let outcome = state.last_result.map(|last| last.end.outcome);
         assert_eq!(outcome == Some(Outcome::RolledBack), point != "journal");
     }
-    // What goes back may itself be cut off.
+    // The rollback may itself be interrupted.
     let changed = points.iter().position(|point| point.starts_with("replace"));
     let number = changed.unwrap() + 1;
     let recovery = node.points_of(|| {
         node.die_at(&number.to_string());
         node.apply("broken", &broken);
         node.die_at("nowhere");
-        // While the file is there its start is among the points.
+        // While the file exists, the points of the start are listed too.
         node.start_agent();
         node.settled("recovery");
     });
@@ -173,7 +173,7 @@ fn at_every_point_of_a_first_installation() {
     }
 }
 
-/// Makes a node of before the first installation, but for the agent.
+/// Restores a node to its state before the first installation, except for the agent.
 fn forget(node: &Node) {
     node.stop_agent();
     let script = node.local(r"C:\k\forget.cmd");
@@ -197,6 +197,6 @@ fn while_the_agent_starts() {
     let trace = node.local(&format!("{FAULT}.trace"));
     node.start_agent_until("the agent dies", || trace.exists());
     node.points();
-    // Its service stays starting, as far as Wine knows; the command sees the process.
+    // Wine keeps reporting the service as starting; the command checks its process.
     node.applied("good", &good);
 }

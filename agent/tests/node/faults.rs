@@ -1,4 +1,4 @@
-//! What can be wrong with a node, its files and what is handed over.
+//! Faults of a node, of its files and of requests.
 
 use std::fs;
 use std::thread;
@@ -9,7 +9,7 @@ use protocol::{Answer, FailureCategory, Outcome};
 use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request, sha256, upload_path};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
 
-/// What is left on a full disk, in bytes.
+/// The free space on a full disk, in bytes.
 const ROOM: usize = 8000;
 
 #[test]
@@ -44,7 +44,7 @@ fn bad_programs_files_and_requests() {
         assert!(is_well(&result.state, &good), "{result:?}");
     }
 
-    // One that does not stop is terminated when its time is up.
+    // A service that does not stop is terminated after its timeout.
     let hangs = standin_for_csi_proxy(Behaviour::Hangs);
     let mut hang = request("hangs");
     hang.files[0].sha256 = sha256(&hangs);
@@ -58,7 +58,7 @@ fn bad_programs_files_and_requests() {
     assert!(is_well(&applied.state, &good), "{applied:?}");
     let process = csi_proxy_of(&applied.state).process_id;
 
-    // Held for ever, the file is not touched; held for a while, it is waited for.
+    // If the file stays held, it is not touched; if it is held for a while, the agent waits.
     let keeps = format!("hold {CSI_PROXY_EXE}");
     let held = node.while_tool(&keeps, || node.apply("better", &better));
     message_of(&held, Outcome::Failed, FailureCategory::FileInUse);
@@ -76,8 +76,8 @@ fn bad_programs_files_and_requests() {
     });
     assert_eq!(waited.end.outcome, Outcome::Applied, "{waited:?}");
 
-    // Wine replaces a file that somebody has made read-only, Windows does not: while it is held, it shows that the
-    // attribute is taken away first.
+    // Wine replaces read-only files, Windows does not. A handle keeps the file from being replaced, which shows that the
+    // agent clears the attribute first.
     let previous = format!("{CSI_PROXY_EXE}.previous");
     let is_read_only = || {
         let there = fs::metadata(node.local(&previous)).unwrap();
@@ -113,7 +113,7 @@ fn bad_programs_files_and_requests() {
     assert_eq!(failure.category, FailureCategory::InvalidRequest);
 }
 
-/// Windows then says "The pipe has been ended" to whoever asked it to stop.
+/// Windows then reports "The pipe has been ended" to the caller that requested the stop.
 #[test]
 fn a_service_that_ends_while_it_is_asked_to_stop_has_stopped() {
     let (quits, good) = (standin_for_csi_proxy(Behaviour::Quits), variant(0));
@@ -130,7 +130,7 @@ fn a_full_disk() {
     node.applied("good", &good);
     let process = csi_proxy_of(&node.state()).process_id;
 
-    // More than the agent can write, whose results still find room.
+    // More than the agent can write; its results still fit.
     let mut large = request("better");
     large.files[0].sha256 = sha256(&better);
     let padding = |number| (format!("PADDING_{number}"), "x".repeat(8_000));
@@ -143,7 +143,7 @@ fn a_full_disk() {
     assert_eq!(csi_proxy_of(&full.state).process_id, process);
     node.host.free_disk().unwrap();
 
-    // Full from the middle on.
+    // The disk is full from the middle of the change on.
     let result = thread::scope(|scope| {
         let apply = scope.spawn(|| node.apply_uploaded("better"));
         until("it is changing", || {
@@ -163,8 +163,8 @@ fn a_full_disk() {
         is_well(&state, &good) || is_well(&state, &better),
         "{state:?}"
     );
-    // Wine now and then cannot start a process for a moment after its disk was full. The old one runs again then, and
-    // asking once more is all that it takes.
+    // Wine sometimes cannot start a process for a moment after its disk was full. The old process then runs again, and
+    // repeating the request is enough.
     let mut again = node.apply_request(&large, Some(&better));
     for _ in 0..2 {
         if is_well(&again.state, &better) {

@@ -1,4 +1,4 @@
-//! Services and processes of others.
+//! Foreign services and processes.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
     assert!(message.contains("csi-proxy-smb-v1"), "{message}");
     assert!(!node.local(r"C:\k\csi-proxy.exe").exists());
 
-    // Another owner's service of the very name, with a program of its own.
+    // A foreign service with the same name and its own program.
     let theirs = r"C:\theirs\csi-proxy.exe";
     fs::create_dir_all(node.local(r"C:\theirs")).unwrap();
     fs::write(node.local(theirs), standin_for_csi_proxy(Behaviour::Well)).unwrap();
@@ -48,7 +48,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
     assert!(message.contains(theirs), "{message}");
     assert_eq!(node.configuration("csi-proxy"), settings);
 
-    // With leave, but with a program that does not work: theirs is back as it was.
+    // Replacement is allowed, but the new program does not work: the foreign service is restored.
     let mut replace = request("replace");
     replace.replace_foreign = true;
     replace.start_timeout_seconds = 3;
@@ -70,7 +70,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
     assert_eq!(replaced.end.outcome, Outcome::Applied, "{replaced:?}");
     assert!(is_well(&replaced.state, &ours), "{replaced:?}");
     assert_eq!(replaced.state.foreign, []);
-    // It is ours from now on.
+    // The service now belongs to the agent.
     let next = node.apply("next", &ours);
     assert_eq!(next.end.outcome, Outcome::Unchanged, "{next:?}");
     assert!(csi_proxy_of(&next.state).failing.is_none());
@@ -114,7 +114,7 @@ fn services_that_need_ours_stop_and_start_with_it() {
     assert!(is_running());
     assert_eq!(steps(since), [true, true], "{}", node.log());
 
-    // The agent dies while it is stopped.
+    // The agent is killed while the service is stopped.
     let since = node.log().len();
     node.die_at("replace");
     node.apply("old", &old);

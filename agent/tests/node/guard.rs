@@ -1,4 +1,5 @@
-//! The build for tests ends where its heap is damaged, and reports it: else the other tests with it would show nothing.
+//! The build for tests ends if its heap is damaged, and reports it. Otherwise the other tests that use it would prove
+//! nothing.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A Windows host with the agent on it, and what a test does with it.
+//! A Windows host with the agent installed, and the operations of tests on it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::standin::until;
 #[cfg(unix)]
 use testbed::windows_host::{Fleet, WindowsHost};
 
-/// Of csi-proxy's pipes, those that both versions open.
+/// The pipes that both versions of csi-proxy open.
 pub const PIPES: [&str; 6] = [
     "csi-proxy-disk-v1",
     "csi-proxy-filesystem-v1",
@@ -32,27 +32,26 @@ pub const PIPES: [&str; 6] = [
     "csi-proxy-system-v1alpha1",
     "csi-proxy-iscsi-v1alpha1",
 ];
-/// Longer than anything takes on a loaded machine; only failures wait for it.
+/// More than any operation takes on a loaded machine; only failures wait this long.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 pub const COMMAND: &str = r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -logtostderr=false -windows-service -v=2";
-/// Where a test says at which point the agent dies, where it was built for that.
+/// The file in which a test sets the point at which the build for tests is killed.
 pub const FAULT: &str = r"C:\k\windows-storage\fault";
-/// What the same build notices of its heap.
+/// The file in which the same build reports heap damage.
 pub const HEAP_DAMAGE: &str = r"C:\k\windows-storage\heap.damage";
 
 pub struct Node {
     pub host: WindowsHost,
-    // Dropped after its hosts.
+    // Dropped after the host.
     _fleet: Fleet,
 }
 
 impl Node {
-    /// A host on which the agent is installed.
     pub fn new() -> Self {
         Self::with(Build::Payload)
     }
 
-    /// A host on which this build of the agent is installed.
+    /// Returns a host on which this build of the agent is installed.
     pub fn with(build: Build) -> Self {
         let fleet = Fleet::new().unwrap();
         let host = fleet.add_host("win-1").unwrap();
@@ -66,7 +65,7 @@ impl Node {
         node
     }
 
-    /// Brings an agent and has it install itself.
+    /// Uploads an agent and makes it install itself.
     pub fn install(&self, agent: &[u8]) -> Result<String, Failure> {
         match self.try_install(agent) {
             Some(Answer::Installed { sha256, state }) => {
@@ -92,7 +91,8 @@ impl Node {
             .join(path.trim_start_matches(r"C:\").replace('\\', "/"))
     }
 
-    /// What a command prints that only asks: under Wine one sometimes ends without a word, and is asked again.
+    /// Returns the output of a command that only reads. Under Wine such a command sometimes ends without output, and is
+    /// repeated.
     pub fn ask(&self, command: &str) -> String {
         let output = self.host.ask(command).unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -114,7 +114,7 @@ impl Node {
         }
     }
 
-    /// Hands over a request that is uploaded.
+    /// Applies a request that is already uploaded.
     pub fn apply_uploaded(&self, id: &str) -> ApplyResult {
         let command = format!(r"{AGENT_EXE} apply --request {INCOMING_DIR}\{id}.json");
         match self.answer(&command) {
@@ -123,7 +123,7 @@ impl Node {
         }
     }
 
-    /// Uploads what `id` asks for: this content for csi-proxy.exe.
+    /// Uploads a request `id` with this content for csi-proxy.exe.
     pub fn upload(&self, id: &str, content: &[u8], announced: &str) {
         let mut request = request(id);
         announced.clone_into(&mut request.files[0].sha256);
@@ -141,7 +141,7 @@ impl Node {
         self.apply_uploaded(id)
     }
 
-    /// Hands over this content for csi-proxy, which works then.
+    /// Applies this content for csi-proxy, and checks that it works.
     pub fn applied(&self, id: &str, content: &[u8]) -> ApplyResult {
         let result = self.apply(id, content);
         assert_eq!(result.end.outcome, Outcome::Applied, "{result:?}");
@@ -149,7 +149,7 @@ impl Node {
         result
     }
 
-    /// Hands over a request, with what it uploads if that is given.
+    /// Applies a request, and uploads its content if given.
     pub fn apply_request(&self, request: &Request, content: Option<&[u8]>) -> ApplyResult {
         if let Some(content) = content {
             fs::write(self.local(&upload_path(&request.id)), content).unwrap();
@@ -158,7 +158,7 @@ impl Node {
         self.apply_uploaded(&request.id)
     }
 
-    /// Runs a command of Windows that must succeed.
+    /// Runs a Windows command that must succeed.
     pub fn run(&self, command: &str) -> String {
         let output = self.host.run(command).unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -166,21 +166,21 @@ impl Node {
         text
     }
 
-    /// Starts the agent's service, as Windows does by itself after a crash, and waits until it takes calls: `net start`
-    /// ends as soon as the service says that it is starting.
+    /// Starts the agent's service, as Windows does after a crash, and waits until it accepts calls: `net start` returns as
+    /// soon as the service reports that it is starting.
     pub fn start_agent(&self) {
         let line = "agent is up";
         let before = self.lines(line);
         self.start_agent_until(line, || self.lines(line) > before);
     }
 
-    /// Starts the agent's service where it is to die once, and waits until it is at that point.
+    /// Starts the agent's service while it is set to be killed once, and waits until it reaches that point.
     pub fn start_agent_to_die(&self) {
         self.start_agent_until("the agent dies", || !self.local(FAULT).exists());
     }
 
-    /// Starts the agent's service until this holds. A start is refused while the process before it has not quite gone, and
-    /// rarely a program ends under Wine at its start: Windows would start it again.
+    /// Starts the agent's service until `holds` returns true. A start is refused while the previous process has not quite
+    /// ended, and under Wine a program sometimes ends right after its start, which Windows would restart.
     pub fn start_agent_until(&self, what: &str, holds: impl Fn() -> bool) {
         const PATIENCE: Duration = Duration::from_secs(10);
         let started: Cell<Option<Instant>> = Cell::new(None);
@@ -203,7 +203,7 @@ impl Node {
         });
     }
 
-    /// Stops the agent's service, and waits until it has done its last work: `net stop` ends before that.
+    /// Stops the agent's service, and waits until its work is finished: `net stop` returns before that.
     pub fn stop_agent(&self) {
         let line = "agent stops";
         let before = self.lines(line);
@@ -211,12 +211,12 @@ impl Node {
         until(line, || self.lines(line) > before);
     }
 
-    /// How often the agent has logged this.
+    /// Returns how often the agent has logged this.
     fn lines(&self, line: &str) -> usize {
         self.log().matches(line).count()
     }
 
-    /// How a service is configured: the lines of its registry key that a change of the agent could touch.
+    /// Returns a service's configuration: the lines of its registry key that the agent could change.
     pub fn configuration(&self, service: &str) -> String {
         let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{service}");
         let names = [
@@ -234,12 +234,12 @@ impl Node {
             .join("\n")
     }
 
-    /// Has the agent die at a point: the number of one, or the beginning of its name.
+    /// Sets the point at which the agent is killed: its number, or the beginning of its name.
     pub fn die_at(&self, point: &str) {
         fs::write(self.local(FAULT), point).unwrap();
     }
 
-    /// The points that the agent has passed since the last call.
+    /// Returns the points that the agent has passed since the last call.
     pub fn points(&self) -> Vec<String> {
         let trace = self.local(&format!("{FAULT}.trace"));
         let passed = fs::read_to_string(&trace).unwrap_or_default();
@@ -288,7 +288,7 @@ pub fn upload_path(id: &str) -> String {
     format!(r"{INCOMING_DIR}\{id}.exe")
 }
 
-/// What csi-proxy alone needs; the file's hash is to be filled in.
+/// Returns a request for csi-proxy alone; the file's hash is to be filled in.
 pub fn request(id: &str) -> Request {
     Request {
         id: id.to_owned(),
@@ -336,7 +336,7 @@ pub fn csi_proxy_of(state: &NodeState) -> &ServiceStatus {
     found.unwrap_or_else(|| panic!("{state:?}"))
 }
 
-/// What a request says that ended so, and for such a failure.
+/// Returns the message of a request that ended with this outcome and failure category.
 #[track_caller]
 pub fn message_of(result: &ApplyResult, outcome: Outcome, category: FailureCategory) -> &str {
     assert_eq!(result.end.outcome, outcome, "{result:?}");
@@ -345,7 +345,7 @@ pub fn message_of(result: &ApplyResult, outcome: Outcome, category: FailureCateg
     &failure.message
 }
 
-/// csi-proxy runs and answers on all its pipes, from this content.
+/// Returns whether csi-proxy runs with this content and answers on all its pipes.
 pub fn is_well(state: &NodeState, content: &[u8]) -> bool {
     !state.services.is_empty()
         && csi_proxy_of(state).state == ServiceState::Running

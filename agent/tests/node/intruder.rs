@@ -1,9 +1,9 @@
-//! What somebody with an account on the node, who is no administrator, could try against what SYSTEM runs.
+//! Attacks on what SYSTEM runs by an account on the node that is not an administrator.
 //!
-//! Wine has no access lists of its own: it makes them of Unix' permissions, "others" being Everyone, and as owner it shows its own
-//! user, or nobody where the file is another user's. It has no junctions, and follows a symbolic link of Unix without telling.
-//! So that a link is followed is tried by the library's own tests. Nor does it keep a second process from serving the same pipe,
-//! as Windows does where the first has not asked for others.
+//! Wine has no access control lists of its own: it derives them from Unix permissions. "Others" become Everyone, and the
+//! owner is Wine's own user, or nobody if another user owns the file. Wine has no junctions, and follows a Unix symbolic
+//! link without reporting it, so the library's own tests cover links. Unlike Windows, it also lets a second process serve a
+//! pipe whose first server did not allow that.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -15,11 +15,11 @@ use protocol::{FailureCategory, Outcome};
 use crate::host::{Build, Node, agent, is_well, message_of, request, service, sha256};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};
 
-/// `nobody`, whom no host runs as.
+/// `nobody`, a user that no host runs as.
 const SOMEBODY: u32 = 65_534;
 
 impl Node {
-    /// The pipe of the agent's service.
+    /// Returns the pipe of the agent's service.
     fn pipe(&self) -> String {
         let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\windows-storage-agent /v Pipe";
         let said = self.run(key);
@@ -29,8 +29,8 @@ impl Node {
         name.unwrap_or_else(|| panic!("{said}")).to_owned()
     }
 
-    /// Has something there belong to another owner: by its owner, where this may change it, or by a link to what is
-    /// root's.
+    /// Gives a file or folder another owner: by changing its owner if the test may do that, or else by a link to one that
+    /// root owns.
     fn give_away(&self, path: &str) {
         let path = self.local(path);
         if fs::metadata("/proc/self").unwrap().uid() == 0 {
@@ -46,7 +46,7 @@ impl Node {
         symlink(roots, path).unwrap();
     }
 
-    /// What others than its owner may do with something there: 4 read, 2 write, 1 run or look into.
+    /// Returns the permissions of others on a file or folder: 4 read, 2 write, 1 run or traverse.
     fn others_may(&self, path: &str) -> u32 {
         fs::metadata(self.local(path)).unwrap().mode() & 7
     }
@@ -89,7 +89,7 @@ fn what_belongs_to_others_is_not_used() {
         assert_eq!(node.install(&agent), Ok(sha256(&agent)));
     }
 
-    // The service would write its log there, or wherever its owner has it lead.
+    // The service would write its log there, or to wherever the folder's owner redirects it.
     fs::create_dir_all(node.local(CSI_PROXY_LOG_DIR)).unwrap();
     node.give_away(CSI_PROXY_LOG_DIR);
     let refused = node.apply("first", &csi_proxy);
@@ -112,7 +112,7 @@ fn rights_to_write_are_taken_away_and_others_stay() {
     }
     node.let_others(PROGRAM_DIR, 5);
 
-    // Ours are protected one by one; what others have brought is for them to mend.
+    // The agent's own files are protected one by one; files of others are only refused, for their owners to fix.
     for ours in [AGENT_EXE, CSI_PROXY_EXE] {
         node.let_others(ours, 7);
     }
@@ -133,7 +133,7 @@ fn rights_to_write_are_taken_away_and_others_stay() {
     assert_eq!(node.others_may(&theirs), 7);
 }
 
-/// Wherever it lies: what runs there is SYSTEM's.
+/// Regardless of its location: SYSTEM runs the program.
 #[test]
 fn a_service_runs_no_program_that_others_could_change() {
     let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
@@ -170,7 +170,7 @@ fn a_service_runs_no_program_that_others_could_change() {
     assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
 }
 
-/// A link of Unix is none to Wine: what it leads to is judged, and not written to where that is another's.
+/// Wine does not report a Unix link as a link: the target is checked, and not written to if another account owns it.
 #[test]
 fn a_log_is_not_written_through_what_others_have_laid() {
     let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
@@ -192,7 +192,7 @@ fn nobody_can_take_the_agents_pipe_before_it_is_there() {
     let node = Node::new();
     node.bring_tool();
     let mut names = vec![node.pipe()];
-    // Those that could be known: the one that all agents had, and the one before.
+    // The predictable names: the one that all earlier agents used, and the previous one.
     for (number, taken) in [AGENT_PIPE.to_owned(), node.pipe()].into_iter().enumerate() {
         node.stop_agent();
         let name = taken.trim_start_matches(r"\\.\pipe\");
@@ -239,7 +239,7 @@ fn what_is_no_call_is_refused_and_costs_nobody_else_anything() {
             "refused",
         ),
         (apply(r"\\192.0.2.1\share\x.json"), "refused"),
-        // Longer than any call, and without an end.
+        // Longer than any call, and without a line end.
         (vec![b'x'; 10 << 20], "hung up"),
     ] {
         let answered = send(&call);
@@ -249,8 +249,8 @@ fn what_is_no_call_is_refused_and_costs_nobody_else_anything() {
     node.applied("first", &csi_proxy);
 }
 
-/// DLLs that Windows takes from its own folder whatever lies beside a program: those of `KnownDLLs`, and names of API
-/// sets, which are no files.
+/// DLLs that Windows always loads from its own folder, whatever is beside a program: those in `KnownDLLs`, and names of API
+/// sets, which are not files.
 #[test]
 fn the_agent_loads_no_library_that_could_lie_beside_it() {
     const KNOWN: [&str; 5] = [

@@ -1,4 +1,4 @@
-//! What somebody does to csi-proxy's service by hand, and what it does by itself.
+//! Manual changes to csi-proxy's service, and failures of the service itself.
 
 use std::fs;
 
@@ -42,10 +42,10 @@ fn a_service_is_brought_back_whatever_becomes_of_it() {
         "it went on running"
     );
 
-    // What is changed time and again is left: see below.
+    // A repeated change would be left alone: see the next test.
     node.apply("first", &content);
     node.run(&format!("{TOOL} change csi-proxy 4 -"));
-    // It may say that a pipe has ended: what counts is that another process runs.
+    // The command may report a broken pipe; what counts is that another process runs.
     node.host.run("net stop csi-proxy").unwrap();
     node.eventually("disabled and stopped, it is back", |state| {
         is_well(state, &content) && csi_proxy_of(state).process_id != process
@@ -92,12 +92,12 @@ fn a_service_that_another_program_changes_twice_is_left_to_it() {
     let foreign = node.state().foreign;
     assert_eq!(foreign.len(), 1, "{foreign:?}");
     assert_eq!(foreign[0].command, theirs);
-    // Stopped by them, it is not started either.
+    // If they stop the service, it is not started either.
     node.host.run("net stop csi-proxy").unwrap();
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_eq!(csi_proxy_of(&node.state()).state, ServiceState::Stopped);
 
-    // A request that is handed over is what an administrator wants.
+    // A request expresses what an administrator wants.
     node.applied("second", &content);
     let state = node.eventually("it is ours again", |state| is_well(state, &content));
     assert_eq!(csi_proxy_of(&state).command.as_deref(), Some(COMMAND));
@@ -134,7 +134,7 @@ fn a_service_that_does_not_stay_well_is_started_again_and_said_so() {
             .is_some_and(|failing| failing.attempts >= 2 && failing.retry_seconds >= 2)
     });
     assert_eq!(state.agent_service, ServiceState::Running);
-    // A request that mends it is carried out all the same, and what was said is gone.
+    // A request that fixes the service is carried out anyway, and the reported failure disappears.
     fs::remove_file(crash).unwrap();
     let well = standin_for_csi_proxy(Behaviour::Well);
     node.applied("well", &well);

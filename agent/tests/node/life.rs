@@ -72,7 +72,7 @@ fn power_fails_in_the_middle() {
     node.upload("upgrade", &new, &sha256(&new));
     thread::scope(|scope| {
         let command = format!(r"{AGENT_EXE} apply --request {INCOMING_DIR}\upgrade.json");
-        // It ends with the host.
+        // The command ends with the host.
         let host = &node.host;
         scope.spawn(move || host.run(&command).is_ok());
         let begin = Instant::now();
@@ -81,7 +81,7 @@ fn power_fails_in_the_middle() {
             thread::sleep(Duration::from_millis(5));
         }
         node.host.reboot().unwrap();
-        // The result is noted last: it is there when all else is.
+        // The result is recorded last: once it is there, everything else is done.
         let state = node.eventually(
             "the old state is back, and the end of the request is noted",
             |state| {

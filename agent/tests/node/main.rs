@@ -1,5 +1,5 @@
-//! The agent on a real Service Control Manager, with the real csi-proxy: under Wine, each test on a host of its own, or on a
-//! Windows machine to throw away.
+//! The agent with a real Service Control Manager and the real csi-proxy: under Wine, where each test has its own host, or on
+//! a disposable Windows machine.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ mod faults;
 mod foreign;
 mod guard;
 mod host;
-// It sets access lists by Unix' permissions.
+// Sets access control lists through Unix permissions.
 #[cfg(unix)]
 mod intruder;
 mod keeping;
@@ -25,7 +25,7 @@ mod natively;
 mod packed;
 mod programs;
 mod replace_agent;
-// It puts another program in the place of PowerShell.
+// Replaces PowerShell with another program.
 #[cfg(unix)]
 mod scripts;
 mod standin;

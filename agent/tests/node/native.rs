@@ -1,5 +1,5 @@
-//! This machine in the place of a host: one that is thrown away afterwards, such as a runner of continuous integration.
-//! What cannot be done to it is an error, and the tests that need it are ignored.
+//! This machine as a host: a disposable one, such as a CI runner. Operations that it does not support return an error, and
+//! the tests that need them are ignored.
 
 #![allow(clippy::unused_self, reason = "the same calls as for hosts under Wine")]
 
@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 use protocol::command::program;
 use protocol::paths::AGENT_SERVICE;
 
-/// What tests make on the machine, outside of Windows' own folder.
+/// The folders that tests create, outside Windows' own folder.
 const FOLDERS: [&str; 4] = [r"C:\k", r"C:\tool", r"C:\other", r"C:\var\log"];
 
 /// How long a folder may take to be removed.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// One test after the other has the machine.
+/// Only one test at a time may use the machine.
 static IN_USE: Mutex<()> = Mutex::new(());
 
-/// Of hosts there is one.
+/// A fleet of one host.
 pub struct Fleet {
     _in_use: MutexGuard<'static, ()>,
 }
@@ -75,13 +75,13 @@ impl WindowsHost {
 }
 
 impl Drop for WindowsHost {
-    /// Removes what tests have installed, so that the next finds a machine without.
+    /// Removes everything that tests installed, so that the next test finds a clean machine.
     fn drop(&mut self) {
         let key = r"HKLM\SYSTEM\CurrentControlSet\Services";
         let listed = self.run(&format!("reg query {key} /s /v ImagePath"));
         let listed = listed.map(|output| output.stdout).unwrap_or_default();
         let mut services = brought(&String::from_utf8_lossy(&listed));
-        // The agent first: it would start the others again.
+        // The agent first, because it would start the others again.
         services.sort_by_key(|(name, _)| name != AGENT_SERVICE);
         for (name, program) in services {
             for command in [
@@ -94,7 +94,7 @@ impl Drop for WindowsHost {
         }
         for folder in FOLDERS {
             let begin = Instant::now();
-            // Windows takes a moment to let go of a program that has ended.
+            // Windows releases the program of an ended process only after a moment.
             while let Err(error) = std::fs::remove_dir_all(folder)
                 && error.kind() != ErrorKind::NotFound
                 && begin.elapsed() < PATIENCE
@@ -105,7 +105,7 @@ impl Drop for WindowsHost {
     }
 }
 
-/// The services whose programs are in folders of the tests, with the names of these, from what `reg query` prints.
+/// Returns the services whose programs are in the tests' folders, with the programs' names, from the output of `reg query`.
 fn brought(listed: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut service = "";

@@ -1,4 +1,4 @@
-//! These tests as a program for Windows, on a host under Wine: what a user runs on a machine to throw away works.
+//! These tests as a Windows program, on a host under Wine: what a user runs on a disposable machine works.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use testbed::windows_host::Fleet;
 
-/// Longer than it takes on a loaded machine.
+/// More than the tests take on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
 #[test]

@@ -1,4 +1,4 @@
-//! What comes packed: unpacked once it has arrived, and refused without a trace where it is not what was announced.
+//! Packed files: unpacked once they have arrived, and refused without leftovers if they are not as announced.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,7 +16,7 @@ fn packed_path(id: &str) -> String {
     format!(r"{INCOMING_DIR}\csi-proxy-{id}.zst")
 }
 
-/// A request for this content, which comes as `packed`.
+/// Returns a request for this content, which is uploaded as `packed`.
 fn announced(id: &str, content: &[u8], packed: &[u8]) -> Request {
     let mut request = request(&format!("request-{id}"));
     let file = &mut request.files[0];
@@ -35,7 +35,7 @@ fn pack(content: &[u8]) -> Vec<u8> {
     compress_to_vec(content, CompressionLevel::Fastest)
 }
 
-/// Hands over a request whose packed file is there.
+/// Uploads a request and its packed file, and applies it.
 fn apply(node: &Node, request: &Request, packed: &[u8]) -> Answer {
     let path = &request.files[0].packed.as_ref().unwrap().path;
     fs::write(node.local(path), packed).unwrap();
@@ -69,7 +69,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
     let node = Node::new();
     let packed = pack(&good);
     let first = announced("first", &good, &packed);
-    // Left by a reconcile that was cut off hours ago, and by one whose request may still wait for this one's end.
+    // Left behind by a reconcile that was interrupted hours ago, and by one whose request may still wait for this one.
     for name in ["earlier", "waiting"] {
         fs::write(node.local(&packed_path(name)), &packed[..9]).unwrap();
     }
@@ -96,7 +96,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
         ("longer", &better, &longer),
         ("garbage", &better, b"MZ is nothing that was ever packed"),
     ] {
-        // The size that has arrived is the one that was announced, so that there is nothing to wait for.
+        // The announced size has arrived, so that the agent does not wait.
         let bad = announced(id, content, packed);
         let Answer::Error(failure) = apply(&node, &bad, packed) else {
             panic!("{id} was carried out")
@@ -116,7 +116,8 @@ fn what_comes_packed_is_unpacked_or_refused() {
     };
     assert_eq!(failure.category, FailureCategory::UploadMissing);
 
-    // Windows' SFTP server lets nobody read what it has open to write: all is there, and it is still arriving.
+    // Windows' SFTP server opens files without read sharing while it writes: all bytes are there, but the file is still
+    // arriving.
     let held = announced("held", &better, &packed);
     let path = packed_path("held");
     fs::write(node.local(&path), &packed).unwrap();
@@ -137,7 +138,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
     );
     fs::remove_file(node.local(&path)).unwrap();
 
-    // The command is there before the request and before the file, which comes in pieces.
+    // The command starts before the request and the file arrive. The file comes in pieces.
     let arriving = announced("arriving", &better, &packed);
     let waits = format!("{} --arrival-timeout 60", command(&arriving));
     let applied = thread::scope(|scope| {

@@ -1,22 +1,21 @@
-//! The programs for Windows that tests bring: built where they are needed, or taken from the folder `TEST_PROGRAMS`, which
+//! The Windows programs that tests upload: built when needed, or taken from the folder `TEST_PROGRAMS`, which
 //! `tools/native-tests` fills.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Which agent a test installs.
+/// Which build of the agent a test installs.
 #[derive(Clone, Copy, Debug)]
 pub enum Build {
-    /// The one that goes to nodes.
+    /// The build for nodes.
     Payload,
-    /// The one that dies where a test wants it, and where its heap is damaged.
+    /// The build that a test can kill at a chosen point, and that ends if its heap is damaged.
     FaultInjection,
 }
 
-/// The agent.
 pub fn agent(which: Build) -> Vec<u8> {
-    // Any test may be run with it: `make guarded`.
+    // `make guarded` runs tests with the build for tests.
     let is_guarded = std::env::var_os("GUARDED_AGENT").is_some();
     let option = match which {
         Build::Payload if !is_guarded => None,
@@ -26,13 +25,12 @@ pub fn agent(which: Build) -> Vec<u8> {
     read(&name, || built::agent(option))
 }
 
-/// The real csi-proxy.
 pub fn csi_proxy(version: &str) -> Vec<u8> {
     let part = format!("csi-proxy-{version}");
     read(&format!("{part}.exe"), || built::part(&part))
 }
 
-/// The stand-in, before it is said what it is to be.
+/// Returns the stand-in, without the configuration of its behaviour.
 pub fn standin() -> &'static [u8] {
     static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
     PROGRAM.get_or_init(|| read("standin.exe", built::standin))

@@ -1,4 +1,4 @@
-//! The agent replaces itself, and csi-proxy never notices.
+//! The agent replaces itself without affecting csi-proxy.
 
 use protocol::paths::{AGENT_EXE, AGENT_PREVIOUS, AGENT_SERVICE};
 use protocol::{Answer, FailureCategory, ServiceState};
@@ -6,7 +6,7 @@ use protocol::{Answer, FailureCategory, ServiceState};
 use crate::host::{Build, Node, agent, csi_proxy_of, is_well, sha256};
 use crate::standin::{Behaviour, standin_for_csi_proxy};
 
-/// The same program for Windows, with another hash.
+/// Returns the same Windows program with another hash.
 fn other(agent: &[u8], mark: u8) -> Vec<u8> {
     let mut other = agent.to_vec();
     other.extend([mark; 16]);
@@ -31,7 +31,7 @@ fn whole_or_not_at_all() {
     };
     runs("installed", &payload);
 
-    // One that installs but does not come up.
+    // An agent that installs but does not start.
     node.die_at("service starts");
     let failure = node.install(&faulty).unwrap_err();
     assert_eq!(failure.category, FailureCategory::AgentUnavailable);
@@ -59,7 +59,7 @@ fn whole_or_not_at_all() {
         let answer = node.try_install(&next);
         assert!(!matches!(answer, Some(Answer::Installed { .. })), "{point}");
         node.points();
-        // Whatever Windows would start is one of the two, whole.
+        // Whichever program Windows would start is complete.
         let settings = node.configuration(AGENT_SERVICE);
         let program = if settings.contains(AGENT_PREVIOUS) {
             AGENT_PREVIOUS

@@ -26,7 +26,7 @@ fn with_script(id: &str, content: &[u8]) -> Request {
     request
 }
 
-/// Wine's PowerShell prints nothing, whatever it is asked.
+/// Wine's PowerShell prints nothing, whatever it runs.
 fn replace_powershell(node: &Node) {
     let powershell = node.local(r"C:\windows\system32\WindowsPowerShell\v1.0\powershell.exe");
     fs::create_dir_all(powershell.parent().unwrap()).unwrap();
@@ -38,7 +38,7 @@ fn replace_powershell(node: &Node) {
 #[test]
 fn one_that_does_not_end_is_ended_with_all_that_it_has_started() {
     let content = standin_for_csi_proxy(Behaviour::Well);
-    // It waits less long for a script.
+    // This build has a shorter time limit for scripts.
     let node = Node::with(Build::FaultInjection);
     replace_powershell(&node);
     fs::write(node.local(SCRIPT), r"hang C:\scripts\held").unwrap();
@@ -98,7 +98,7 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
         assert!(failure.message.contains(told), "{}", failure.message);
         assert_eq!(csi_proxy_of(&bad.state).process_id, process, "{text:?}");
     }
-    // What is told of one whose name no code page of a console has is ASCII all the same.
+    // The report about a script whose name is in no console code page is still ASCII.
     let mut named = with_script("named", &content);
     named.services[0].powershell_pre_scripts[0].path = r"C:\scripts\Узел-ノ.ps1".into();
     node.upload_request(&named);
@@ -112,7 +112,7 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
     let message = message_of(&failed, Outcome::Failed, FailureCategory::PreScript);
     assert!(message.contains("Узел-ノ.ps1"), "{message}");
 
-    // One that others may write is not run at all.
+    // A script that others can write is not run at all.
     script("6");
     let set =
         |mode| fs::set_permissions(node.local(SCRIPT), PermissionsExt::from_mode(mode)).unwrap();
@@ -134,7 +134,7 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
     assert_ne!(csi_proxy_of(&state).process_id, process);
     assert_eq!(state.request_id.as_deref(), Some("first"));
 
-    // The environment is Windows' affair; Wine keeps the value, and does not pass it on.
+    // Only Windows applies the environment; Wine stores the value, but does not pass it on.
     let mut environment = with_script("environment", &content);
     environment
         .environment
@@ -148,7 +148,7 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
     let again = node.apply_request(&environment, None);
     assert_eq!(again.end.outcome, Outcome::Unchanged, "{again:?}");
 
-    // A change that does not work takes its environment with it.
+    // A failed change also rolls its environment back.
     let broken = standin(Behaviour::Exits, &[]);
     let mut broken_request = with_script("broken", &broken);
     broken_request

@@ -1,4 +1,4 @@
-//! Small programs that behave as a test needs it, on a host.
+//! Small programs that behave on a host as a test needs.
 
 use std::fs;
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::host::{Node, PATIENCE, PIPES};
 use crate::programs;
 
-/// What a stand-in does wrong, in the order of `standin.c`.
+/// How a stand-in misbehaves, in the order of `standin.c`.
 #[derive(Clone, Copy, Debug)]
 pub enum Behaviour {
     Well,
@@ -21,19 +21,19 @@ pub enum Behaviour {
     Late,
 }
 
-/// A program that opens these pipes as a service.
+/// Returns a program that opens these pipes as a service.
 pub fn standin(behaviour: Behaviour, pipes: &[&str]) -> Vec<u8> {
-    // It reads from its own end what it is to be.
+    // The stand-in reads its configuration from the end of its own file.
     let end = format!("STANDIN:{}:{}\0", behaviour as u8, pipes.join(";"));
     [programs::standin(), end.as_bytes()].concat()
 }
 
-/// One that opens all that csi-proxy is asked for.
+/// Returns a stand-in that opens all pipes that csi-proxy must open.
 pub fn standin_for_csi_proxy(behaviour: Behaviour) -> Vec<u8> {
     standin(behaviour, &PIPES)
 }
 
-/// One that works: the same behaviour under each mark, and another hash.
+/// Returns a stand-in that works; each mark gives it another hash.
 pub fn variant(mark: u8) -> Vec<u8> {
     let mut content = standin_for_csi_proxy(Behaviour::Well);
     content.extend([mark; 16]);
@@ -43,14 +43,14 @@ pub fn variant(mark: u8) -> Vec<u8> {
 pub const TOOL: &str = r"C:\tool\csi-proxy.exe";
 
 impl Node {
-    /// Brings the stand-in as a tool.
+    /// Uploads the stand-in as a tool.
     pub fn bring_tool(&self) {
         let tool = self.local(TOOL);
         fs::create_dir_all(tool.parent().unwrap()).unwrap();
         fs::write(tool, standin(Behaviour::Well, &[])).unwrap();
     }
 
-    /// Does something while the tool keeps something open.
+    /// Runs `work` while the tool keeps something open.
     pub fn while_tool<T>(&self, keeps: &str, work: impl FnOnce() -> T) -> T {
         let (holding, release) = (self.local(r"C:\k\holding"), self.local(r"C:\k\release"));
         let _ = fs::remove_file(&release);
@@ -60,7 +60,7 @@ impl Node {
             until("the tool holds it", || {
                 holding.exists() || tool.is_finished()
             });
-            // Whatever becomes of the work, the tool ends.
+            // The tool ends even if `work` panics.
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             fs::write(&release, "").unwrap();
             let output = tool.join().unwrap();

@@ -1,4 +1,4 @@
-//! Starts and stops that do not go as they should.
+//! Starts and stops that fail.
 
 use std::fs;
 
@@ -44,7 +44,7 @@ fn an_agent_whose_work_stands_still_says_so_and_is_replaced_by_its_next_process(
         let problem = state.agent_problem.as_ref();
         problem.is_some_and(|problem| problem.contains("has stood still"))
     });
-    // What the operator does then. The next process does not hang.
+    // What the operator does in this case. The next process does not hang.
     let restarted = std::thread::scope(|scope| {
         let install = scope.spawn(|| node.answer(&format!("{AGENT_EXE} install")));
         until("the old one stops, or nobody stops it any more", || {

@@ -1,4 +1,4 @@
-//! Hosts that are not as most are.
+//! Unusual hosts.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -49,7 +49,7 @@ fn one_with_two_hundred_services_and_a_name_in_cyrillic() {
     assert!(theirs.count() > SERVICES / 2, "{services}");
 }
 
-/// What the agent judges by the clock is the age of files that were brought: all else goes by a clock that does not jump.
+/// The agent uses the wall clock only for the age of uploads: everything else uses a monotonic clock.
 #[test]
 fn one_whose_clock_jumps_by_a_day() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,4 +1,4 @@
-//! The agent goes, and takes with it what it has brought, or leaves csi-proxy as it is.
+//! `uninstall` removes the agent and everything that it installed, or leaves csi-proxy as it is.
 
 use std::fs;
 use std::thread;
@@ -31,7 +31,8 @@ impl Node {
         String::from_utf8_lossy(&output.stdout).contains("REG_")
     }
 
-    /// Whether Windows' event log knows the agent; Wine has one that keeps nothing, so more cannot be tried here.
+    /// Returns whether the agent is registered as an event source. Wine's event log stores nothing, so no more can be tested
+    /// here.
     fn is_event_source(&self) -> bool {
         let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application\windows-storage-agent";
         let output = self.host.ask(key).unwrap();
@@ -74,7 +75,7 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
     );
     assert!(node.has_service("logs"));
 
-    // Kept again, and removed with it.
+    // Managed again, and then removed together with the agent.
     fs::create_dir_all(node.local(protocol::paths::INCOMING_DIR)).unwrap();
     node.install(&agent(Build::Payload)).unwrap();
     let kept = node.apply_request(&both, None);
@@ -214,7 +215,7 @@ fn a_service_that_was_left_to_another_program_stays() {
     );
 }
 
-/// Its connection was lost in the middle of an upload, and Windows does not end it with that.
+/// Its connection was lost in the middle of an upload, but Windows does not end the command when that happens.
 #[test]
 fn a_command_that_still_waits_for_a_file_keeps_nothing() {
     let content = standin_for_csi_proxy(Behaviour::Well);

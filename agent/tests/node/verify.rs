@@ -1,5 +1,5 @@
-//! The program for users that says how their Windows does what the agent relies on: what it says of Wine is known, and it
-//! leaves nothing behind.
+//! The program that reports how a user's Windows behaves where the agent relies on it: its report about Wine is known, and
+//! it leaves nothing behind.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,9 +10,9 @@ use protocol::paths::AGENT_LOG_DIR;
 use serde_json::Value;
 use testbed::windows_host::Fleet;
 
-/// Longer than it may take, which on Windows is two minutes.
+/// More than the program's own limit, which is two minutes on Windows.
 const LIMIT: Duration = Duration::from_secs(180);
-/// What it says of Wine; `UPDATE_CONFORMANCE=1` writes it anew.
+/// The expected report about Wine; `UPDATE_CONFORMANCE=1` rewrites it.
 const BASELINE: &str = "../docs/conformance/wine.json";
 
 #[test]
@@ -38,7 +38,7 @@ fn it_says_of_wine_what_is_known_and_leaves_nothing_behind() {
     for key in ["build", "codePages", "locale", "defaultShell", "privileges"] {
         assert!(described.get(key).is_some(), "{described}");
     }
-    // How long it took differs each time.
+    // The duration differs each time.
     let lines = lines.map(|mut line| {
         let took = line.as_object_mut().unwrap().remove("milliseconds");
         assert!(took.is_some_and(|took| took.is_u64()), "{line}");

@@ -11,22 +11,22 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum Answer {
-    /// To `status`.
+    /// The answer to `status`.
     Status(NodeState),
-    /// To `apply`.
+    /// The answer to `apply`.
     ApplyResult(ApplyResult),
-    /// To `install`.
+    /// The answer to `install`.
     Installed {
-        /// SHA-256 of the agent that is installed now.
+        /// SHA-256 of the installed agent.
         sha256: String,
-        /// What the node looks like, as with `status` and csi-proxy's program; absent where the agent is older, or could
-        /// not see.
+        /// The node's state, as from `status` with csi-proxy's program. Absent if the agent is older or could not read
+        /// the state.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<Box<NodeState>>,
     },
-    /// To `uninstall`: the agent and what it has brought are gone.
+    /// The answer to `uninstall`: the agent and all that it installed are removed.
     Uninstalled {},
-    /// The command could not be carried out, and nothing was handed to the service.
+    /// The command failed before it handed a request to the service.
     Error(Failure),
 }
 
@@ -39,10 +39,10 @@ pub struct ApplyResult {
     /// How it ended.
     #[serde(flatten)]
     pub end: End,
-    /// How long its parts took.
+    /// How long each part took.
     #[serde(default)]
     pub durations: Durations,
-    /// What the node looks like now.
+    /// The node's state after the request.
     pub state: NodeState,
 }
 
@@ -50,21 +50,21 @@ pub struct ApplyResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct End {
-    /// How.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why it did not end well.
+    /// The cause, unless the request succeeded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<Failure>,
-    /// Milliseconds between the old pipes closing and the new ones opening, where a running service was replaced.
+    /// Milliseconds from the old pipes closing to the new ones opening, if a running service was replaced.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub interruption_milliseconds: Option<u64>,
-    /// Whether the node was changed and what was there before is not back.
+    /// Whether the node was changed and not restored.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub incomplete: bool,
 }
 
 impl End {
-    /// A good end.
+    /// Returns a successful end.
     #[must_use]
     pub fn good(outcome: Outcome, interruption_milliseconds: Option<u64>) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl End {
         }
     }
 
-    /// An end that is no success.
+    /// Returns an unsuccessful end.
     #[must_use]
     pub fn bad(outcome: Outcome, failure: Failure) -> Self {
         Self {
@@ -87,82 +87,82 @@ impl End {
     }
 }
 
-/// In which state a request has left its node.
+/// The state in which a request left its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// The node was changed and is as requested.
+    /// The node was changed and now matches the request.
     Applied,
-    /// The node was as requested already.
+    /// The node already matched the request.
     Unchanged,
-    /// The new state did not work; what was there before is back and running.
+    /// The new state failed; the previous one is restored and running.
     RolledBack,
-    /// The request was refused or could not be completed.
+    /// The request was rejected or could not be completed.
     Failed,
-    /// A value of a newer agent.
+    /// An outcome that only a newer agent has.
     #[serde(other)]
     Unknown,
 }
 
-/// What the agent sees on its node.
+/// The node's state as the agent sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeState {
     /// The agent's version.
     pub agent_version: String,
-    /// SHA-256 of the installed agent; absent where there is none.
+    /// SHA-256 of the installed agent; absent if none is installed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent_sha256: Option<String>,
-    /// The agent's service.
+    /// The state of the agent's service.
     pub agent_service: ServiceState,
-    /// Why the agent's service does not answer although Windows calls it running: its process may be dead or stuck. Absent
-    /// where it answers, and where nobody has asked.
+    /// Why the agent's service does not answer although Windows shows it as running: its process may be dead or stuck.
+    /// Absent if it answers or was not asked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent_problem: Option<String>,
-    /// SHA-256 of the program that the agent's service runs, which another one may have replaced on disk meanwhile.
+    /// SHA-256 of the program that the agent's service runs. The file on disk may be newer.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub running_agent_sha256: Option<String>,
-    /// The request that the agent keeps the node to; absent before the first.
+    /// The request that the agent enforces; absent before the first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request_id: Option<String>,
-    /// A request that is being carried out, or that was cut off and will be undone at the agent's next start.
+    /// The request in progress, or one that was interrupted and that the agent rolls back at its next start.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unfinished_request_id: Option<String>,
-    /// The services of the kept request.
+    /// The services of the current request.
     pub services: Vec<ServiceStatus>,
-    /// The files of the kept request and those that were asked for.
+    /// The files of the current request, and any others that the caller asked for.
     pub files: Vec<FileStatus>,
-    /// The pipes of the kept request and those that were asked for.
+    /// The pipes of the current request, and any others that the caller asked for.
     pub pipes: Vec<PipeStatus>,
-    /// How the last request ended, also where nobody waited for its result any more.
+    /// How the last request ended, even if its caller had stopped waiting.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_result: Option<LastResult>,
-    /// csi-proxy instances of other owners. They are reported and not changed.
+    /// csi-proxy instances of other owners. The agent reports them and does not change them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub foreign: Vec<ForeignInstance>,
 }
 
-/// A csi-proxy that the agent did not make.
+/// A csi-proxy instance that the agent did not create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignInstance {
-    /// What it is.
+    /// Whether it is a service or a process.
     pub kind: ForeignKind,
-    /// The service's name, or the process's number.
+    /// The service's name, or the process ID.
     pub name: String,
     /// The service's command line, or the process's program.
     pub command: String,
-    /// Whether it runs.
+    /// Whether the instance is running.
     pub running: bool,
 }
 
-/// What a foreign csi-proxy is.
+/// The kind of a foreign csi-proxy instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForeignKind {
     /// A service of the Service Control Manager.
     Service,
-    /// A process that is no service's, such as a container's.
+    /// A process that belongs to no service, such as a container's.
     Process,
-    /// A value of a newer agent.
+    /// A kind that only a newer agent has.
     #[serde(other)]
     Unknown,
 }
@@ -178,13 +178,13 @@ pub struct LastResult {
     pub end: End,
     /// When it ended, in RFC 3339.
     pub finished: String,
-    /// How often it has been undone in a row, this time included; 0 after a success.
+    /// How many times in a row the request was rolled back, including this time; 0 after a success.
     #[serde(default)]
     pub failures: u32,
 }
 
 impl LastResult {
-    /// How often a request will have failed in a row when it ends like this after that.
+    /// Returns how many times in a row a request has been rolled back if it now ends with `outcome`.
     #[must_use]
     pub fn failures_after(last: Option<&Self>, id: &str, outcome: Outcome) -> u32 {
         match outcome {
@@ -199,116 +199,116 @@ impl LastResult {
     }
 }
 
-/// One service as the Service Control Manager shows it.
+/// A service as the Service Control Manager shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceStatus {
     /// The service's name.
     pub name: String,
-    /// Its state.
+    /// The service's state.
     pub state: ServiceState,
-    /// Its process, while it has one.
+    /// The process ID, while the service has a process.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub process_id: Option<u32>,
-    /// Its command line as configured; absent where the service is missing.
+    /// The configured command line; absent if the service is missing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub command: Option<String>,
-    /// How often the agent had to start it again since the agent's own start.
+    /// How many times the agent restarted the service since the agent's own start.
     #[serde(default)]
     pub restarts: u32,
-    /// Present while the service does not stay up.
+    /// Present while the service keeps failing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failing: Option<Failing>,
 }
 
-/// A service that does not stay up, and is started less and less often.
+/// The backoff of a service that keeps failing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failing {
-    /// Starts without success since the service was last well.
+    /// Failed starts since the service was last healthy.
     pub attempts: u32,
-    /// The pause before the next one, in seconds.
+    /// The pause before the next start, in seconds.
     pub retry_seconds: u32,
-    /// What happened the last time.
+    /// The last error.
     pub message: String,
 }
 
 /// A service's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceState {
-    /// There is no such service.
+    /// The service does not exist.
     #[default]
     Missing,
     /// Not running.
     Stopped,
-    /// On its way up.
+    /// Starting.
     StartPending,
-    /// On its way down.
+    /// Stopping.
     StopPending,
-    /// Running, as the Service Control Manager sees it; its pipes may still be missing.
+    /// Running according to the Service Control Manager; the service's pipes may still be missing.
     Running,
-    /// Paused, or on the way there or back.
+    /// Paused, pausing or resuming.
     Paused,
-    /// A value of a newer agent.
+    /// A state that only a newer agent has.
     #[serde(other)]
     Unknown,
 }
 
-/// One file's content.
+/// A file and its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStatus {
-    /// Its path.
+    /// The file's path.
     pub path: String,
-    /// Its content's SHA-256; absent where there is no such file.
+    /// SHA-256 of the content; absent if the file does not exist.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sha256: Option<String>,
 }
 
-/// One named pipe.
+/// A named pipe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipeStatus {
-    /// Its name without `\\.\pipe\`.
+    /// The pipe's name without `\\.\pipe\`.
     pub name: String,
-    /// Whether the name exists, whichever process serves it and whether or not it answers.
+    /// Whether the pipe exists, whichever process serves it and whether or not it answers.
     pub open: bool,
-    /// Why the service behind it cannot be used although the name is there: nothing answers, or another process does.
-    /// An older agent does not ask and says nothing.
+    /// Why the service cannot be used although the pipe exists: nothing answers, or another process does. Older agents do
+    /// not check this and leave it empty.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub problem: Option<String>,
 }
 
 impl PipeStatus {
-    /// Whether the service answers on it, as far as the agent has asked.
+    /// Whether the pipe exists and no problem with it is known.
     #[must_use]
     pub fn answers(&self) -> bool {
         self.open && self.problem.is_none()
     }
 }
 
-/// How long the parts of a request took, in milliseconds, by their names in [`parts`]; absent where a part was not done.
+/// How long each part of a request took, in milliseconds, keyed by the names in [`parts`]. Skipped parts are absent.
 pub type Durations = BTreeMap<String, u64>;
 
 /// The parts of a request.
 pub mod parts {
-    /// Unpacking, without the wait for what was still arriving.
+    /// Unpacking, without waiting for data still being uploaded.
     pub const UNPACK: &str = "unpack";
-    /// Looking at the node, checking what was uploaded, running scripts and writing the journal.
+    /// Inspecting the node, checking uploads, running scripts and writing the journal.
     pub const PREPARE: &str = "prepare";
-    /// Stopping services, the ends of their processes included.
+    /// Stopping services, including waiting for their processes to exit.
     pub const STOP: &str = "stop";
-    /// Putting files in place and configuring services.
+    /// Writing files and configuring services.
     pub const INSTALL: &str = "install";
-    /// Starting services, until Windows calls them running.
+    /// Starting services, until Windows shows them as running.
     pub const START: &str = "start";
-    /// From there until their pipes are open.
+    /// Waiting for the pipes to open after that.
     pub const PIPES: &str = "pipes";
-    /// Bookkeeping after that.
+    /// Final bookkeeping.
     pub const FINISH: &str = "finish";
-    /// Those that the agent's service does, in their order.
+    /// The parts that the agent's service performs, in order.
     pub const OF_SERVICE: [&str; 6] = [PREPARE, STOP, INSTALL, START, PIPES, FINISH];
 }
 
-/// A duration as the protocol writes it.
+/// Converts a duration to the protocol's milliseconds.
 #[must_use]
 pub fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

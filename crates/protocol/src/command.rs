@@ -1,9 +1,9 @@
 //! Parses command lines of services as Windows parses them.
 
-/// The program of a command line; `None` where there is none.
+/// Returns the program of a command line, or `None` if it has none.
 ///
-/// Without quotes Windows would try each prefix that ends before a space; only the first is meant by the document, and
-/// an unquoted path with spaces is refused when the request is checked.
+/// For an unquoted path, Windows tries each prefix that ends before a space. This takes only the first:
+/// [`validate`](crate::validate::validate) rejects unquoted paths with spaces.
 #[must_use]
 pub fn program(command: &str) -> Option<&str> {
     let command = command.trim_start();
@@ -14,7 +14,7 @@ pub fn program(command: &str) -> Option<&str> {
     (!program.is_empty()).then_some(program)
 }
 
-/// The folders in which a command's `-log_file` arguments want to write: klog does not make them.
+/// Returns the folders of a command's `-log_file` arguments. klog does not create them.
 #[must_use]
 pub fn log_folders(command: &str) -> Vec<&str> {
     command
@@ -29,7 +29,7 @@ pub fn log_folders(command: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Whether two paths name the same file, as far as their text says.
+/// Compares two paths without case, with either slash as separator. Does not resolve links.
 #[must_use]
 pub fn same_path(one: &str, other: &str) -> bool {
     let canonical = |path: &str| path.replace('/', "\\").to_lowercase();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Service {
     /// The service's name in the Service Control Manager.
     pub name: String,
-    /// The whole command line, despite its name.
+    /// The whole command line, despite the field's name.
     pub path: String,
     /// Variables in `path` whose values come from the Node object.
     #[serde(default, deserialize_with = "null_as_default")]
@@ -24,13 +24,13 @@ pub struct Service {
     #[serde(default, deserialize_with = "null_as_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
-    /// Whether the node needs it before it joins the cluster.
+    /// Whether the node needs the service before joining the cluster.
     pub bootstrap: bool,
     /// Start order, lowest first.
     pub priority: u32,
 }
 
-/// A variable in a command and where its value is in the Node object.
+/// A variable in a command, and the path of its value in the Node object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeVariable {
     /// The text in the command that is replaced.
@@ -43,18 +43,17 @@ pub struct NodeVariable {
 /// A script that computes a variable of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreScript {
-    /// The text in the command that is replaced; empty when the script is run for its effect only.
+    /// The text in the command that is replaced; empty when the script sets no variable.
     #[serde(rename = "variableName")]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub variable_name: String,
     /// The script's path.
     pub path: String,
-    /// Arguments made from the Node object, each its name and its value; WMCO writes this key with a capital, and may
-    /// write `null`.
+    /// Arguments filled in from the Node object. WMCO writes this key with a capital, and may write `null`.
     #[serde(rename = "NodeArgs", skip_serializing_if = "Vec::is_empty")]
     #[serde(default, deserialize_with = "null_as_default")]
     pub node_args: Vec<NodeVariable>,
-    /// In a request: the arguments, with the values filled in. The document has no such key.
+    /// In a request: the arguments with their values filled in. WMCO's document has no such key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
 }

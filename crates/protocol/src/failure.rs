@@ -2,25 +2,24 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong.
+/// A failure that the agent reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// For metrics and decisions.
+    /// The category, for metrics and retry decisions.
     pub category: FailureCategory,
-    /// For people: what happened and to what.
+    /// The message for people: what happened, and to what.
     pub message: String,
 }
 
 impl FailureCategory {
-    /// Whether it says something of the host and nothing of what was to run there: it was shut down, or other programs are in
-    /// the way.
+    /// Whether the host caused the failure, not the requested services: it shut down, or other programs are in the way.
     #[must_use]
     pub fn is_of_the_host(self) -> bool {
         matches!(self, Self::Interrupted | Self::Foreign | Self::PipesHeld)
     }
 
-    /// A failure of this kind.
+    /// Creates a failure of this category.
     #[must_use]
     pub fn failure(self, message: impl Into<String>) -> Failure {
         Failure {
@@ -30,46 +29,46 @@ impl FailureCategory {
     }
 }
 
-/// The kinds of failure, bounded for metrics and decisions.
+/// The failure categories. They are a fixed set so that they can be metric labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FailureCategory {
     /// The request is not valid.
     InvalidRequest,
-    /// The services document uses something that this agent does not carry out.
+    /// The services document uses a feature that this agent does not support.
     Unsupported,
-    /// An uploaded file is not there.
+    /// An uploaded file does not exist.
     UploadMissing,
-    /// A file's content is not what was announced.
+    /// A file's hash differs from the expected one.
     HashMismatch,
     /// No space is left on the node.
     DiskFull,
     /// Windows refused access.
     AccessDenied,
-    /// A file stays in use.
+    /// A file is still in use.
     FileInUse,
     /// A service could not be created, changed or started.
     ServiceStart,
-    /// A service's process does not end.
+    /// A service's process does not exit.
     ServiceStop,
-    /// A service or a process of another owner is in the way.
+    /// A service or process of another owner is in the way.
     Foreign,
-    /// A script that a service's command needs did not work.
+    /// A script that computes part of a service's command failed.
     PreScript,
     /// A service runs, but its pipes do not open or do not answer.
     PipesMissing,
-    /// A program that still has a connection open keeps the name of a pipe, so that the service cannot make it again.
+    /// A program with an open connection still holds the name of a pipe, so the service cannot create the pipe.
     PipesHeld,
-    /// Application control does not let a program run.
+    /// Application control blocks a program.
     BlockedByPolicy,
-    /// A virus scanner holds a program to be harmful.
+    /// A virus scanner blocks a program.
     BlockedByScanner,
-    /// The agent ended in the middle: a reboot, a loss of power, a crash.
+    /// The agent was interrupted by a reboot, a power loss or a crash.
     Interrupted,
     /// The agent's service cannot be reached.
     AgentUnavailable,
-    /// Something else.
+    /// Any other failure.
     Internal,
-    /// A value of a newer agent.
+    /// A category that only a newer agent has.
     #[serde(other)]
     Unknown,
 }

@@ -1,8 +1,7 @@
 //! The protocol between the operator and the agent on a Windows node.
 //!
-//! A request is a JSON file that SFTP has brought; an answer is one line of JSON, the last line of standard output.
-//! Readers take unknown fields and unknown enum values, so that an operator and an agent of neighbouring versions
-//! understand each other.
+//! A request is a JSON file that SFTP uploads; an answer is one line of JSON, the last line of standard output. Readers
+//! accept unknown fields and enum values, so that an operator and an agent of neighbouring versions work together.
 
 pub mod command;
 pub mod document;

@@ -6,13 +6,12 @@ use crate::Failure;
 use crate::document::Service;
 use crate::validate::invalid;
 
-/// The longest chain of dependencies that is followed: a document may list ten thousand services, and each of a chain
-/// takes its part of the stack.
+/// The longest dependency chain that [`add`] follows. It recurses once per link, and a document may list 10,000 services.
 const LONGEST_CHAIN: usize = 100;
 
-/// Sorts services so that each comes after what it depends on and, beyond that, by priority and name.
+/// Sorts services by priority, then dependencies, then name.
 ///
-/// Names are compared without case, as the Service Control Manager does. Services that have no order are an invalid request.
+/// Compares names without case, as the Service Control Manager does. Returns an invalid-request failure if no order exists.
 pub fn start_order(services: &[Service]) -> Result<Vec<&Service>, Failure> {
     let mut by_name = BTreeMap::new();
     for service in services {
@@ -29,19 +28,19 @@ pub fn start_order(services: &[Service]) -> Result<Vec<&Service>, Failure> {
     Ok(order)
 }
 
-/// How a service's name is compared.
+/// Returns the form in which service names are compared.
 #[must_use]
 pub fn key(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// Whether two names are of one service.
+/// Whether two names refer to the same service.
 #[must_use]
 pub fn same_name(one: &str, other: &str) -> bool {
     key(one) == key(other)
 }
 
-/// Adds a service after all that it depends on; `chain` leads to it.
+/// Adds a service after its dependencies. `chain` lists the services that led to it.
 fn add<'a>(
     service: &'a Service,
     by_name: &BTreeMap<String, &'a Service>,
@@ -130,7 +129,7 @@ mod tests {
         assert_eq!(names(&chain(99)).unwrap().len(), 100);
         let too_long = Err("service s0 depends on a chain of more than 100 services".to_owned());
         assert_eq!(names(&chain(100)), too_long);
-        // As many as a ConfigMap holds, on a thread with a small stack as Windows gives one.
+        // As many as fit in a ConfigMap, on a thread with a small stack as on Windows.
         let services = chain(12_000);
         let small = std::thread::Builder::new().stack_size(256 * 1024);
         let ended = small.spawn(move || names(&services)).unwrap().join();

@@ -1,59 +1,59 @@
 //! The paths of files on a Windows node.
 //!
-//! All paths use backslashes, as Windows programs and the services document do; SFTP wants [`to_sftp`].
+//! All paths use backslashes, as Windows programs and the services document do. For SFTP, convert them with [`to_sftp`].
 
 /// The agent's program.
 pub const AGENT_EXE: &str = r"C:\k\windows-storage-agent.exe";
-/// A copy of the agent that was there before, for as long as the new one has not proved itself and until the next comes.
+/// A copy of the previous agent, for rollback. The next install replaces it.
 pub const AGENT_PREVIOUS: &str = r"C:\k\windows-storage-agent.previous.exe";
-/// The agent that was there before, in the very file that it may still run from.
+/// The previous agent's own file, renamed because it may still be running.
 pub const AGENT_RETIRED: &str = r"C:\k\windows-storage-agent.retired.exe";
-/// The agent's own folder: requests, uploads, journal. Only SYSTEM and Administrators may use it.
+/// The agent's own folder for requests, uploads and the journal. Only SYSTEM and Administrators have access.
 pub const STATE_DIR: &str = r"C:\k\windows-storage";
-/// Where SFTP puts what a request refers to.
+/// The folder for files that SFTP uploads for a request.
 pub const INCOMING_DIR: &str = r"C:\k\windows-storage\incoming";
-/// What the names of requests' files begin with in [`INCOMING_DIR`]; the rest is another one for each connection, so that a
-/// command which outlives its connection finds nothing of the next.
+/// The prefix of request files in [`INCOMING_DIR`]. The rest of the name differs for each connection, so that a command
+/// that outlives its connection cannot read the files of the next.
 pub const REQUEST_PREFIX: &str = "request-";
-/// The same for uploads of csi-proxy.
+/// The prefix of csi-proxy uploads in [`INCOMING_DIR`].
 pub const CSI_PROXY_PREFIX: &str = "csi-proxy-";
-/// The same for the agent's own program in [`BOOTSTRAP_DIR`].
+/// The prefix of agent programs in [`BOOTSTRAP_DIR`].
 pub const AGENT_PREFIX: &str = "agent-";
-/// Where SFTP puts the agent itself, which the SSH user then runs: below a folder in which only administrators can
-/// write, because the agent has not protected any folder of its own yet. In lower case for file systems that care.
+/// The folder for the uploaded agent, which the SSH user then runs. Only administrators can write to its parent: the agent
+/// has not protected a folder of its own yet. Lower case, for case-sensitive file systems.
 pub const BOOTSTRAP_DIR: &str = r"C:\windows\windows-storage";
-/// What the agent was doing when it ended, while it was doing something.
+/// The operation in progress. The file exists only during an operation.
 pub const JOURNAL_FILE: &str = r"C:\k\windows-storage\journal.json";
-/// The request that the agent keeps the node to.
+/// The request that the agent enforces.
 pub const DESIRED_FILE: &str = r"C:\k\windows-storage\desired.json";
-/// What the agent remembers beyond the request: services that it made, restarts, the last result.
+/// Agent state beyond the request: services that the agent created, restarts, the last result.
 pub const STATE_FILE: &str = r"C:\k\windows-storage\state.json";
-/// The folder of the programs.
+/// The folder of the agent's and csi-proxy's programs.
 pub const PROGRAM_DIR: &str = r"C:\k";
-/// The agent's log files.
+/// The folder of the agent's log files.
 pub const AGENT_LOG_DIR: &str = r"C:\var\log\windows-storage-agent";
 /// csi-proxy's program.
 pub const CSI_PROXY_EXE: &str = r"C:\k\csi-proxy.exe";
-/// csi-proxy's log folder; csi-proxy does not make it.
+/// csi-proxy's log folder. csi-proxy does not create it.
 pub const CSI_PROXY_LOG_DIR: &str = r"C:\var\log\csi-proxy";
 /// The agent's service name.
 pub const AGENT_SERVICE: &str = "windows-storage-agent";
-/// csi-proxy's service name, the one that WMCO uses.
+/// csi-proxy's service name, the same as WMCO's.
 pub const CSI_PROXY_SERVICE: &str = "csi-proxy";
-/// The pipe over which the agent's command reaches the service of an agent of version 0.1, which always has this name.
+/// The pipe between the agent's command and the service of a version 0.1 agent. Only that version uses this fixed name.
 pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
-/// The value of its own registry key in which the agent's service notes the name of its pipe: another one at each start, so
-/// that nobody can take it first. Only administrators write there, and a full disk is no hindrance.
+/// The registry value, in the agent service's own key, that holds the current pipe name. The name changes at each start so
+/// that nobody can claim it first. Only administrators can write the value, and writing it works on a full disk.
 pub const PIPE_VALUE: &str = "Pipe";
 
-/// Whether a file of [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] was brought for one reconcile alone.
+/// Whether a file in [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] was uploaded for a single reconcile.
 #[must_use]
 pub fn is_brought(name: &str) -> bool {
     let prefixes = [REQUEST_PREFIX, CSI_PROXY_PREFIX, AGENT_PREFIX];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The same path as SFTP servers on Windows take it: `C:/k/file`.
+/// Converts a path for SFTP servers on Windows: `C:/k/file`.
 #[must_use]
 pub fn to_sftp(windows_path: &str) -> String {
     windows_path.replace('\\', "/")

@@ -1,4 +1,4 @@
-//! The requests that the operator hands to the agent: JSON files that SFTP brings.
+//! The requests from the operator to the agent: JSON files that SFTP uploads.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Service;
 
-/// What a node shall look like.
+/// The desired state of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Names the request's content: the same identifier means the same request.
+    /// Identifies the request's content: the same identifier means the same request.
     pub id: String,
     /// Files that must have the given content before services start.
     pub files: Vec<DesiredFile>,
-    /// The services to keep running. What comes from the Node object is filled in; what comes from scripts on the node
-    /// is for the agent to fill in.
+    /// The services to keep running. Values from the Node object are filled in; the agent fills in values from scripts on
+    /// the node.
     pub services: Vec<Service>,
-    /// Environment variables of every service of the request.
+    /// Environment variables for every service of the request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub environment: BTreeMap<String, String>,
-    /// Whether services of these names of other owners may be replaced.
+    /// Whether the agent may replace services with these names that belong to other owners.
     #[serde(default)]
     pub replace_foreign: bool,
-    /// Pipes that prove that a service works.
+    /// The pipes that each service opens when it works.
     pub pipes: Vec<ServicePipes>,
-    /// How long a service's process may take to end before it is terminated, in seconds.
+    /// How long a service's process may take to exit before it is terminated, in seconds.
     pub stop_timeout_seconds: u32,
-    /// How long a service may take from its start to its pipes, in seconds.
+    /// How long a service may take to start and open its pipes, in seconds.
     pub start_timeout_seconds: u32,
 }
 
@@ -35,29 +35,29 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DesiredFile {
-    /// Where the file belongs.
+    /// The destination path.
     pub path: String,
     /// The content's SHA-256 in lower-case hexadecimal.
     pub sha256: String,
-    /// Where SFTP has put the content; absent where the file is said to be right already.
+    /// The uploaded file; absent if the destination should already have this content.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub upload: Option<String>,
-    /// What SFTP brings in place of the upload, which the agent's command makes from it.
+    /// The compressed file that SFTP uploads; the agent's command unpacks it to `upload`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packed: Option<Packed>,
 }
 
-/// A file that travels compressed.
+/// A compressed upload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Packed {
-    /// Where SFTP puts it.
+    /// The path of the uploaded file.
     pub path: String,
-    /// How it is compressed.
+    /// The compression format.
     pub format: Format,
-    /// Its size in bytes: it has arrived when there are so many.
+    /// The compressed size in bytes. The upload is complete at this size.
     pub size: u64,
-    /// The size of the content in bytes; what unpacks to more or less is refused.
+    /// The size of the content in bytes. Unpacking fails if the result is larger or smaller.
     pub unpacked_size: u64,
 }
 
@@ -65,9 +65,9 @@ pub struct Packed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// One frame of Zstandard, RFC 8878, with a window of 8 MiB at most.
+    /// One Zstandard frame, RFC 8878, with a window of at most 8 MiB.
     Zstd,
-    /// A value of a newer operator.
+    /// A format that only a newer operator has.
     #[serde(other)]
     Unknown,
 }

@@ -6,41 +6,41 @@ use crate::command::{program, same_path};
 use crate::order::{key, same_name};
 use crate::{ForeignInstance, ForeignKind};
 
-/// What descriptions of our services begin with, followed by the service's name.
+/// The prefix of the descriptions of our services; the service's name follows.
 pub const DESCRIPTION_MARK: &str = "Managed by windows-storage-operator: ";
 
 const NAMES: [&str; 2] = ["csi-proxy", "csiproxy"];
 const PROGRAM: &str = "csi-proxy.exe";
 
-/// A service of the machine.
+/// A Windows service on the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenService {
-    /// Its name.
+    /// The service's name.
     pub name: String,
-    /// Its command line.
+    /// The service's command line.
     pub command: String,
-    /// Its description.
+    /// The service's description.
     pub description: String,
-    /// The services that it needs.
+    /// The services that this one depends on.
     pub dependencies: Vec<String>,
-    /// Whether it is anything but stopped.
+    /// Whether the service is in any state other than stopped.
     pub active: bool,
-    /// Its process, while it has one.
+    /// The process ID, while the service has a process.
     pub process_id: Option<u32>,
 }
 
-/// A process of the machine.
+/// A process on the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenProcess {
-    /// Its number.
+    /// The process ID.
     pub id: u32,
-    /// The number of the process that started it, which may be gone.
+    /// The parent's process ID; the parent may have exited.
     pub parent: u32,
-    /// The path of its program; only the file's name where Windows does not say more.
+    /// The program's path, or only its file name if Windows does not give the path.
     pub program: String,
 }
 
-/// The csi-proxy instances that are not ours; `ours` names the services that are, whatever their description.
+/// Returns the csi-proxy instances that are not ours. Services named in `ours` count as ours whatever their description.
 #[must_use]
 pub fn foreign(
     services: &[SeenService],
@@ -55,7 +55,7 @@ pub fn foreign(
         let mut known = own.iter().chain(&others);
         known.any(|service| belongs_to(process, service.process_id))
     };
-    // Its service has stopped a moment ago.
+    // A process that is still exiting after its service stopped.
     let lingers = |process: &&SeenProcess| {
         let mut stopped = own.iter().filter(|service| service.process_id.is_none());
         stopped.any(|service| runs(&service.command, &process.program))
@@ -78,25 +78,25 @@ pub fn foreign(
     services.chain(processes).collect()
 }
 
-/// Whether a name is among these, compared as the Service Control Manager does.
+/// Whether `names` contains a name, compared as the Service Control Manager does.
 #[must_use]
 pub fn contains(names: &[String], name: &str) -> bool {
     names.iter().any(|known| same_name(known, name))
 }
 
-/// Whether a process is a service's own, or one that a wrapper such as nssm has started.
+/// Whether a process is a service's own, or was started by it as with wrappers such as nssm.
 #[must_use]
 pub fn belongs_to(process: &SeenProcess, service: Option<u32>) -> bool {
     service.is_some_and(|id| id == process.id || id == process.parent)
 }
 
-/// Whether a command's program is this one.
+/// Whether a command runs the program at `path`.
 #[must_use]
 pub fn runs(command: &str, path: &str) -> bool {
     program(command).is_some_and(|program| same_path(program, path))
 }
 
-/// Whether a service runs csi-proxy, by its name or its program.
+/// Whether a service is csi-proxy, judged by its name or program.
 #[must_use]
 pub fn is_csi_proxy(service: &SeenService) -> bool {
     NAMES.contains(&key(&service.name).as_str()) || service.command.to_lowercase().contains(PROGRAM)
@@ -107,7 +107,8 @@ fn is_program(path: &str) -> bool {
     name.is_some_and(|name| name.eq_ignore_ascii_case(PROGRAM))
 }
 
-/// The active services that need one of `stopping`, themselves or through others, without those; in start order.
+/// Returns the active services that depend on one of `stopping`, directly or transitively, in start order. Excludes
+/// `stopping` itself.
 #[must_use]
 pub fn dependents<'a>(
     stopping: &BTreeSet<String>,
@@ -125,7 +126,7 @@ pub fn dependents<'a>(
     while !found.is_empty() {
         let left = found.iter().map(|service| key(&service.name)).collect();
         let next = found.iter().position(|service| !needs(service, &left));
-        // A circle, which Windows would not start either, is broken somewhere.
+        // Break a cycle anywhere: Windows could not start it either.
         order.push(found.remove(next.unwrap_or_default()));
     }
     order
@@ -183,7 +184,7 @@ mod tests {
             names(foreign(&services, &processes, &ours)),
             ["CsiProxy", "storage", "wrapped", "11", "41"]
         );
-        // A service of the right name that nobody of ours has made.
+        // A service with the right name that the agent did not create.
         assert_eq!(
             names(foreign(&services[..1], &processes[..1], &[])),
             ["csi-proxy"]

@@ -10,13 +10,13 @@ use crate::paths::{
 };
 use crate::{DesiredFile, Failure, FailureCategory, Format, Request, ServicePipes};
 
-/// No service needs longer than this to stop or to start.
+/// The longest stop or start timeout that a request may set.
 const LONGEST_TIMEOUT_SECONDS: u32 = 3600;
 const LONGEST_TEXT: usize = 256;
-/// Of an environment variable.
+/// The longest value of an environment variable, in bytes.
 const LONGEST_VALUE: usize = 8192;
 
-/// Refuses what cannot be carried out, with a message for people.
+/// Returns a failure with a readable message if the request is invalid.
 pub fn validate(request: &Request) -> Result<(), Failure> {
     require(is_word(&request.id), || {
         "the request's id must be 1 to 256 letters, digits, '-', '_', '.' or ':'".to_owned()
@@ -64,7 +64,7 @@ pub fn validate(request: &Request) -> Result<(), Failure> {
     check_support(request)
 }
 
-/// Where a request's file may be, for the command and the service alike.
+/// Checks the location of a request file. The agent's command and its service both call this.
 pub fn validate_request_path(path: &str) -> Result<(), Failure> {
     let is_request = is_inside(path, INCOMING_DIR) && path.to_lowercase().ends_with(".json");
     require(is_request, || {
@@ -126,7 +126,7 @@ fn check_service(service: &Service) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What comes from the Node object is not for the agent to fill in, and not every way to compress is known.
+/// Rejects requests with unresolved Node values, which the agent cannot look up, and with unknown compression formats.
 fn check_support(request: &Request) -> Result<(), Failure> {
     let unsupported = |message| Err(FailureCategory::Unsupported.failure(message));
     for file in &request.files {
@@ -164,7 +164,7 @@ fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), Failure>
     }
 }
 
-/// A request that cannot be carried out at all.
+/// Returns an invalid-request failure.
 pub(crate) fn invalid(message: String) -> Failure {
     FailureCategory::InvalidRequest.failure(message)
 }
@@ -178,13 +178,13 @@ fn is_plain(text: &str) -> bool {
     !text.contains(char::is_control)
 }
 
-/// A path on drive C with this ending and no part that leads elsewhere than it says.
+/// Whether a path is absolute on drive C, has this ending, and contains nothing that Windows would reinterpret.
 fn is_absolute(path: &str, ending: &str) -> bool {
     let path = path.to_lowercase();
     path.ends_with(ending)
         && path.len() < 240
         && path.strip_prefix(r"c:\").is_some_and(|rest| {
-            // Windows drops dots and spaces at the end of a part; a colon would name a stream.
+            // Windows drops dots and spaces at the end of a part. A colon would name an alternate data stream.
             rest.split('\\').all(|part| {
                 !part.is_empty()
                     && !part.ends_with(['.', ' '])

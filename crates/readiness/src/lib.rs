@@ -1,7 +1,7 @@
-//! Decides whether the in-tree volumes of Windows workloads have the CSI drivers that take over from them.
+//! Decides whether the in-tree volumes of Windows workloads have the CSI drivers that take over.
 //!
-//! [`objects`] decodes what the cluster has into the tables of [`index`], and [`assess`] judges these. All of it is plain
-//! data and pure functions: this crate has no client, no clock and no async.
+//! [`objects`] decodes cluster objects into the tables of [`index`], and [`assess`] judges those tables. Everything is
+//! plain data and pure functions: this crate has no client, no clock and no async.
 
 #[macro_use]
 mod names;

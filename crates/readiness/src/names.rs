@@ -1,6 +1,6 @@
 //! Enums for the fixed strings of objects and reports.
 
-/// An enum whose variants are written as they are named. `ALL` has them in their order.
+/// Defines an enum whose variants are written by their names, with `ALL` and `as_str`.
 #[macro_export]
 macro_rules! names {
     ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $name:ident,)+ }) => {
@@ -11,10 +11,10 @@ macro_rules! names {
         }
 
         impl $type {
-            /// All of them, in order.
+            /// All variants, in order.
             pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
 
-            /// As objects write it.
+            /// The variant as written in objects.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {

@@ -1,9 +1,9 @@
-//! Names and messages come from the cluster and from files. What could move a terminal's cursor, break a line or turn
-//! text around is written out instead.
+//! Escapes names and messages from the cluster and from files: characters that could move a terminal's cursor, break a line
+//! or reverse text.
 
 use std::fmt::Write;
 
-/// Whether a character acts on what is around it, or is there without being seen.
+/// Whether a character affects the text around it or is invisible.
 #[must_use]
 pub fn is_hidden(char: char) -> bool {
     char.is_control()
@@ -27,7 +27,7 @@ pub fn is_hidden(char: char) -> bool {
         )
 }
 
-/// So many names at most, and how many more there are.
+/// Joins at most `most` names, and counts the rest.
 #[must_use]
 pub fn some_of<T: AsRef<str>>(names: impl IntoIterator<Item = T>, most: usize) -> String {
     let mut names = names.into_iter();
@@ -40,13 +40,13 @@ pub fn some_of<T: AsRef<str>>(names: impl IntoIterator<Item = T>, most: usize) -
     }
 }
 
-/// The text with everything hidden in it written out, as `\u{1b}`.
+/// Returns the text with hidden characters escaped, as in `\u{1b}`.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
         if is_hidden(char) {
-            // Writing to a String does not fail.
+            // Writing to a String cannot fail.
             let _ = write!(shown, "\\u{{{:x}}}", u32::from(char));
         } else {
             shown.push(char);

@@ -10,7 +10,7 @@ use openssl::x509::X509NameBuilder;
 
 use super::*;
 
-/// A certificate of that name that is its own authority, and its key.
+/// Returns a self-signed certificate of that name, and its key.
 pub(crate) fn identity(name: &str) -> (X509, PKey<Private>) {
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
     let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
@@ -57,7 +57,7 @@ fn trust_is_replaced_by_other_files_only_once_they_can_be_used() {
     let mut without_authorities = config(folder.path(), &first.0);
     without_authorities.root_cert = Some(Vec::new());
     assert!(!trust.is_replaced_by(&without_authorities));
-    // Of two files one is written first: the key is none of the certificate's until then.
+    // One of the two files is written first: until then the key does not match the certificate.
     write_certificate(&second);
     assert!(!is_replaced_by(&first.0));
     write_key(&second);

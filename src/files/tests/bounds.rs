@@ -1,4 +1,4 @@
-//! Depth and size.
+//! Tests of the limits on depth and size.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ fn depth_is_bounded() {
 #[test]
 fn an_object_that_is_too_large_is_an_error_only_where_it_is_wanted() {
     let identity = r#""apiVersion": "v1", "kind": "ConfigMap""#;
-    // Small values cost more than their text.
+    // Small values cost more memory than their text.
     let values = format!("[{}0]", "0,".repeat(MAX_OBJECT / 64));
     let data = format!("\"a\": {values}, \"b\": {values}");
     for large in [

@@ -1,10 +1,10 @@
-//! Texts of `cases.txt`, and what becomes of each: its objects and what is counted, or the error.
+//! Runs the texts of `cases.txt` and checks the objects and counts, or the error, of each.
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// What is read of a text: an object a line, then what is counted or the error.
+/// Returns what is read from a text: one object per line, then the counts or the error.
 fn outcome(text: &str, wanted: Wanted<'_>) -> String {
     let (objects, tally) = read_text_as(text, wanted);
     let mut shown = String::new();

@@ -1,10 +1,10 @@
-//! Bytes that are text, and bytes that are none.
+//! Tests of valid and invalid encodings.
 
 use std::rc::Rc;
 
 use super::*;
 
-/// Hands out one byte at a time, so that every sequence is cut once.
+/// Returns one byte at a time, so that every multi-byte sequence is split.
 struct Trickle<'a>(&'a [u8]);
 
 impl Read for Trickle<'_> {
@@ -42,7 +42,7 @@ fn text_is_utf8_or_utf16_with_a_mark_and_has_any_line_end() {
         (b"".to_vec(), ""),
         (b"\xEF\xBB\xBF".to_vec(), ""),
         (b"a\r\nb\rc\n\r\rd\r".to_vec(), "a\nb\nc\n\n\nd\n"),
-        // A mark that is not the first character is text.
+        // A byte-order mark elsewhere than at the start is text.
         ("a\u{feff}".as_bytes().to_vec(), "a\u{feff}"),
     ] {
         assert_eq!(decode(&bytes).unwrap(), expected);
@@ -67,7 +67,7 @@ fn what_is_no_text_is_an_error_that_names_the_byte() {
         (&b"abc\xFFdef"[..], "no valid UTF-8 at byte 3; "),
         (b"ab\xE2\x82", "no valid UTF-8 at byte 2; "),
         (b"\xEF\xBB\xBFa\xC3(", "no valid UTF-8 at byte 4; "),
-        // Half a character, a lone surrogate.
+        // An incomplete character, and a lone surrogate.
         (b"\xFF\xFEa\0b", "no valid UTF-16LE at byte 4; "),
         (b"\xFE\xFF\0a\xD8\0\0b", "no valid UTF-16BE at byte 4; "),
         (b"k\0i\0", "a NUL character; "),
@@ -75,7 +75,7 @@ fn what_is_no_text_is_an_error_that_names_the_byte() {
     ] {
         let error = decode(bytes).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{bytes:?}: {error}");
-        // The byte is ahead of what is read: no document is named.
+        // The byte is ahead of the parser's position, so no document is named.
         assert!(bad(bytes).starts_with(&format!("in: {expected}")));
     }
 }

@@ -36,7 +36,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A process that has found nothing in the condition.
+    /// Returns a process that found nothing in the condition.
     fn new() -> Self {
         Self::finding(Found::Open, false)
     }
@@ -56,9 +56,9 @@ impl Rig {
         self.start + Duration::from_millis(milliseconds)
     }
 
-    /// What the gate says so many milliseconds after the start, which is written at once, of a verdict that is `open`,
-    /// `held`, `unknown` or `overridden`; with `!` where something that held has gone from sight; with `?` where not all can be
-    /// read, and nothing be written; with `~` where it is not proved that nothing was missed.
+    /// Returns what the gate says this many milliseconds after the start, and writes it. The verdict is `open`, `held`,
+    /// `unknown` or `overridden`. `!` means that something that held upgrades disappeared; `?` that not everything can be
+    /// read and nothing can be written; `~` that it is not proved that nothing was missed.
     fn at(&mut self, milliseconds: u64, judged: &str) -> &'static str {
         let gone = judged.ends_with('!').then(|| self.after(milliseconds));
         self.gone = gone.or(self.gone);
@@ -99,7 +99,7 @@ impl Rig {
         self.decider.due(self.start)
     }
 
-    /// Each step: when, what is judged, and what the gate says then.
+    /// Runs steps: the time, the verdict, and what the gate must say then.
     fn says(&mut self, case: &str, steps: &str) {
         for step in steps.split(", ") {
             let [at, judged, said] = step.split(' ').collect::<Vec<_>>()[..] else {
@@ -190,7 +190,7 @@ fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
         ),
         (
             Found::Open,
-            // What comes and goes before all is known has held nothing.
+            // What appears and disappears before all data is known has held nothing.
             "0 unknown! unknown, 1000 open! unknown, 1020 open open",
         ),
     ] {
@@ -306,7 +306,7 @@ fn what_could_not_be_written_does_not_count_as_open() {
     rig.at(1_000, "open");
     let decision = rig.decide(2_000, &open(), FRESH, NOBODY);
     assert_eq!(decision.verdict, open());
-    // The write failed, and by the time of the next attempt the API server is out of reach, or what is known is old.
+    // The write failed, and at the next attempt the API server is unreachable or the data is old.
     assert_eq!(rig.at(3_000, "open~"), HELD);
     assert_eq!(rig.at(3_000, "open?"), HELD);
 }

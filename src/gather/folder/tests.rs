@@ -1,4 +1,4 @@
-//! The folder on the disk: whole under its name, or not there.
+//! Tests of the folder on disk: complete under its name, or removed.
 
 use super::*;
 
@@ -63,12 +63,12 @@ fn folders_that_were_made_for_it_go_with_it() {
     let name = outer.path().join("a/b/c");
     drop(Folder::create(&name).unwrap());
     assert!(names(outer.path()).is_empty());
-    // But not what another program has put there meanwhile.
+    // Files that another program created meanwhile are kept.
     let folder = Folder::create(&name).unwrap();
     fs::write(outer.path().join("a/x"), b"x").unwrap();
     drop(folder);
     assert_eq!(names(&outer.path().join("a")), ["x"]);
-    // Nor what it cannot be made in.
+    // Parent folders are removed even if the folder itself cannot be created.
     let long = format!("new/{}/c", "x".repeat(300));
     let error = Folder::create(&outer.path().join(long)).unwrap_err();
     assert!(matches!(error, FolderError::Io(..)), "{error}");
@@ -84,7 +84,7 @@ fn a_link_to_nothing_is_refused_before_anything_is_gathered() {
         assert!(refused(&name).contains("leads nowhere"));
     }
     assert_eq!(names(outer.path()), ["link"]);
-    // One to a folder is as good as the folder.
+    // A link to a folder works like the folder.
     fs::create_dir(outer.path().join("nothing")).unwrap();
     Folder::create(&link).unwrap().keep().unwrap();
 }

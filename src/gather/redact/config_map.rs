@@ -1,4 +1,4 @@
-//! Redacts the values of `ConfigMap`s, and keeps their structure and what the assessment reads.
+//! Redacts values of `ConfigMap`s. Keeps their structure and what the assessment reads.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::REDACTED;
 use super::text::{hides, program};
 use crate::node::{ACCEPTED, FIRST_CONTACT};
 
-/// Texts in the services document that say nothing but which service, file or variable it is about.
+/// String fields of the services document that only identify services, files or variables.
 const KEPT: [&str; 6] = [
     "name",
     "checksum",
@@ -31,13 +31,13 @@ pub fn values(data: &mut Map<String, Value>) {
     }
 }
 
-/// `name` is that of the field that the value is in, directly or in a list.
+/// Redacts a value. `name` is the field that contains it, directly or in a list.
 fn structure(value: &mut Value, name: &str) {
     match value {
         Value::Null | Value::Bool(_) => {}
         Value::Array(items) => items.iter_mut().for_each(|item| structure(item, name)),
         _ if hides(name) => *value = REDACTED.into(),
-        // Names of variables are the author's own.
+        // Names of variables are chosen by the author, so all values are redacted.
         Value::Object(variables) if name == "environmentVars" => {
             variables
                 .values_mut()
@@ -54,9 +54,9 @@ fn structure(value: &mut Value, name: &str) {
     }
 }
 
-/// A switch of the vSphere driver, a user of an instance, a host key as the operator stores it.
+/// Whether a text is harmless: a vSphere feature switch, an instance's user, or a host key as the operator stores it.
 fn is_plain(text: &str) -> bool {
-    /// Comments that the operator writes.
+    /// Comments that the operator adds to host keys.
     const COMMENTS: [&str; 2] = [FIRST_CONTACT, ACCEPTED];
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_base64 = |text: &str| {

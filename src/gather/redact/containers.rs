@@ -1,6 +1,6 @@
-//! Redacts containers, and keeps what the assessment reads and how they run.
+//! Redacts containers. Keeps what the assessment reads and how they are configured to run.
 //!
-//! Anything may be in the words that a container is started with, probed with and stopped with.
+//! Commands, arguments, probes and lifecycle hooks may contain anything.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::REDACTED;
 use super::text::is_secret;
 use crate::objects::registered_path;
 
-/// Fields that stay, and hold no text of the container's author but names.
+/// Fields to keep. Their only free text is names.
 const KEPT: [&str; 16] = [
     "envFrom",
     "image",
@@ -52,10 +52,10 @@ pub fn container(container: &mut Value) {
     }
 }
 
-/// What the registrar gives to the kubelet, its variables replaced: its parts are names of drivers for the judgement. What
-/// cannot be one is left out, and so are variables that are secret by their names.
+/// Returns the path that the registrar passes to the kubelet, with variables expanded: the assessment finds driver names
+/// in it. Redacts parts that cannot be driver names, and does not expand variables with secret names.
 fn path_for_kubelet(fields: &Map<String, Value>) -> Option<String> {
-    /// The longest name of a driver.
+    /// The longest driver name.
     const LONGEST: usize = 63;
     let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
     let mut env = field("env");
@@ -75,7 +75,7 @@ fn path_for_kubelet(fields: &Map<String, Value>) -> Option<String> {
     Some(parts.collect::<Vec<_>>().join("/"))
 }
 
-/// Takes the values of named variables out.
+/// Redacts the values of named variables.
 pub fn variables(list: &mut Value) {
     for variable in list.as_array_mut().into_iter().flatten() {
         if let Some(value) = variable.get_mut("value") {

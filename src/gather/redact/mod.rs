@@ -1,7 +1,7 @@
-//! Redacts what may be a secret from objects, and drops what only makes them long.
+//! Redacts possible secrets in objects, and drops large fields that are not needed.
 //!
-//! Pure. What the judgement reads stays as it is. Where anything may stand, only that stays: of the words of a container
-//! the path that it registers a driver by, of annotations those that are read, of ConfigMaps how they are built.
+//! No I/O. Keeps what the assessment reads. Of free-form values, keeps only that: in a container's command the driver's
+//! registration path, of annotations the known ones, of ConfigMaps the structure.
 
 mod config_map;
 mod containers;
@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 
 use text::{has_secret, hides, is_secret_flag, program};
 
-/// What stands in place of what was taken out.
+/// The placeholder for redacted values.
 pub const REDACTED: &str = "(left out)";
 
-/// Fields of labels, whose names are not ours to judge by: what selects by them must still fit.
+/// Fields with labels. They are kept, because their keys say nothing about secrets and selectors must still match.
 const LABELS: [&str; 4] = ["labels", "matchLabels", "nodeSelector", "selector"];
 
-/// Annotations whose values stay, by what their names begin with. Anything may be in others.
+/// Prefixes of annotations to keep. Other annotations may contain anything.
 const KEPT_ANNOTATIONS: [&str; 14] = [
     "deployment.kubernetes.io/revision",
     "deprecated.daemonset.template.generation",
@@ -35,18 +35,18 @@ const KEPT_ANNOTATIONS: [&str; 14] = [
     "windowsstorage.dev/",
 ];
 
-/// Redacts an object of the API server, of that kind.
+/// Redacts an object of this kind from the API server.
 pub fn object(kind: &str, value: &mut Value) {
     let Value::Object(fields) = value else {
         return;
     };
-    // What is in a ConfigMap is redacted by a rule of its own.
+    // A ConfigMap's data has its own redaction rules.
     let mut data = None;
     if kind == "ConfigMap" {
         fields.remove("binaryData");
         data = fields.remove("data");
     }
-    // Fifty images a node, which no question is about.
+    // Up to fifty images per node, which are not needed.
     if let Some(Value::Object(status)) = fields.get_mut("status") {
         status.remove("images");
     }
@@ -57,7 +57,7 @@ pub fn object(kind: &str, value: &mut Value) {
     }
 }
 
-/// Redacts what is no object of the API server.
+/// Redacts a value that is not an object of the API server.
 pub fn other(value: &mut Value) {
     match value {
         Value::String(text) if has_secret(text) => *value = REDACTED.into(),
@@ -72,7 +72,7 @@ pub fn other(value: &mut Value) {
     }
 }
 
-/// Of `--password VALUE` the value may be a word of its own.
+/// Redacts the word after a flag such as `--password`.
 fn arguments(words: &mut [Value]) {
     let mut follows = false;
     for word in words.iter_mut().filter(|word| word.is_string()) {
@@ -86,25 +86,25 @@ fn arguments(words: &mut [Value]) {
 
 fn field(name: &str, value: &mut Value) {
     match (name, &mut *value) {
-        // The template of pods within an object has metadata of its own.
+        // Pod templates inside an object have their own metadata.
         ("metadata", Value::Object(fields)) => metadata(fields),
         ("containers" | "initContainers" | "ephemeralContainers", Value::Array(containers)) => {
             containers.iter_mut().for_each(containers::container);
         }
         ("env" | "httpHeaders", value) => containers::variables(value),
-        // What a container wrote before it ended.
+        // The container's termination message.
         ("waiting" | "terminated", Value::Object(state)) => {
             if let Some(message) = state.get_mut("message") {
                 *message = REDACTED.into();
             }
         }
-        // What the agent sees on its node.
+        // From the agent's node state.
         ("command", Value::String(command)) => *command = program(command),
         _ => {}
     }
     match value {
         Value::Object(_) if LABELS.contains(&name) => {}
-        // They hold no secret, and are settings that are looked at.
+        // Not secrets, but settings that matter.
         Value::Null | Value::Bool(_) => {}
         value if hides(name) => *value = REDACTED.into(),
         value => other(value),
@@ -117,7 +117,7 @@ fn metadata(fields: &mut Map<String, Value>) {
     let Some(Value::Object(annotations)) = fields.get_mut("annotations") else {
         return;
     };
-    // All of the object once more, with everything that is taken out elsewhere.
+    // Repeats the whole object, including what is redacted elsewhere.
     annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     for (name, value) in annotations {
         if !KEPT_ANNOTATIONS.iter().any(|kept| name.starts_with(kept)) {

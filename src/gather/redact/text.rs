@@ -1,10 +1,10 @@
-//! Recognizes secrets by names of fields and in texts.
+//! Recognizes secrets by field names and in texts.
 
 use serde_json::Value;
 
 use super::REDACTED;
 
-/// Parts of names that say of a value that it is secret.
+/// Words in a name that mark its value as secret.
 const SECRET_WORDS: [&str; 12] = [
     "password",
     "passwd",
@@ -19,19 +19,19 @@ const SECRET_WORDS: [&str; 12] = [
     "apikey",
     "accesskey",
 ];
-/// Names that are this and nothing else.
+/// Whole names that mark their value as secret.
 const SECRET_NAMES: [&str; 3] = ["pass", "sig", "auth"];
-/// Names of keys that are no keys to anything.
+/// Suffixes of names ending in "key" that are not secret.
 const PLAIN_KEYS: [&str; 3] = ["topologykey", "hostkey", "publickey"];
 
-/// Whether a name says that its value is a secret.
+/// Whether a name marks its value as secret.
 pub fn is_secret(name: &str) -> bool {
     let letters: String = name
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|char| char.to_ascii_lowercase())
         .collect();
-    // A selector's field is just called key.
+    // A selector's field is just called `key`.
     let is_key = letters.len() > "key".len()
         && letters.ends_with("key")
         && !PLAIN_KEYS.iter().any(|plain| letters.ends_with(plain));
@@ -40,7 +40,7 @@ pub fn is_secret(name: &str) -> bool {
         || SECRET_WORDS.iter().any(|word| letters.contains(word))
 }
 
-/// Whether a name says that its value is only the place of a secret.
+/// Whether a name marks its value as a reference to a secret.
 fn is_reference(name: &str) -> bool {
     let letters = name.to_ascii_lowercase();
     let ends = [
@@ -56,14 +56,14 @@ fn is_reference(name: &str) -> bool {
     ends.iter().any(|end| letters.ends_with(end))
 }
 
-/// Whether a name says that its value is a secret and not where one is.
+/// Whether a value must be redacted: its name marks a secret and not a reference to one.
 pub fn hides(name: &str) -> bool {
     is_secret(name) && !is_reference(name)
 }
 
-/// Whether a text may hold a secret: what follows a name that says so, or the user of an address.
+/// Whether a text may contain a secret: after a name that marks one, or as the user of a URL.
 pub fn has_secret(text: &str) -> bool {
-    // Mount options and connection strings separate by these.
+    // The separators in mount options and connection strings.
     const SEPARATORS: [char; 6] = [' ', ',', ';', '&', '\n', '\t'];
     let words = text.split(SEPARATORS).filter(|word| !word.is_empty());
     let words: Vec<&str> = words.collect();
@@ -74,7 +74,7 @@ pub fn has_secret(text: &str) -> bool {
         || words.windows(2).any(|pair| precedes(pair[0]))
 }
 
-/// A text that is a document in itself.
+/// Whether a text is a JSON document that contains a secret.
 fn is_secret_document(text: &str) -> bool {
     if !text.trim_start().starts_with(['{', '[']) {
         return false;
@@ -86,7 +86,7 @@ fn is_secret_document(text: &str) -> bool {
     })
 }
 
-/// `password=x`, `https://a.example/b?sig=x`, `/password:x`.
+/// Whether a word assigns a secret, as in `password=x`, `https://a.example/b?sig=x` or `/password:x`.
 fn has_secret_value(word: &str) -> bool {
     let is_flag = word.starts_with(['-', '/']);
     word.match_indices(['=', ':']).any(|(at, sign)| {
@@ -96,20 +96,20 @@ fn has_secret_value(word: &str) -> bool {
     })
 }
 
-/// `--password`, `-Password`, `/password`: the value is the next word.
+/// Whether the next word is a secret, as after `--password`, `-Password` or `/password`.
 pub fn is_secret_flag(word: &str) -> bool {
     let name = word.trim_start_matches(['-', '/']);
     name.len() < word.len() && !name.contains(['=', '/', ':', '\\']) && hides(name)
 }
 
-/// Whether something stands before the @ of an address.
+/// Whether a URL contains a user, before an @.
 fn has_user(text: &str) -> bool {
     let is_end = |char: char| char.is_whitespace() || "/?#\"'<>,".contains(char);
     let mut authorities = text.split("://").skip(1);
     authorities.any(|rest| rest.split(is_end).next().unwrap_or_default().contains('@'))
 }
 
-/// The program of a command, without its arguments.
+/// Returns a command's program and redacts its arguments.
 pub fn program(command: &str) -> String {
     let command = command.trim();
     let quoted = command

@@ -1,4 +1,4 @@
-//! The table of metrics: names, types, help, and the series that are there from the start.
+//! The table of metrics: names, types, help, and the series that exist from the start.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::assess::report::Reason as VerdictReason;
 use crate::node::Reason;
 use crate::status::PROGRESS;
 
-/// What the failed writes are counted by.
+/// The label values of failed writes.
 const TARGETS: [&str; 5] = [
     "OperatorCondition",
     "ConfigMap",
@@ -25,19 +25,19 @@ const TARGETS: [&str; 5] = [
     "DepartedNode",
 ];
 
-/// From a question over a short line to a transfer over a slow one.
+/// Buckets from a request over a fast connection to a transfer over a slow one.
 const OF_NODES: [f64; 12] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0,
 ];
-/// From nothing to do to thousands of statuses to write.
+/// Buckets from nothing to do to thousands of statuses to write.
 const OF_PASSES: [f64; 10] = [
     0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0,
 ];
 
-/// Labels with their values. Each has few values; docs/monitoring.md has them.
+/// Labels with their values. Each has few values, which docs/monitoring.md lists.
 pub type Labels<const N: usize = 1, V = &'static str> = [(&'static str, V); N];
 
-/// Declares and registers each metric: its field, its type, its first value, its name without prefix, its help.
+/// Declares and registers each metric: its field, type, first value, name without prefix, and help.
 macro_rules! metrics {
     ($($field:ident: $type:ty = $new:expr, $name:literal, $help:literal;)*) => {
         /// All metrics.
@@ -124,8 +124,7 @@ fn create<M>(family: &Family<Labels, M>, label: &'static str, values: &[&'static
 }
 
 impl Families {
-    /// A counter that only appears with its first event seems never to have increased, so those that alerts ask for are
-    /// there from the start.
+    /// Creates the series that alerts use. A counter that only appears with its first event seems never to have increased.
     fn create_series(&self) {
         let reasons = Reason::ALL.map(Reason::as_str);
         let verdicts = VerdictReason::JUDGED.iter().map(|reason| reason.as_str());
@@ -149,7 +148,7 @@ impl Families {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the gate is written; there only where there is a gate.
+    /// Returns the gauge of whether the gate is written; it exists only if there is a gate.
     pub fn gate(&self) -> &Gauge {
         self.gate_written.get_or_init(|| {
             let gauge = Gauge::default();
@@ -162,7 +161,7 @@ impl Families {
         })
     }
 
-    /// All of it as OpenMetrics.
+    /// Returns all metrics as OpenMetrics.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         // Writing to a String does not fail.

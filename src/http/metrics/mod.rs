@@ -1,4 +1,5 @@
-//! What Prometheus sees. Labels are bounded: no names of objects. docs/monitoring.md has a row for each metric.
+//! The metrics for Prometheus. Labels are bounded: they contain no object names. docs/monitoring.md has a row for each
+//! metric.
 
 mod families;
 #[cfg(unix)]
@@ -19,7 +20,7 @@ use crate::status::PROGRESS;
 use families::{Families, Labels};
 pub use text::Format;
 
-/// The driver of volumes that none takes over.
+/// The label value for volumes that no driver takes over.
 const NO_DRIVER: &str = "none";
 const NODE_STATUSES: &str = "node_statuses";
 const NODE_RECONCILES: &str = "node_visits";
@@ -29,14 +30,14 @@ const SUCCESS: &str = "Success";
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Families>);
 
-/// The drivers that the volumes of `blocking_volumes` can need.
+/// Returns the drivers that the volumes of `blocking_volumes` can need.
 fn drivers() -> impl Iterator<Item = &'static str> {
     let named = PLUGINS.iter().filter_map(|plugin| plugin.driver);
     named.chain([NO_DRIVER])
 }
 
 impl Metrics {
-    /// What runs: the operator, and what it brings to nodes.
+    /// Sets the versions of the operator and of its programs for nodes.
     pub fn show_build(&self, csi_proxy: &str, agent: &str) {
         let build = [
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -46,13 +47,12 @@ impl Metrics {
         self.0.build_info.get_or_create(&build).set(1);
     }
 
-    /// Whether this process leads.
+    /// Sets whether this process leads.
     pub fn show_leader(&self, leads: bool) {
         self.0.leader.set(i64::from(leads));
     }
 
-    /// The judgement as it stands: the verdict, the volumes that hold upgrades by their driver, and the nodes with those
-    /// that are ready.
+    /// Sets the verdict, the number of volumes that hold upgrades by driver, and the numbers of nodes and of ready nodes.
     pub fn show_verdict<'a>(
         &self,
         verdict: &Verdict,
@@ -76,12 +76,12 @@ impl Metrics {
         set(&self.0.nodes, "ready", "false", unready);
     }
 
-    /// Whether the cluster was upgraded although upgrades were, and are, held.
+    /// Sets whether the cluster was upgraded although upgrades were, and still are, held.
     pub fn show_upgraded_while_held(&self, is_upgraded: bool) {
         self.0.upgraded_while_held.set(i64::from(is_upgraded));
     }
 
-    /// What keeps nodes from being worked on, or went wrong there the last time: a reason for each such node.
+    /// Sets the number of failing nodes by reason: what keeps a node from being reconciled, or its last failure.
     pub fn show_failing_nodes(&self, reasons: impl Iterator<Item = Reason>) {
         let reasons: Vec<Reason> = reasons.collect();
         for reason in Reason::ALL {
@@ -90,7 +90,8 @@ impl Metrics {
         }
     }
 
-    /// How the rollout stands, as the condition `RolloutProgressing` says, and how many nodes are how far, by pool.
+    /// Sets the state of the rollout, as the condition `RolloutProgressing` reports it, and the number of nodes in each
+    /// state by pool.
     pub fn show_rollout(&self, reason: &str, rollout: &Rollout) {
         for known in PROGRESS {
             set(
@@ -112,7 +113,7 @@ impl Metrics {
             others.waiting = others.waiting.saturating_sub(pool.waiting);
             others.failed = others.failed.saturating_sub(pool.failed);
         }
-        // A pool that is not wanted any more is gone.
+        // Removes pools that no longer exist.
         self.0.rollout_nodes.clear();
         let pools = rollout.pools.iter().map(|(name, of)| (name.as_str(), of));
         for (pool, of) in pools.chain([("", &others)]) {
@@ -130,13 +131,13 @@ impl Metrics {
         }
     }
 
-    /// Whether the `OperatorCondition` says what it shall. Only for where there is one to write.
+    /// Sets whether the `OperatorCondition` says what was decided. Only called if there is one to write.
     pub fn show_gate(&self, is_written: bool) {
         self.0.gate().set(i64::from(is_written));
     }
 
-    /// Judging everything and writing what differs took so long; so many statuses of nodes wait to be written, and
-    /// so many are on their way.
+    /// Records the duration of a pass with its writes, and the numbers of node statuses that wait and that are being
+    /// written.
     pub fn show_pass(&self, took: Duration, waiting: usize, on_their_way: usize) {
         self.0.reconciles.observe(took.as_secs_f64());
         set(&self.0.queue_depth, "queue", NODE_STATUSES, waiting);
@@ -148,7 +149,7 @@ impl Metrics {
         );
     }
 
-    /// The reconciles of nodes that wait for a place to work at, and those at work.
+    /// Returns the gauges of reconciles of nodes: those that wait for a slot, and those in progress.
     pub(crate) fn reconcile_gauges(&self) -> ReconcileGauges {
         let queue = [("queue", NODE_RECONCILES)];
         ReconcileGauges {
@@ -157,7 +158,7 @@ impl Metrics {
         }
     }
 
-    /// A reconcile of a node ended.
+    /// Counts a finished reconcile of a node.
     pub fn count_reconcile(&self, outcome: &Result<Reconciled, NodeError>, took: Duration) {
         let problem = match outcome {
             Ok(reconciled) => reconciled.problem.as_ref(),
@@ -184,24 +185,24 @@ impl Metrics {
         self.0.transfer_bytes.inc_by(sent.bytes);
     }
 
-    /// csi-proxy was started again so often on some node, by its agent or by Windows, since that node was last reconciled.
+    /// Counts the restarts of csi-proxy on a node, by its agent or by Windows, since the node was last reconciled.
     pub fn count_csi_proxy_restarts(&self, restarts: u64) {
         self.0.csi_proxy_restarts.inc_by(restarts);
     }
 
-    /// A write to an object of that kind failed.
+    /// Counts a failed write to an object of that kind.
     pub fn count_failed_write(&self, target: &'static str) {
         let labels = [("target", target)];
         self.0.failed_writes.get_or_create(&labels).inc();
     }
 
-    /// A kind has to be listed again.
+    /// Counts an interrupted watch or list of a kind.
     pub fn count_watch_restart(&self, kind: &str, cause: &'static str) {
         let labels = [("kind", kind.to_owned()), ("cause", cause.to_owned())];
         self.0.watch_restarts.get_or_create(&labels).inc();
     }
 
-    /// The API server was asked for something. The code is absent where there was no answer.
+    /// Counts a request to the API server. The code is absent if there was no answer.
     pub fn count_request(&self, verb: &'static str, code: Option<u16>) {
         let code = match code {
             None => "none",
@@ -215,7 +216,7 @@ impl Metrics {
         self.0.api_requests.get_or_create(&labels).inc();
     }
 
-    /// All metrics in that format.
+    /// Returns all metrics in that format.
     #[must_use]
     pub fn encode(&self, format: Format) -> String {
         let text = self.0.encode();
@@ -234,13 +235,13 @@ pub(crate) struct ReconcileGauges {
 }
 
 impl ReconcileGauges {
-    /// A reconcile begins, and waits for its place.
+    /// Counts a reconcile that begins and waits for its slot.
     pub fn begin(&self) -> ReconcileCounted {
         self.waiting.inc();
         ReconcileCounted(self.waiting.clone())
     }
 
-    /// It has its place.
+    /// Counts a reconcile that has its slot.
     pub fn works(&self, counted: &mut ReconcileCounted) {
         self.working.inc();
         counted.0.dec();
@@ -283,7 +284,7 @@ mod tests {
         lines.map(str::to_owned).collect()
     }
 
-    /// The value of a series, whose name is given without its prefix.
+    /// Returns the value of a series, whose name is given without its prefix.
     fn value(metrics: &Metrics, series: &str) -> String {
         let found = lines(metrics, &format!("windows_storage_{series}"));
         assert_eq!(found.len(), 1, "{series}: {found:?}");
@@ -344,7 +345,7 @@ mod tests {
         ] {
             assert_eq!(value(&metrics, series), expected, "{series}");
         }
-        // What was not so before is taken back.
+        // Values that no longer apply are reset.
         let open = Verdict {
             upgradeable: Upgradeable::True,
             reason: VerdictReason::DriversRegistered,

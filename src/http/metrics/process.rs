@@ -1,4 +1,4 @@
-//! What the process takes of the machine, under the names that Prometheus' client libraries share and dashboards expect:
+//! Resource usage of the process, under the names that Prometheus' client libraries share and dashboards expect:
 //! <https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Asks the system when it is asked itself.
+/// Reads the values from the system on each scrape.
 #[derive(Debug)]
 pub struct ProcessCollector;
 
@@ -56,7 +56,7 @@ impl Collector for ProcessCollector {
             ),
         ];
         for (name, help, value) in gauges {
-            // One that has no procfs shows the rest.
+            // A system without procfs still shows the other values.
             if let Some(value) = value {
                 let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
                 let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
@@ -72,7 +72,7 @@ fn cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// A field of `/proc/self/statm`, in bytes: the first is all that is mapped, the second what is resident.
+/// Returns a field of `/proc/self/statm` in bytes: the first is all mapped memory, the second the resident memory.
 fn memory(field: usize) -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: usize = statm.split_whitespace().nth(field)?.parse().ok()?;
@@ -81,7 +81,7 @@ fn memory(field: usize) -> Option<u64> {
 
 fn open_files() -> Option<u64> {
     let listed = fs::read_dir("/proc/self/fd").ok()?.count();
-    // The list itself was one.
+    // One of them is the listing itself.
     u64::try_from(listed.saturating_sub(1)).ok()
 }
 
@@ -101,7 +101,7 @@ mod tests {
         let held: Vec<_> = (0..50)
             .map(|_| fs::File::open("/proc/self/stat").unwrap())
             .collect();
-        // Other tests of this process open and close some as well.
+        // Other tests in this process open and close files as well.
         assert!(open_files().unwrap() > before + 25);
         drop(held);
     }

@@ -1,5 +1,5 @@
-//! The two text formats: OpenMetrics for those who ask for it, Prometheus' own, which `curl` and older programs take, for
-//! all others.
+//! The two text formats: OpenMetrics for clients that ask for it, and Prometheus' own for all others, such as `curl` and
+//! older programs.
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format for one who accepts that.
+    /// Returns the format for this `Accept` header.
     #[must_use]
     pub fn accepted(accept: Option<&str>) -> Self {
         match accept {
@@ -20,7 +20,7 @@ impl Format {
         }
     }
 
-    /// The format's name in HTTP.
+    /// Returns the format's content type.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -30,8 +30,8 @@ impl Format {
     }
 }
 
-/// The same for Prometheus' format: there a counter's own name ends in `_total`, and nothing marks the end. The library
-/// writes OpenMetrics alone; neither exemplars nor units, which differ as well, are used.
+/// Converts OpenMetrics to Prometheus' format: there a counter's own name ends in `_total`, and nothing marks the end. The
+/// library writes only OpenMetrics. Exemplars and units, which differ as well, are not used.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len() + 1024);
     // The help of a metric comes before its type.

@@ -44,7 +44,7 @@ fn cluster(objects: &[Value]) -> Cluster {
     cluster
 }
 
-/// Who looks after `win-1`: `ours`, `?` or who else.
+/// Returns who manages `win-1`: `ours`, `?`, or the other owner.
 fn of(cluster: &Cluster, management: Management) -> String {
     let node = cluster.nodes.get("win-1").unwrap();
     match Managers::new(cluster, now()).of("win-1", node, management) {
@@ -73,7 +73,7 @@ fn the_first_rule_that_fits_decides() {
         (&azure, Auto, aks_shown),
         (&amazon, Auto, eks_shown),
         (&openshift, External, BY_SETTINGS),
-        // What is told stands, but where the node itself would suffer.
+        // `Managed` wins, except where the node itself would suffer.
         (&openshift, Managed, wmco_shown),
         (&azure, Managed, aks_shown),
         (&amazon, Managed, "ours"),
@@ -222,7 +222,7 @@ fn a_new_node_among_those_of_others_is_left_alone_until_it_has_been_ready_for_te
             among_others,
             "{ready} {since} {taint}"
         );
-        // Where the agent has answered, the node was ours before.
+        // A node whose agent has answered was ours before.
         let status = WindowsNodeStorageStatus {
             csi_proxy: Some(crate::api::CsiProxyStatus::default()),
             ..WindowsNodeStorageStatus::default()

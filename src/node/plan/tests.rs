@@ -66,7 +66,7 @@ fn failing(attempts: u32) -> Failing {
     }
 }
 
-/// A node as it should be, and these facts in place of others.
+/// A node in its desired state, changed by these facts.
 fn with(facts: &str) -> (Desired, NodeState) {
     let (mut desired, mut state) = (desired(), good());
     for fact in facts.split(", ") {
@@ -127,21 +127,21 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
         ("good", Same),
         ("good, process 4711", Same),
         ("good, refused", Same),
-        // What the agent keeps is left to it.
+        // The agent retries what it already manages.
         ("stopped", Broken),
         ("no service", Broken),
         ("closed pipe", Broken),
         ("no pipe", Broken),
         ("stopped, crash loop", Broken),
         ("another fails", Broken),
-        // What works is interrupted in a slot only.
+        // Whatever works is interrupted only in a slot.
         ("other request", UPDATE),
         ("other file", UPDATE),
         ("nothing kept, service CSI-Proxy, may replace", UPDATE),
         ("other request, other file, failed", UPDATE),
         ("other request, other file, undone, retry", UPDATE),
         ("other request, other file, undone, newer request", UPDATE),
-        // What does not work is mended at once, also where it was undone: there is nothing to interrupt.
+        // Whatever does not work is repaired at once, even after a rollback: there is nothing to interrupt.
         ("nothing kept, no file", REPAIR),
         ("other file, closed pipe", REPAIR),
         ("unfinished", REPAIR),
@@ -157,10 +157,10 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
             "other request, other file, closed pipe, undone, refused",
             REPAIR,
         ),
-        // What was undone is left alone until another attempt is asked for.
+        // A rolled-back request is left alone until another attempt is requested.
         ("other request, other file, undone", Undone),
         ("other request, other file, refused", Undone),
-        // A csi-proxy of another owner is left alone where it may not be replaced.
+        // A csi-proxy of another owner is left alone unless it may be replaced.
         ("nothing kept, service csiproxy", Foreign),
         ("nothing kept, process 4711", Foreign),
         ("nothing kept, service csi-proxy", Foreign),
@@ -186,7 +186,7 @@ fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_dow
         (some("agent"), some("agent"), true, true, Keep),
         (some("agent"), some("old"), true, true, Restart),
         (some("agent"), None, false, true, Restart),
-        // An agent that does not work would leave csi-proxy without a keeper.
+        // If the new agent failed, csi-proxy would be left without an agent.
         (None, None, true, true, Install { interrupts: true }),
         (some("old"), None, true, true, Install { interrupts: true }),
         (
@@ -290,7 +290,7 @@ fn csi_proxy_works_where_the_agent_keeps_it_it_runs_and_answers_on_all_its_pipes
 #[test]
 fn a_service_of_the_request_is_judged_by_its_own_pipes() {
     let mut request = desired().request;
-    // Names are compared as Windows does.
+    // Names are compared case-insensitively, as Windows does.
     request.services[0].name = "CSI-Proxy".to_owned();
     let mut other = csi_proxy_service(&[]);
     other.name = "other".to_owned();

@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// A status of that management, on a node on which csi-proxy is used or not since then.
+/// A status with this management, and the time since when csi-proxy is used or unused.
 fn status(management: &str, used: &str, since: i64) -> WindowsNodeStorageStatus {
     WindowsNodeStorageStatus {
         management: management.to_owned(),
@@ -59,7 +59,7 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
     let until = |second| Removal::Stay(Some(Hold::Until(at(second))));
     let unused = |since| Some(status(MANAGED, "False", since));
     for (status, expected) in [
-        // Nothing is installed on a new node, and nothing is removed from one on which nothing is.
+        // A new node gets no installation, and a node without csi-proxy gets no removal.
         (
             Some(status("NotNeeded", "False", 0)),
             Removal::Done(Absence::NotNeeded),
@@ -68,7 +68,7 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         (unused(NOW - 599), until(NOW + 1)),
         // A clock was wrong.
         (unused(NOW + 5_000), until(NOW + 600)),
-        // It has only just become unused, and no status says so yet.
+        // It became unused just now, and no status says so yet.
         (Some(status(MANAGED, "True", 0)), until(NOW + 600)),
         (
             Some(WindowsNodeStorageStatus {
@@ -109,14 +109,14 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         ..facts()
     };
     assert_eq!(removal(&depends), Removal::Stay(None));
-    // What is being removed is not installed again while it is proved.
+    // A removal in progress does not reinstall csi-proxy while it waits for proof.
     let begun = status(REMOVING, "False", 0);
     let begun = Facts {
         status: Some(&begun),
         ..not_fresh
     };
     assert_eq!(removal(&begun), Removal::Waits(Hold::Unproved));
-    // While the document cannot be read, nobody knows what the agent is there for.
+    // While the document cannot be read, it is unknown which services the agent runs.
     let unread = Facts {
         others: None,
         ..facts()
@@ -164,7 +164,7 @@ fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
             Removal::Waits(Hold::Until(at(NOW + 600))),
         ),
     ] {
-        // The services of others are not kept any more.
+        // Services of others are no longer kept.
         for others in [Some(Others::Dependent), Some(Others::None), None] {
             let facts = Facts {
                 others,
@@ -179,7 +179,7 @@ fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
         ..facts(&removed, Some(&ours))
     };
     assert_eq!(removal(&used), Removal::Waits(Hold::Used(a_use())));
-    // Where the statuses were lost, a pin says that the operator has been there.
+    // If the statuses were lost, a pin shows that the operator has been there.
     let lost = facts(&removed, None);
     assert_eq!(removal(&lost), Removal::Waits(Hold::Until(at(NOW + 600))));
     let never_there = Facts {

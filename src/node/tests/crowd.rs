@@ -1,4 +1,4 @@
-//! More hosts than there are places to work at.
+//! Tests with more hosts than places to work.
 
 use futures::future::{join_all, select_all};
 use tokio::sync::Semaphore;
@@ -25,7 +25,7 @@ async fn few_connections_wait_for_a_place_to_work_at() {
         .await
     };
     let release = async {
-        // As many as may have connected while the first one holds the place.
+        // As many hosts as may connect while the first one holds the place.
         let connecting = others
             .iter()
             .map(|host| Box::pin(host.wait_until(|seen| seen.connections > 0)));
@@ -44,7 +44,7 @@ async fn few_connections_wait_for_a_place_to_work_at() {
         );
         assert_eq!(host.counters().connections, 1);
     }
-    // Three, and those of which the host has not seen the end yet.
+    // Three, plus connections whose end the host has not noticed yet.
     let most = scene.fleet.gauges().connections.most();
     assert!(most <= 5, "{most} connections for one place");
 }

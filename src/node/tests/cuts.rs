@@ -1,5 +1,5 @@
-//! The connection cut at every request that a reconcile makes, before the host has carried it out and after: the next reconcile
-//! brings the node to its desired state, and nothing is ever half done in between.
+//! Cuts the connection at every request of a reconcile, before and after the host processes it. The next reconcile
+//! brings the node to its desired state, and no file is ever half written in between.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,12 @@ use testbed::simulated_host::{Moment, SimulatedHost};
 
 use super::scene::{Programs, Scene, expect_whole, is_as_desired, programs_on};
 
-/// What a reconcile may do more than one that was not cut: list the folder of agents on their way, to its end, and remove
-/// the one that was left there.
+/// Additional requests after a cut: list the folder of uploaded agents to its end, and remove the leftover one.
 const SWEEPING: u64 = 5;
-/// All requests of a reconcile of a node that is as it should be.
+/// All requests of a reconcile of a node in its desired state.
 const SETTLED: [&str; 5] = ["connection", "login offered", "login", "channel", "command"];
 
-/// Cuts at each request of a reconcile that brings `programs` to a host like `before`, and returns how many there are.
+/// Cuts at each request of a reconcile that installs `programs` on a host like `before`. Returns the number of requests.
 async fn cut_everywhere(
     scene: &Scene,
     before: &SimulatedHost,
@@ -41,7 +40,7 @@ async fn cut_everywhere(
         if let Ok(reconciled) = &cut
             && reconciled.problem.is_none()
         {
-            // What was cut is what nothing depends on.
+            // Nothing depended on the request that was cut.
             assert!(
                 is_as_desired(&host, reconciled, programs),
                 "{place}: {cut:?}"
@@ -98,7 +97,7 @@ async fn a_program_that_is_there_does_not_travel_again() {
     let scene = Scene::new();
     let host = scene.host_with_old().await;
     let before = host.counters();
-    // The node is to be kept to something else, with the same program.
+    // The node gets another request, with the same program.
     let mut target = scene.target(&host, &scene.old);
     let desired = target.desired.as_mut().unwrap();
     desired.request.id.push('x');
@@ -116,7 +115,7 @@ async fn a_program_that_is_there_does_not_travel_again() {
     assert!(after.bytes_received - before.bytes_received < size / 2);
 }
 
-/// The requests of a reconcile by their kind, without what a file's size makes of it.
+/// Counts the requests of a reconcile by kind, without those whose number depends on a file's size.
 async fn asked(scene: &Scene, host: &SimulatedHost, programs: &Programs) -> String {
     let before = host.requests().len();
     let reconciled = scene.go(host, programs).await.unwrap();

@@ -1,4 +1,4 @@
-//! What can be wrong with a host, one after the other: each ends in plain words, and the node is well once it is over.
+//! Faults of a host, one after the other: each is named in plain words, and the node recovers once the fault is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn connected(target: &Target, limit: Duration) -> Result<Connected, NodeEr
 }
 
 impl Scene {
-    /// A reconcile fails with that reason and says those words.
+    /// Expects that a reconcile fails with this reason and these words.
     async fn fails(&self, host: &SimulatedHost, reason: Reason, words: &str) {
         let error = self.problem(host, &self.old).await.unwrap();
         assert_eq!(error.reason, reason, "{error}");
@@ -33,7 +33,7 @@ impl Scene {
 pub async fn logged_in(scene: &Scene, host: &SimulatedHost) -> Session {
     let target = scene.target(host, &scene.old);
     let connected = connected(&target, PATIENCE).await.unwrap();
-    // It cuts the connection when it is dropped.
+    // Dropping it would cut the connection.
     std::mem::forget(connected.cutter);
     connected.session.login(&target.user, &target.key).unwrap();
     connected.session
@@ -117,7 +117,7 @@ async fn every_fault_is_named(scene: &Scene) {
 async fn a_connection_that_ends_before_the_login_is_answered_is_no_refused_login() {
     let scene = Scene::new();
     let host = scene.host();
-    // After the connection itself.
+    // Request 1 is the connection itself.
     host.cut_at(2, Moment::Before);
     let words = "ended the connection before the login";
     scene.fails(&host, Reason::Unreachable, words).await;
@@ -247,8 +247,8 @@ async fn all_nodes_at_work_are_served_from_one_copy() {
     let hosts: Vec<_> = (0..HOSTS).map(|_| Arc::new(scene.host())).collect();
     let mut reconciles = tokio::task::JoinSet::new();
     for host in &hosts {
-        // Each comes to hold its file's first packet: the agent is looked for, then other owners by three commands, a folder is
-        // made and the file opened.
+        // Holds each host at the first packet of its file: the agent is looked up, other owners are checked with three
+        // commands, a folder is created, and the file is opened.
         let first_write = 5 + 2 + 3 * 2 + 2 + 1;
         host.hold_at(first_write);
         let (scene, host) = (Arc::clone(&scene), Arc::clone(host));
@@ -294,11 +294,11 @@ async fn an_answer_on_both_streams_is_taken_when_it_is_there() {
     let host = scene.host_with_old().await;
     host.set_faults(|faults| faults.speech = Speech::Noisy);
     let command = format!("{AGENT_EXE} status");
-    // Many at once: what is looked for happens between two reads.
+    // Many at once, because the race is between two reads.
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..16 {
         let mut session = logged_in(&scene, &host).await;
-        // No sign of life wakes a session that waits for a socket from which all was read.
+        // No keepalive wakes a session that waits on a socket from which everything was read.
         session.keepalive = Duration::from_secs(3600);
         let command = command.clone();
         let limit = Duration::from_secs(3600);

@@ -1,13 +1,13 @@
-//! A process that stops leading at any moment of a reconcile: it begins nothing more on the node, and whoever leads next brings
-//! the node to its desired state.
+//! A process that loses the lease at any point of a reconcile begins nothing more on the node, and the next leader
+//! brings the node to its desired state.
 
 use super::scene::{Scene, expect_whole, is_as_desired, programs_on};
 use crate::lease::Fence;
 use crate::node::reconcile_node;
 
-/// Requests that begin a change on a node. What is written after the file was opened is on its way with it.
+/// Requests that begin a change on a node. Writes follow from opening the file.
 const CHANGES: [&str; 3] = ["sftp open", "sftp remove", "sftp mkdir"];
-/// How many of them may be on their way already: a file is opened while a command starts.
+/// How many of them may be in flight already: a file is opened while a command starts.
 const ON_ITS_WAY: usize = 1;
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn whenever_the_lease_ends_nothing_more_is_begun_on_the_node() {
         let next = scene.go(&host, &scene.new).await.unwrap();
         assert!(is_as_desired(&host, &next, &scene.new), "{place}: {next:?}");
     }
-    // The last requests only take leave.
+    // The last requests only end the session.
     assert!(
         stopped + 8 > usize::try_from(all).unwrap(),
         "stopped at {stopped} of {all}"

@@ -1,4 +1,4 @@
-//! Work on simulated hosts and on OpenSSH's own server, and what other tests need of a node.
+//! Tests of work on simulated hosts and on OpenSSH's own server, and helpers for other tests.
 
 mod crowd;
 mod cuts;
@@ -20,7 +20,7 @@ use crate::payload::Payload;
 use crate::services::Document;
 
 impl Target {
-    /// A target on this machine, with a key that nobody knows.
+    /// Creates a target on this machine, with an unknown key.
     pub(crate) fn of_test_host(port: u16) -> Self {
         let pem = openssl::rsa::Rsa::generate(2048)
             .unwrap()
@@ -47,7 +47,7 @@ impl Target {
 }
 
 impl PrivateKey {
-    /// The key of that text.
+    /// Parses a key.
     pub(crate) fn of_test(pem: Vec<u8>) -> Self {
         let data = [(PRIVATE_KEY.to_owned(), zeroize::Zeroizing::new(pem))].into();
         check_private_key(Some(&Secret { data }), "ns", PRIVATE_KEY).unwrap()
@@ -55,7 +55,7 @@ impl PrivateKey {
 }
 
 impl Context {
-    /// With an API server that is not there: with a pinned key nobody has to ask it.
+    /// Creates a context with an unreachable API server: with a pinned key, it is not needed.
     pub(crate) fn of_test(payload: &Payload, slots: &RolloutSlots) -> Self {
         let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
         let client = kube::Client::try_from(config).unwrap();
@@ -66,7 +66,7 @@ impl Context {
 }
 
 impl Desired {
-    /// Some request, at that attempt.
+    /// A request with this revision and attempt.
     pub(crate) fn of_test(revision: &str, attempt: &str) -> Self {
         let payload = Payload::of_test();
         let spec = WindowsStorageSpec::default();

@@ -1,4 +1,4 @@
-//! Nodes on which another owner has a csi-proxy.
+//! Nodes on which another owner manages csi-proxy.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ async fn nothing_is_brought_to_a_node_whose_csi_proxy_is_another_owners() {
     assert_eq!(found.look, Look::Owner(by.to_owned()));
     assert_eq!(files(&host), [""; 0]);
 
-    // Where the administrator has said whose the node is, the agent finds out what is in its way.
+    // If the administrator has assigned the node to the operator, it is left to the agent to detect conflicts.
     let mut target = scene.target(&host, &scene.old);
     target.is_given = true;
     let found = scene.go_to(&target, &scene.old).await.unwrap();
@@ -96,7 +96,7 @@ async fn both_programs_are_removed_in_a_slot_and_what_is_not_there_needs_none() 
 async fn what_was_removed_in_the_middle_and_is_brought_again_holds_no_place() {
     let scene = Scene::new();
     let host = scene.host();
-    // The removal was cut off after the agent had gone, and is taken back.
+    // The removal was cut after the agent was removed, and is then revoked.
     scene.slots.restore(["win-1".to_owned()]);
     let done = scene.go(&host, &scene.old).await.unwrap();
     assert_eq!((done.problem, done.standing), (None, Standing::Current));

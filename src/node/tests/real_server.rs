@@ -1,4 +1,4 @@
-//! Logins to OpenSSH's own server, with keys that its own tools and OpenSSL have made.
+//! Logins to OpenSSH's own server, with keys from its own tools and from OpenSSL.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::node::{
 
 const WORDS: &str = "correct-horse";
 
-/// A real sshd for the account that runs the tests.
+/// A real sshd, run by the account that runs the tests.
 struct Server {
     guardian: Guardian,
     sshd: Child,
@@ -26,7 +26,7 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The guardian ends it too, whatever becomes of this.
+        // The guardian also stops it, whatever happens here.
         let _ = Guardian::stop(&mut self.sshd);
     }
 }
@@ -51,13 +51,13 @@ impl Server {
         let folder = guardian.dir().to_owned();
         let user = run("id", &folder, &["-un"]).trim().to_owned();
         if user == "root" {
-            // sshd asks for it; where it never ran as a service nobody made it.
+            // sshd requires this folder, which does not exist if it never ran as a service.
             fs::create_dir_all("/run/sshd").unwrap();
         }
         generate(&folder, "host", &["-t", "rsa", "-b", "2048"], "");
         fs::write(folder.join("authorized_keys"), "").unwrap();
         let path = |file: &str| folder.join(file).display().to_string();
-        // Free at this moment; where another process takes it, sshd ends and the test with it.
+        // The port is free now. If another process takes it, sshd ends, and the test with it.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// Lets that public key in, and nothing else.
+    /// Authorizes only this public key.
     fn authorize(&self, public: &str) {
         fs::write(self.guardian.dir().join("authorized_keys"), public).unwrap();
     }
@@ -122,7 +122,7 @@ impl Server {
     }
 }
 
-/// A key as `ssh-keygen` writes it, and its public half.
+/// Generates a key with `ssh-keygen`; returns it with its public half.
 fn generate(folder: &Path, file: &str, options: &[&str], passphrase: &str) -> (Vec<u8>, String) {
     let common = ["-q", "-a", "2", "-C", "x", "-f", file, "-N", passphrase];
     run("ssh-keygen", folder, &[&common, options].concat());
@@ -135,7 +135,7 @@ fn generate(folder: &Path, file: &str, options: &[&str], passphrase: &str) -> (V
 fn every_kind_of_key_logs_in_with_and_without_passphrase() {
     let server = Server::start("");
     let folder = server.guardian.dir();
-    // What is not in OpenSSH's own format is PKCS#1 for RSA and SEC1 for ECDSA, or PKCS#8.
+    // Other formats than OpenSSH's own are PKCS#1 for RSA, SEC1 for ECDSA, and PKCS#8.
     for (number, options) in [
         "-t rsa -b 2048",
         "-t rsa -b 2048 -m PEM",
@@ -235,7 +235,7 @@ fn while_a_key_is_changed_hosts_may_take_either() {
     server.authorize(&format!("{old_public}{new_public}"));
     assert_eq!(login(&with_old).unwrap(), with_old.id());
     assert_ne!(with_old.id(), previous.id());
-    // What is wrong with the old one is told, and keeps nobody out who takes the new one.
+    // An unusable old key is reported, but does not prevent logins with the new one.
     let damaged = key(b"-----BEGIN nothing");
     assert_eq!(login(&damaged).unwrap(), with_old.id());
     let problem = damaged.previous().unwrap().unwrap_err();

@@ -1,4 +1,4 @@
-//! What tests of reconciles share: a simulated fleet, small programs to bring, and a target whose key is pinned.
+//! Shared by the tests of reconciles: a simulated fleet, small programs to install, and a target with a pinned key.
 
 use protocol::ServiceState;
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
@@ -16,10 +16,10 @@ use crate::node::{
 use crate::payload::{Payload, sha256_hex};
 use crate::services::{Document, csi_proxy_service};
 
-/// Two payloads, the second newer than the first, and where they go.
+/// Two payloads, the second newer than the first, and the fleet to install them on.
 pub struct Scene {
     pub fleet: SimulatedFleet,
-    /// What the hosts' SSH server is, and the shell of its commands.
+    /// Version of the hosts' SSH server, and the shell that runs its commands.
     pub server: (Profile, Shell),
     key: PrivateKey,
     pub slots: RolloutSlots,
@@ -27,14 +27,14 @@ pub struct Scene {
     pub new: Programs,
 }
 
-/// A payload, and what a node with it looks like.
+/// A payload, and the desired state of a node with it.
 pub struct Programs {
     pub payload: Payload,
     pub desired: Desired,
     pub folder: TempDir,
 }
 
-/// So that it takes several packets, packed or not.
+/// Returns bytes that do not compress, so that a file takes several packets, packed or not.
 fn incompressible(seed: u8, size: usize) -> Vec<u8> {
     let mut state = u32::from(seed);
     let next = || {
@@ -45,7 +45,7 @@ fn incompressible(seed: u8, size: usize) -> Vec<u8> {
 }
 
 impl Programs {
-    /// Several SFTP packets each, and no more than that.
+    /// Creates programs of several SFTP packets each, and no more than that.
     fn new(version: u8) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let write = |name, content: &[u8]| {
@@ -83,7 +83,7 @@ impl Scene {
     pub fn new() -> Self {
         let fleet = SimulatedFleet::new().unwrap();
         let pem = fleet.private_key().unwrap();
-        // These tests are about the way there, so the host always has a rollout slot.
+        // These tests are about the transport, so the host always has a rollout slot.
         let slots = RolloutSlots::default();
         slots.decide(|_| (["win-1".to_owned()].into(), ()));
         slots.hand_out();
@@ -97,7 +97,7 @@ impl Scene {
         }
     }
 
-    /// One for each version of Windows' SSH server in each shell.
+    /// Returns a scene for each version of Windows' SSH server and each shell.
     pub fn of_every_server() -> impl Iterator<Item = Self> {
         Self::of(
             Profile::ALL
@@ -106,7 +106,7 @@ impl Scene {
         )
     }
 
-    /// The two that differ most.
+    /// Returns scenes for the two servers that differ most.
     pub fn of_the_oldest_and_the_newest_server() -> impl Iterator<Item = Self> {
         Self::of(vec![
             (Profile::V7_7, Shell::PowerShell),
@@ -127,7 +127,7 @@ impl Scene {
         host
     }
 
-    /// A host on which the old programs are.
+    /// Returns a host with the old programs installed.
     pub async fn host_with_old(&self) -> SimulatedHost {
         let host = self.host();
         let reconciled = self.go(&host, &self.old).await.unwrap();
@@ -135,7 +135,7 @@ impl Scene {
         host
     }
 
-    /// The target with the key that the host shows now.
+    /// Returns a target that pins the current key of the host.
     pub fn target(&self, host: &SimulatedHost, programs: &Programs) -> Target {
         Target {
             node: host.name().to_owned(),
@@ -172,24 +172,24 @@ impl Scene {
         reconcile_node(target, &self.context(programs)).await
     }
 
-    /// What reconciles share that send those programs.
+    /// Returns a context for reconciles that install these programs.
     pub fn context(&self, programs: &Programs) -> Context {
         Context::of_test(&programs.payload, &self.slots)
     }
 
-    /// What a reconcile failed with, before or after the login.
+    /// Returns the error of a reconcile, before or after the login.
     pub async fn problem(&self, host: &SimulatedHost, programs: &Programs) -> Option<NodeError> {
         let reconciled = self.go(host, programs).await;
         reconciled.map_or_else(Some, |reconciled| reconciled.problem)
     }
 }
 
-/// Which programs the host has; half ones are none of ours.
+/// Returns the hashes of the programs on the host, which differ for partial files.
 pub fn programs_on(host: &SimulatedHost) -> [Option<String>; 2] {
     host.with_disk(|disk| [AGENT_EXE, CSI_PROXY_EXE].map(|path| Some(disk.file(path)?.sha256())))
 }
 
-/// Each program is there whole, as before or after the work, or not at all as before it.
+/// Expects each program to be complete, as before or after the work, or missing if it was missing before.
 pub fn expect_whole(host: &SimulatedHost, whole: &[[Option<String>; 2]; 2], place: &str) {
     for (index, has) in programs_on(host).iter().enumerate() {
         let is_whole = whole.iter().any(|may_have| may_have[index] == *has);
@@ -197,7 +197,7 @@ pub fn expect_whole(host: &SimulatedHost, whole: &[[Option<String>; 2]; 2], plac
     }
 }
 
-/// Files on the host that a reconcile has brought to be used by itself alone.
+/// Returns the temporary files of reconciles on the host.
 pub fn left_over(host: &SimulatedHost) -> Vec<String> {
     let bootstrap = to_sftp(BOOTSTRAP_DIR).to_lowercase();
     let mut files = host.with_disk(|disk| disk.files());

@@ -1,4 +1,4 @@
-//! What Windows' own SSH server does otherwise than OpenSSH on Linux, in each of its versions and both shells.
+//! Where Windows' own SSH server differs from OpenSSH on Linux, in each of its versions and in both shells.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use super::faults::logged_in;
 use super::scene::{Scene, is_as_desired, left_over};
 use crate::node::Reason;
 
-/// How often the simulated agent looks for what it waits for.
+/// How often the simulated agent checks for a file that it waits for.
 const LOOK: Duration = Duration::from_millis(100);
-/// Over at the next look.
+/// Expires at the next check.
 const BRIEF: Duration = Duration::from_millis(1);
-/// Only failures wait for it.
+/// Reached only on failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A host with the old programs, a visit to which is held when the new csi-proxy is being sent.
+/// Returns a host with the old programs, which holds a reconcile while the new csi-proxy is being sent.
 async fn in_the_middle(scene: &Scene) -> SimulatedHost {
     let rehearsal = scene.host_with_old().await;
     let begin = rehearsal.requests().len();
     scene.go(&rehearsal, &scene.new).await.unwrap();
     let requests = rehearsal.requests()[begin..].to_vec();
     let last = |name| requests.iter().rposition(|it| *it == name).unwrap();
-    // The request is closed when the command comes, and the large file is still to come.
+    // The request is closed when the command starts, and the large file is still to come.
     let before = |name| {
         let earlier = requests[..last("command")].iter();
         earlier.filter(|it| **it == name).count()
@@ -42,7 +42,7 @@ async fn a_file_that_nobody_can_read_before_its_end_is_waited_for() {
         let host = in_the_middle(&scene).await;
         let meanwhile = async {
             host.wait_until(|seen| seen.held == 1).await.unwrap();
-            // The agent would lose its patience at its next look.
+            // The agent would give up at its next check.
             host.set_faults(|faults| faults.patience = Some(BRIEF));
             tokio::time::sleep(4 * LOOK).await;
             host.set_faults(|faults| faults.patience = None);
@@ -65,7 +65,7 @@ async fn a_command_that_outlives_its_connection_ends_by_itself() {
             host.wait_until(|seen| seen.held == 1).await.unwrap();
             host.set_faults(|faults| faults.patience = Some(BRIEF));
             host.cut_connections();
-            // Else what was held might still be answered.
+            // Otherwise, the held request might still be answered.
             let ended = host.wait_until(|seen| seen.connections_now == 0).await;
             ended.unwrap();
             host.release();
@@ -118,7 +118,7 @@ async fn a_server_that_takes_no_connections_after_failed_logins_is_quoted() {
         let mut penalized = false;
         for _ in 0..20 {
             let error = scene.problem(&host, &scene.old).await.unwrap();
-            // The door may be open again after a while.
+            // The server may accept connections again after a while.
             let is_quoted = error.message.contains("\"Not allowed at this time\"");
             penalized |= is_quoted;
             let reason = if is_quoted {
@@ -136,7 +136,7 @@ async fn a_server_that_takes_no_connections_after_failed_logins_is_quoted() {
     }
 }
 
-/// What PowerShell prints in a session that a group policy has transcribed, on a host with a Cyrillic name, in code page 866.
+/// The output of PowerShell in a session that a group policy transcribes, on a host with a Cyrillic name, in code page 866.
 fn transcript() -> Vec<u8> {
     let letters = |text: &str| -> Vec<u8> {
         text.chars()
@@ -168,7 +168,7 @@ async fn a_shell_that_prints_of_its_own_hides_no_answer_and_is_named_where_it_br
 
 #[tokio::test]
 async fn words_of_another_code_page_are_told_as_far_as_they_can_be_read() {
-    // "'x' is not recognized" in Japanese: Shift JIS, in which one byte of a letter may be a backslash.
+    // "'x' is not recognized" in Japanese, in Shift JIS, where one byte of a character may be a backslash.
     let japanese = b"'C:\\k\\x.exe' \x82\xcd\x81A\x93\xe0\x95\x94\x83R\x83}\x83\x93\x83h\x82\xdc\x82\xbd\x82\xcd\x8aO\x95\x94 \x95\x5c\r\n";
     for scene in Scene::of_every_server() {
         let host = scene.host_with_old().await;

@@ -1,4 +1,4 @@
-//! Reads files of a node: their names, and the end of each.
+//! Reads files on a node: lists them, and reads the end of each.
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -9,12 +9,12 @@ use super::{found, was_answered};
 use crate::node::session::Session;
 use crate::node::{NodeError, Reason};
 
-/// What is asked for at a time; libssh2 has some times as much on its way.
+/// How many bytes are requested at a time; libssh2 has several times as much in flight.
 const PIECE: usize = 128 * 1024;
-/// The kinds of file in a mode. Source: `sys/stat.h`, whose numbers SFTP has taken over.
+/// File type bits of a mode. Source: `sys/stat.h`, whose numbers SFTP uses.
 const KIND_MASK: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
-/// libssh2's word at the end of a folder.
+/// libssh2's code for the end of a folder.
 const NO_MORE: ssh2::ErrorCode = ssh2::ErrorCode::Session(-16);
 
 /// A file in a folder.
@@ -31,25 +31,25 @@ pub struct Found {
 /// What was read of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// What was left out at its beginning.
+    /// Bytes skipped at the beginning.
     pub left_out: u64,
-    /// What was read.
+    /// Bytes read.
     pub read: u64,
-    /// It ended sooner than it had to: somebody has shortened it meanwhile.
+    /// Whether the file ended early, because it was truncated meanwhile.
     pub shortened: bool,
 }
 
 /// Why reading a file ended.
 #[derive(Debug)]
 pub enum ReadFailure {
-    /// The node did not give it.
+    /// The node did not deliver it.
     Node(NodeError),
-    /// It could not be put where it belongs.
+    /// The data could not be stored locally.
     Here(std::io::Error),
 }
 
 impl Session {
-    /// The regular files in a folder, at most so many; `None` where there is no such folder.
+    /// Returns the regular files in a folder, after at most `most` entries; `None` if there is no such folder.
     pub fn files_in(&mut self, folder: &str, most: usize) -> Result<Option<Vec<Found>>, NodeError> {
         self.with_sftp(folder, |sftp| {
             match found(sftp.opendir(Path::new(folder)))? {
@@ -59,8 +59,8 @@ impl Session {
         })
     }
 
-    /// What the server says of one file, which may be news: Windows lists files that are being written as they were when
-    /// they were opened.
+    /// Updates size and time of one file from the server. Windows lists a file that is being written as it was when it
+    /// was opened.
     pub fn update_stat(&mut self, path: &str, file: &mut Found) -> Result<(), NodeError> {
         let stat = self.with_sftp(path, |sftp| found(sftp.stat(Path::new(path))))?;
         if let Some(stat) = stat {
@@ -70,8 +70,8 @@ impl Session {
         Ok(())
     }
 
-    /// Reads at most so many bytes of a file, those at its end, and hands them on piece by piece together with how many were
-    /// left out before the first. What is written to it meanwhile is not waited for.
+    /// Reads at most `most` bytes from the end of a file. Passes each piece to `take`, together with the number of
+    /// bytes skipped at the beginning. Does not wait for data that is written meanwhile.
     pub fn read_end(
         &mut self,
         path: &str,
@@ -85,7 +85,7 @@ impl Session {
             left_out: size - length,
             ..Part::default()
         };
-        // Only libssh2 has to know.
+        // Seeking is local to libssh2.
         let sought = file.seek(SeekFrom::Start(part.left_out));
         sought.map_err(|error| ReadFailure::Node(ended(path, part, &error)))?;
         let mut piece = vec![0; PIECE];
@@ -104,7 +104,7 @@ impl Session {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     if !was_answered(&self.ssh) {
-                        // As where a file is sent: libssh2 has to end what it has begun.
+                        // As when sending a file, libssh2 has to finish what it has begun.
                         self.cut();
                         let _ = file.read(&mut piece[..wanted]);
                         self.give_up();
@@ -125,7 +125,7 @@ fn open(sftp: &Sftp, path: &str) -> Result<(File, u64), ssh2::Error> {
 
 fn list(mut folder: File, most: usize) -> Result<Vec<Found>, ssh2::Error> {
     let mut files = Vec::new();
-    // Folders, links and names that are none count as well: a server must not be able to go on for ever.
+    // All entries count, including folders, links and invalid names, so that a server cannot continue forever.
     for _ in 0..most {
         match folder.readdir() {
             Ok((name, stat)) => files.extend(regular(&name, &stat)),
@@ -136,7 +136,7 @@ fn list(mut folder: File, most: usize) -> Result<Vec<Found>, ssh2::Error> {
     Ok(files)
 }
 
-/// A name that would lead elsewhere is nobody's.
+/// Returns a regular file. Names that lead to other folders are ignored.
 fn regular(name: &Path, stat: &FileStat) -> Option<Found> {
     let name = name.to_str()?;
     let is_plain = !name.is_empty() && !name.contains(['/', '\\', ':', '\0']);

@@ -1,28 +1,28 @@
-//! Limits how many bytes of a file are in flight at a time.
+//! Limits how many bytes of a file are in flight.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How much of a file is on its way at most, in memory until it is acknowledged: OpenSSH takes no more of a channel's data
-/// before it has carried it out (`CHAN_SES_WINDOW_DEFAULT` in its `channels.h`, 2 MiB). Less than that, so that no packet is
-/// sent by half, which nothing else could follow.
+/// The most bytes of a file in flight, in memory until they are acknowledged. OpenSSH accepts no more of a channel's
+/// data before it has processed it (`CHAN_SES_WINDOW_DEFAULT` in its `channels.h`, 2 MiB). The limit is lower, so that
+/// no packet is sent partly, which would block everything else.
 const LARGEST_WINDOW: usize = (2 << 20) - (256 << 10);
-/// Enough for 10 MB/s over a round trip of 25 ms.
+/// Enough for 10 MB/s with a round trip of 25 ms.
 const SMALLEST_WINDOW: usize = 256 << 10;
-/// How many bytes a millisecond a link is thought to carry. More on its way than that only lies in the server's memory, and
+/// Assumed bandwidth of a link, in bytes per millisecond. More in flight than that only fills the server's memory, and
 /// slows it down.
 const RATE: usize = 80_000;
-/// What all that begins to be sent may take of the process's memory, as long as that leaves each the smallest window. What
-/// is on its way already when others begin stays what it is.
+/// Memory for all windows of the process, in bytes, as long as each file gets at least the smallest window. Windows
+/// that are already in flight do not shrink when other transfers begin.
 const BUDGET: usize = 16 << 20;
-/// Files that this process is sending.
+/// Number of files that this process is sending.
 static SENDING: AtomicUsize = AtomicUsize::new(0);
 
-/// One of them, until it is dropped.
+/// Counts one file as being sent until it is dropped.
 pub struct Sending;
 
 impl Sending {
-    /// Counted from now on.
+    /// Begins to count.
     pub fn begin() -> Self {
         SENDING.fetch_add(1, Ordering::Relaxed);
         Self
@@ -35,12 +35,12 @@ impl Drop for Sending {
     }
 }
 
-/// How much of a file may be on its way now, where it takes so long to hear of it.
+/// Returns how many bytes of a file may be in flight now, with this round trip.
 pub fn window(round_trip: Duration) -> usize {
     share(SENDING.load(Ordering::Relaxed), round_trip)
 }
 
-/// The same for each of so many files.
+/// Returns the same for a given number of files.
 fn share(files: usize, round_trip: Duration) -> usize {
     let milliseconds = usize::try_from(round_trip.as_millis()).unwrap_or(usize::MAX);
     (BUDGET / files.max(1))

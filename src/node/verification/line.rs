@@ -1,4 +1,4 @@
-//! The line to the host, as bad as a step needs it.
+//! A proxy that cuts or slows down the connection to the host, as a step needs it.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// What is read and passed on at one time, in bytes.
+/// How much is read and forwarded at a time, in bytes.
 const CHUNK: usize = 4096;
-/// What may wait here to be passed on, in bytes: on a slow line that is little.
+/// Size of the receive buffer, in bytes. On a slow line, little may wait here.
 const QUEUE: usize = 16 * 1024;
 
-/// What becomes of what is sent to the host.
+/// What happens to data that is sent to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// It arrives.
+    /// It arrives unchanged.
     Plain,
-    /// It ends after so many bytes.
+    /// The connection ends after this many bytes.
     Cut { after: u64 },
     /// It arrives slowly.
     Slow { bytes_per_second: u64 },
 }
 
 impl Line {
-    /// Where to connect to in place of the host, once.
+    /// Returns the address to connect to in place of the host. It accepts one connection.
     pub fn lead_to(self, host: (&str, u16)) -> io::Result<(String, u16)> {
         let host = (host.0.to_owned(), host.1);
         if self == Self::Plain {
@@ -41,7 +41,7 @@ impl Line {
                 let _ = io::copy(&mut back, &mut to);
                 to.shutdown(Shutdown::Both)
             });
-            // Whatever ends it, both ends are closed.
+            // Close both ends, however the transfer ended.
             let _ = self.pass(&near, &far);
             let _ = near.shutdown(Shutdown::Both);
             far.shutdown(Shutdown::Both)

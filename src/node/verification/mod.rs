@@ -1,5 +1,5 @@
-//! Takes one Windows host through all that the operator does with a node, by the operator's own code, and says of each step
-//! what was expected and what was observed.
+//! Runs one Windows host through everything that the operator does with a node, with the operator's own code, and
+//! reports for each step what was expected and what was observed.
 
 mod line;
 mod programs;
@@ -23,51 +23,51 @@ use line::Line;
 use programs::Programs;
 use steps::{Step, end, observed, steps};
 
-/// Where kubelets keep pods and plugins on Windows, by SFTP's name.
+/// The kubelet's folder for pods and plugins on Windows, as an SFTP path.
 const KUBELET_FOLDER: &str = "C:/var/lib/kubelet";
 
-/// Tries each thing on one host.
+/// Tries all steps on one host.
 pub struct Verification {
     target: Target,
     programs: Programs,
-    /// In bytes per second.
+    /// Speed of the slow line, in bytes per second.
     slow: u64,
 }
 
-/// What is known of the host before anything is changed there.
+/// State of the host before anything is changed.
 #[derive(Debug)]
 pub struct Before {
-    /// What its SSH server calls itself.
+    /// The banner of its SSH server.
     pub server: String,
-    /// Why nothing should be tried there.
+    /// Why nothing should be tried there, if so.
     pub in_use: Option<String>,
 }
 
-/// One thing that was tried.
+/// Result of one step.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tried {
-    /// What it is called.
+    /// Name of the step.
     pub id: &'static str,
-    /// What should come of it.
+    /// Expected result.
     pub expected: String,
-    /// What came of it.
+    /// Observed result.
     pub observed: String,
-    /// What the operator would report of the node.
+    /// Problem that the operator would report for the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// How long csi-proxy did not answer, as the agent has measured it.
+    /// How long csi-proxy did not answer, as measured by the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interruption_milliseconds: Option<u64>,
-    /// How long it took.
+    /// Duration of the step.
     pub milliseconds: u64,
-    /// Whether that was expected.
+    /// Whether the observed result is the expected one.
     pub fits: bool,
 }
 
 impl Verification {
-    /// `target`: where the host is; what is desired of it does not count. `other`: another csi-proxy than the payload's; without
-    /// it that one is taken, with another hash. `slow`: what goes over a slow line, in bytes per second.
+    /// Creates a verification. `target`: the host; its desired state is ignored. `other`: a csi-proxy other than the
+    /// payload's; by default, the payload's with another hash. `slow`: speed of the slow line, in bytes per second.
     pub fn new(
         target: Target,
         payload: Payload,
@@ -81,11 +81,11 @@ impl Verification {
         })
     }
 
-    /// Looks at the host, and changes nothing there.
+    /// Inspects the host without changing anything.
     pub async fn look(&self) -> Result<Before, NodeError> {
         self.logged_in(|host| {
             let mut in_use = has_kubelet(&mut host.session)?;
-            // One that is stopped, and a part of another service.
+            // Covers a kubelet that is stopped, or that is part of another service.
             if in_use.is_none() && host.session.exists(KUBELET_FOLDER)? {
                 in_use = Some(format!("the folder {KUBELET_FOLDER} of a kubelet is there"));
             }
@@ -103,8 +103,8 @@ impl Verification {
         .await
     }
 
-    /// Goes through all steps, of which the last removes everything again. `begins` is given the name of each, `report` what came
-    /// of it.
+    /// Runs all steps; the last one removes everything again. Calls `begins` with the name of each step, and `report`
+    /// with its result.
     pub async fn run(&self, begins: &mut dyn FnMut(&str), report: &mut dyn FnMut(&Tried)) {
         for step in steps(&self.programs, self.slow) {
             begins(step.id);
@@ -164,7 +164,7 @@ impl Verification {
         tried("uninstall", expected, seen, problem, took)
     }
 
-    /// Does what the operator does with a node that has a rollout slot.
+    /// Reconciles the host as the operator reconciles a node that has a rollout slot.
     async fn reconcile(
         &self,
         line: Line,
@@ -185,7 +185,7 @@ impl Verification {
         (problem, begin.elapsed())
     }
 
-    /// What the agent says; `None` where there is none.
+    /// Returns the node's state from the agent; `None` if there is no agent.
     async fn state(&self) -> Result<Option<NodeState>, NodeError> {
         self.logged_in(Host::status).await
     }
@@ -203,7 +203,7 @@ impl Verification {
         .await
     }
 
-    /// Connects over such a line, and lets `work` use the connection.
+    /// Connects over this line, and runs `work` on the connection.
     async fn over<T: Send + 'static>(
         &self,
         line: Line,

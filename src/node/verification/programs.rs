@@ -1,4 +1,4 @@
-//! What is brought to the host.
+//! The programs that are installed on the host.
 
 use std::path::Path;
 
@@ -15,11 +15,11 @@ pub struct Programs {
     pub payload: Payload,
     /// A csi-proxy of another version, or the same with another hash.
     pub other: Program,
-    /// A program that is no csi-proxy.
+    /// A program that is not csi-proxy.
     pub broken: Program,
     /// The same agent with another hash.
     pub agent: Program,
-    /// What goes over the line of the payload's csi-proxy, in bytes.
+    /// Upload size of the payload's csi-proxy, in bytes.
     pub travels: u64,
     _folder: TempDir,
 }
@@ -29,7 +29,7 @@ impl Programs {
         let folder = tempfile::tempdir()
             .map_err(|cause| PayloadError::Write(std::env::temp_dir(), cause))?;
         let (csi_proxy, agent) = (payload.csi_proxy.unpacked()?, payload.agent.unpacked()?);
-        // Windows does not look at what is behind a program.
+        // Windows ignores bytes after the end of a program.
         let another = |content: &[u8]| [content, b"\0"].concat();
         let other = match other {
             Some(path) => {
@@ -52,7 +52,7 @@ impl Programs {
     }
 }
 
-/// What a node shall look like with that payload and no services but csi-proxy.
+/// Returns the desired state of a node with this payload and csi-proxy as the only service.
 pub fn desired_by(payload: &Payload) -> Desired {
     let document = Document {
         services: vec![csi_proxy_service(&[])],

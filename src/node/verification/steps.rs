@@ -1,4 +1,4 @@
-//! The steps, and what each should come to.
+//! The steps, and their expected results.
 
 use protocol::NodeState;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
@@ -10,23 +10,23 @@ use crate::payload::Program;
 use super::line::Line;
 use super::programs::Programs;
 
-/// One reconcile of the host, and what it should come to.
+/// One reconcile of the host, and its expected result.
 pub struct Step<'a> {
-    /// What it is called.
+    /// Name of the step.
     pub id: &'static str,
     pub agent: &'a Program,
-    /// The csi-proxy that is brought.
+    /// The csi-proxy that is to be installed.
     pub brings: &'a Program,
-    /// The csi-proxy that answers afterwards.
+    /// The csi-proxy that should answer afterwards.
     pub leaves: &'a Program,
-    /// How it ends, as [`end`] has it.
+    /// How the reconcile should end, as [`end`] describes it.
     pub end: &'static str,
-    /// Whether csi-proxy has another process afterwards.
+    /// Whether csi-proxy should have another process afterwards.
     pub restarts: bool,
     pub line: Line,
 }
 
-/// All of them, in an order in which each finds what it needs.
+/// Returns all steps, in an order in which each finds what it needs.
 pub fn steps(programs: &Programs, slow: u64) -> Vec<Step<'_>> {
     let Programs {
         payload,
@@ -99,13 +99,13 @@ pub fn steps(programs: &Programs, slow: u64) -> Vec<Step<'_>> {
 }
 
 impl Step<'_> {
-    /// What should be observed.
+    /// Returns the expected result.
     pub fn expected(&self) -> String {
         words(self.end, true, self.restarts)
     }
 }
 
-/// How a reconcile has ended.
+/// Describes how a reconcile ended.
 pub fn end(problem: Option<&NodeError>) -> &str {
     match problem.map(|error| error.reason) {
         None => "done",
@@ -115,7 +115,7 @@ pub fn end(problem: Option<&NodeError>) -> &str {
     }
 }
 
-/// What was observed.
+/// Describes the observed result.
 pub fn observed(
     step: &Step<'_>,
     problem: Option<&NodeError>,

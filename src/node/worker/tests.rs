@@ -68,7 +68,7 @@ fn what_was_undone_is_not_forgotten_before_the_status_says_so() {
 
 #[tokio::test]
 async fn a_node_that_goes_while_it_is_reconciled_ends_its_task() {
-    // A host that takes connections and never says a word.
+    // A host that accepts connections and never sends a byte.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let target = Target::of_test_host(listener.local_addr().unwrap().port());
     let interval = Duration::from_secs(300);
@@ -79,7 +79,7 @@ async fn a_node_that_goes_while_it_is_reconciled_ends_its_task() {
     let nobody = BTreeSet::new();
     let plans = BTreeMap::from([("win-1".to_owned(), plan)]);
     workers.assign(&plans, &nobody, interval);
-    // The host goes on taking connections: a task that goes on would find it as silent as before.
+    // The host keeps accepting connections, so a task that continues would find it as silent as before.
     let held = tokio::task::spawn_blocking(move || (listener.accept().unwrap(), listener))
         .await
         .unwrap();

@@ -1,4 +1,4 @@
-//! Very many of everything, and very wide ones.
+//! Tests with very many and very wide items.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -54,12 +54,12 @@ fn of_many_volumes_of_a_driver_the_first_are_listed() {
         assert_shows(TABLE, &volumes(number), &there, &["web-20"]);
     }
     assert_shows(TABLE, &volumes(20), &["pod/web-19"], &[ALL]);
-    // Very many: the page shows a thousand.
+    // Very many: the page shows 1,000.
     let last = "<code>pod/web-999</code>";
     assert_shows(PAGE, &volumes(1000), &[last], &[ALL]);
     let left_out = format!("and 1 more volume {ALL}");
     assert_shows(PAGE, &volumes(1001), &[last, &left_out], &["web-1000"]);
-    // Two drivers share them.
+    // Two drivers share the room.
     let mut report = volumes(1200);
     for volume in &mut report.volumes[..600] {
         volume.csi_driver = Some("other.example".to_owned());

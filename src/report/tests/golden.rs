@@ -1,11 +1,11 @@
-//! What is written, letter by letter. JSON and YAML of whole clusters are in `tests/check`.
+//! Golden tests of the exact output. JSON and YAML of whole clusters are in `tests/check`.
 
 use insta::assert_snapshot;
 
 use super::{Format, rendered, samples, text};
 use crate::assess::report::ReadinessReport;
 
-/// The page with one tag a line, so that a difference can be read.
+/// The page with one tag per line, for readable diffs.
 fn html(report: &ReadinessReport) -> String {
     text(report, Format::Html).replace("><", ">\n<")
 }

@@ -1,4 +1,4 @@
-//! Names and messages that want to do something.
+//! Tests with names and messages that attack a terminal or browser.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::samples::{self, HOSTILE};
 use super::{Format, rendered, text};
 use crate::assess::report::ReadinessReport;
 
-/// Spelled out here again: the characters that no terminal may see.
+/// The characters that must not reach a terminal, listed independently of the code.
 const FORBIDDEN: &str = "\u{0}\u{7}\u{8}\t\r\u{1b}\u{7f}\u{80}\u{9b}\u{9d}\u{200b}\u{200e}\u{200f}\u{2028}\
     \u{2029}\u{202a}\u{202b}\u{202d}\u{202e}\u{2066}\u{2068}\u{2069}\u{feff}\u{34f}\u{2800}\u{3164}\u{fe0f}\u{e0041}";
 
@@ -33,7 +33,7 @@ fn programs_read_json_and_yaml_as_the_report_was() {
         let yaml: ReadinessReport = serde_yaml::from_str(&text(&report, Format::Yaml)).unwrap();
         assert_eq!((&json, &yaml), (&report, &report));
     }
-    // JSON writes such a character as two halves, which readers of YAML in C and Go refuse.
+    // JSON writes such a character as a surrogate pair, which YAML parsers in C and Go reject.
     let mut report = samples::empty();
     report.verdict.message = "\u{e0041}".to_owned();
     let yaml = text(&report, Format::Yaml);
@@ -69,7 +69,7 @@ fn every_text_of_the_hostile_sample_is_hostile() {
     collect(&hostile, &mut texts);
     texts.retain(|text| !text.contains(HOSTILE));
     texts.sort();
-    // What the program itself says: upgradeable, source, kind, reason, apiVersion.
+    // The program's own values: upgradeable, source, kind, reason, apiVersion.
     let own = "False PersistentVolume ReadinessReport ReadinessUnknown windowsstorage.dev/v1alpha1";
     assert_eq!(texts.join(" "), own);
 }

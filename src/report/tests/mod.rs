@@ -1,4 +1,4 @@
-//! Golden texts of whole reports are in `snapshots/`; `INSTA_UPDATE=always cargo test report::` writes them again.
+//! Golden files of whole reports are in `snapshots/`; `INSTA_UPDATE=always cargo test report::` updates them.
 
 mod caps;
 mod golden;

@@ -1,4 +1,4 @@
-//! Reports to show.
+//! Sample reports.
 
 use crate::assess::report::{
     DriverReadiness, Finding, NodeReadiness, ReadinessReport, Reason, Source, Upgradeable, Verdict,
@@ -50,7 +50,7 @@ pub fn driver(name: &str, registered_on: &[&str], missing_on: &[&str]) -> Driver
     }
 }
 
-/// A volume of a pod in the namespace `shop`, behind a claim and a `PersistentVolume` that are named after both.
+/// A volume of a pod in namespace `shop`, with a claim and a `PersistentVolume` named after both.
 pub fn volume(
     pod: &str,
     volume: &str,
@@ -92,12 +92,12 @@ pub fn held() -> ReadinessReport {
     read(HELD)
 }
 
-/// Everything as it should be.
+/// All drivers are registered.
 pub fn registered() -> ReadinessReport {
     read(include_str!("samples/registered.json"))
 }
 
-/// What would hold, accepted by the administrator.
+/// Held, but the administrator accepts the risk.
 pub fn overridden() -> ReadinessReport {
     read(include_str!("samples/overridden.json"))
 }
@@ -107,7 +107,7 @@ pub fn empty() -> ReadinessReport {
     read(include_str!("samples/empty.json"))
 }
 
-/// Not everything could be read; this much was.
+/// Not everything could be read.
 pub fn unknown() -> ReadinessReport {
     let message = "not all of the cluster has been read, missing: StorageClass (forbidden)";
     let unknown = report(Upgradeable::False, Reason::ReadinessUnknown, message);
@@ -117,7 +117,7 @@ pub fn unknown() -> ReadinessReport {
     }
 }
 
-/// What a terminal or a browser would act on, wherever a text can be.
+/// Text that a terminal or browser would act on.
 pub const HOSTILE: &str =
     "<b a=\"1\">&\u{1b}[2J\n\r\t\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{2028}end";
 

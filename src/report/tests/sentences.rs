@@ -1,4 +1,4 @@
-//! The first lines, when they are coloured, and the words of the command line.
+//! Tests of the headline, of colour, and of the command line's values.
 
 use clap::ValueEnum;
 
@@ -12,7 +12,7 @@ fn headline(report: &ReadinessReport) -> String {
     headline.to_owned()
 }
 
-/// Two nodes, and volumes that lack a driver or have none.
+/// Two nodes, and volumes whose driver is missing or does not exist.
 fn risky(
     upgradeable: Upgradeable,
     reason: Reason,

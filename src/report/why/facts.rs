@@ -1,4 +1,4 @@
-//! What an object is and what it uses, in sentences.
+//! Describes objects in sentences.
 
 use crate::api::WindowsNodeStorageStatus;
 use crate::assess::report::{NodeReadiness, VolumeUse};
@@ -6,12 +6,12 @@ use crate::index::{Claim, Cluster, Node, ObjectKey, Pod, PodVolume, PodVolumeSou
 use crate::report::nodes::csi_proxy_in_words;
 use crate::report::sentences::{as_sentence, count, names, verb};
 
-/// A claim as findings name it.
+/// Returns a claim's name as in findings.
 pub fn finding_object(claim: &ObjectKey) -> String {
     format!("PersistentVolumeClaim/{claim}")
 }
 
-/// The claims that a workload names, as findings name them.
+/// Returns the names of a workload's claims as in findings.
 pub fn claims_of(workload: &ObjectKey, volumes: &[PodVolume]) -> Vec<String> {
     let names = volumes.iter().filter_map(|volume| match &volume.source {
         PodVolumeSource::Claim(name) => Some(name.to_string()),
@@ -22,7 +22,7 @@ pub fn claims_of(workload: &ObjectKey, volumes: &[PodVolume]) -> Vec<String> {
     keys.map(|key| finding_object(&key)).collect()
 }
 
-/// Why a node is not judged.
+/// Returns why a node is not judged.
 pub fn not_judged(node: &Node) -> String {
     if !node.runs_windows() {
         let system = match node.operating_system.as_str() {
@@ -38,7 +38,7 @@ pub fn not_judged(node: &Node) -> String {
     }
 }
 
-/// What a Windows node is, what it has, and what the operator last reported of it.
+/// Describes a Windows node: its properties, its drivers, and its last reported status.
 pub fn of_node(
     node: &Node,
     readiness: &NodeReadiness,
@@ -78,7 +78,7 @@ pub fn of_node(
     facts
 }
 
-/// Where a pod is.
+/// Describes where a pod is.
 pub fn of_pod(pod: &Pod, cluster: &Cluster, is_reported: bool) -> String {
     let Some(name) = &pod.node_name else {
         let asks = match (is_reported, pod.placement.never_asks()) {
@@ -101,7 +101,7 @@ pub fn of_pod(pod: &Pod, cluster: &Cluster, is_reported: bool) -> String {
     }
 }
 
-/// What a claim is bound to, and who uses it.
+/// Describes what a claim is bound to and who uses it.
 pub fn of_claim(claim: Option<&Claim>, rows: &[VolumeUse]) -> Vec<String> {
     const ABSENT: &str = "There is no such claim.";
     let bound = match claim.map(|claim| (&claim.volume_name, &claim.storage_class)) {
@@ -116,7 +116,7 @@ pub fn of_claim(claim: Option<&Claim>, rows: &[VolumeUse]) -> Vec<String> {
     vec![bound, use_of(rows)]
 }
 
-/// Which claim a volume is bound to, and who uses it.
+/// Describes which claim a volume is bound to and who uses it.
 pub fn of_persistent_volume(claim: Option<&ObjectKey>, rows: &[VolumeUse]) -> Vec<String> {
     let bound = match claim {
         Some(claim) => format!("The claim {claim} is bound to it."),
@@ -134,7 +134,7 @@ fn use_of(rows: &[VolumeUse]) -> String {
     }
 }
 
-/// What a workload's volumes are.
+/// Describes a workload's volumes.
 pub fn of_volumes(rows: &[VolumeUse]) -> Vec<String> {
     if rows.is_empty() {
         return vec!["None of its volumes needs a CSI driver.".to_owned()];
@@ -160,7 +160,7 @@ pub fn of_volumes(rows: &[VolumeUse]) -> Vec<String> {
     std::iter::once(first).chain(facts).collect()
 }
 
-/// What serves a volume, and where that is missing.
+/// Describes what serves a volume and where that is missing.
 fn served_by(row: &VolumeUse) -> String {
     let (of_type, needs) = match &row.plugin {
         Some(plugin) => (format!("The in-tree type is {plugin}: "), "it needs"),

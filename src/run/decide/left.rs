@@ -1,4 +1,4 @@
-//! Finds statuses and pinned host keys whose node is gone.
+//! Finds statuses and pinned host keys of deleted nodes.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::node::{HOST_KEYS_CONFIG_MAP, goes_with_node};
 use crate::run::decide::{Decisions, Left, LeftOver};
 
 impl Decisions {
-    /// The statuses and host keys that are there without their node. A key that an administrator has put there may wait
-    /// for its node: it goes only with a node that was seen here. A node that is only ignored keeps its key.
+    /// Returns the statuses and host keys without a node. A key that an administrator added may be there before its
+    /// node, so it is removed only with a node that this process has seen. An ignored node keeps its key.
     pub(super) fn left_behind(&mut self, cluster: &Cluster) -> Vec<Left> {
         let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
         let pins = pins.map(|map| &map.data);
@@ -34,7 +34,7 @@ impl Decisions {
                 what,
             })
         });
-        // A node that is ignored may still have the agent.
+        // An ignored node may still have the agent.
         let is_windows = |name: &str| cluster.nodes.get(name).is_some_and(Node::is_windows);
         let unused = pins
             .into_iter()

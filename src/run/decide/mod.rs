@@ -1,4 +1,4 @@
-//! The decisions of the controller, updated incrementally. No client, no clock.
+//! Decisions of the controller, updated incrementally. No client, no clock.
 
 mod left;
 mod removal;
@@ -32,81 +32,81 @@ use throttle::MessageThrottle;
 pub use todo::{Left, LeftOver, News, Todo};
 use unseen::Unseen;
 
-/// How long a verdict stands while something that it rests on cannot be read: a restart of the API server is over by then.
+/// How long a verdict stands while something it depends on cannot be read. A restart of the API server is over by then.
 const STALE: Duration = Duration::from_secs(120);
-/// The least time between two checks of volumes that hold upgrades, for their events.
+/// The shortest time between two checks of volumes that hold upgrades, for their events.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
 
-/// What was decided so far.
+/// The decisions so far.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Decisions {
     payload: Payload,
-    /// What the administrator wants.
+    /// The settings.
     pub spec: WindowsStorageSpec,
-    /// The cluster as it is judged.
+    /// The assessment of the cluster.
     pub assessment: Assessment,
-    /// The last verdict, with the message that is announced.
+    /// The last verdict, with the announced message.
     pub throttle: MessageThrottle,
-    /// Since when something that the verdict rests on cannot be read.
+    /// Since when something that the verdict depends on cannot be read.
     stale_since: Option<Instant>,
-    /// The step for the services entry.
+    /// The plan for the services entry.
     pub services: Result<ServicesPlan, ServicesError>,
-    /// What is done on each Windows node.
+    /// The plan for each Windows node.
     pub plans: BTreeMap<String, NodePlan>,
     /// The Windows nodes that are ready.
     pub ready: BTreeSet<String>,
-    /// Windows nodes that this process has seen leave.
+    /// Windows nodes that this process has seen disappear.
     departed: BTreeSet<String>,
-    /// The nodes whose status is to be looked at: something is new there, or the last write failed.
+    /// Nodes whose status must be checked: something changed, or the last write failed.
     pub open: BTreeSet<String>,
-    /// The last verdict rests on all of the cluster, rather than that all of it has been read by now.
+    /// Whether the last verdict is based on the complete cluster, not just on what has been read by now.
     pub is_complete: bool,
-    /// The plans, or the granted slots, have changed since they were last handed over.
+    /// Whether plans or slots have changed since they were last handed over.
     pub is_unassigned: bool,
-    /// Which nodes have slots, and how far the rollout is.
+    /// The granted slots, and the progress of the rollout.
     pub rollout: Rollout,
-    /// How far its steps are.
+    /// Progress of the steps.
     steps: Option<StepRecord>,
     settling: bool,
-    /// What a process before this one had in hand is known.
+    /// Whether the work in progress of the previous process was restored.
     is_restored: bool,
-    /// The DaemonSets that run csi-proxy, which are not this operator's.
+    /// DaemonSets of others that run csi-proxy.
     csi_proxy_sets: Vec<(ObjectKey, NodeSide)>,
-    /// The DaemonSets whose pods use csi-proxy, or may.
+    /// DaemonSets whose pods use csi-proxy, or may use it.
     csi_proxy_users: Vec<(ObjectKey, NodeSide)>,
-    /// When csi-proxy may be removed from nodes on which nothing uses it any more.
+    /// When csi-proxy may be removed from nodes that no longer use it.
     removals: BTreeMap<String, Timestamp>,
-    /// Some node would get a slot to remove csi-proxy if what is known were proved to be the present.
+    /// Whether some node would get a slot to remove csi-proxy if the data were proven to be current.
     are_slots_unproved: bool,
-    /// Until when csi-proxy was used on nodes whose status does not say so yet.
+    /// The last use of csi-proxy on nodes whose status does not record it yet.
     used_until: BTreeMap<String, Timestamp>,
     /// When this process began to decide.
     started: Option<Timestamp>,
-    /// The cluster was upgraded although upgrades were, and are, held.
+    /// Whether the cluster was upgraded although upgrades were, and are, held.
     pub is_upgraded_while_held: bool,
-    /// Nothing of this operator is left on any node, as the administrator wants.
+    /// Whether nothing of this operator is left on any node, as the administrator wants.
     is_removed: bool,
-    /// Host keys of nodes are to be deleted for that.
+    /// Whether host keys of nodes must still be deleted for that.
     has_left_keys: bool,
-    /// What is to be said of them.
+    /// Findings about the DaemonSets that run csi-proxy.
     csi_proxy_findings: Vec<Finding>,
-    /// Some Windows node is another owner's.
+    /// Whether some Windows node has another owner.
     has_others: bool,
-    /// How the pools fit the nodes, where there are pools.
+    /// How the pools fit the nodes, if there are pools.
     node_pools: Option<NewCondition>,
-    /// Which key managed nodes need, and which they took.
+    /// For each private key, the managed nodes that need it and the key that they accepted.
     nodes_by_key: Arc<NodesByKey>,
-    /// What the status of `WindowsStorage` follows from, once it has been written.
+    /// Inputs of the status of `WindowsStorage` when it was last written.
     settings: Option<ClusterInputs>,
-    /// What was written and the index does not have yet.
+    /// Statuses that were written, but are not in the index yet.
     pub unseen: Unseen,
     blocked_looked_at: Option<Instant>,
-    /// How often something that held upgrades has gone from sight, and when it was the last time.
+    /// How often objects that held upgrades have disappeared, and when they last did.
     gone: BTreeMap<Departed, (u64, Instant)>,
 }
 
 impl Decisions {
-    /// Nothing decided yet.
+    /// Creates it without any decisions.
     pub fn new(payload: Payload) -> Self {
         Self {
             payload,
@@ -145,16 +145,16 @@ impl Decisions {
         }
     }
 
-    /// The last verdict, with the message that is announced.
+    /// Returns the last verdict, with the announced message.
     pub fn verdict(&self) -> Option<&Verdict> {
         (self.throttle.announced.as_ref()).map(|(verdict, _)| verdict)
     }
 
-    /// Takes in what is new and says what is to be done.
+    /// Processes changes, and returns what is to be done.
     pub fn update(&mut self, cluster: &mut Cluster, news: &News<'_>) -> Todo {
         let mut replan = !cluster.config_maps.take_changed().is_empty();
         replan |= !cluster.secrets.take_changed().is_empty();
-        // The object holds what this operator itself writes of it: only what is wanted concerns the nodes.
+        // The object includes the status that this operator writes: only its spec concerns the nodes.
         let settings_changed = !cluster.settings.take_changed().is_empty();
         let is_respecified = settings_changed && self.spec != cluster.wanted();
         if is_respecified {
@@ -162,7 +162,7 @@ impl Decisions {
         }
         let touched = self.assessment.update(cluster);
         let mut touched: BTreeSet<String> = touched.iter().map(ToString::to_string).collect();
-        // A status has what the node has been through, which its plan follows from.
+        // A status records the history of a node, which its plan depends on.
         touched.extend(cluster.node_statuses.take_changed());
         let cluster = &*cluster;
         self.unseen.compare(cluster);
@@ -174,7 +174,7 @@ impl Decisions {
         let sets = owned(sets.map(|(key, _, side)| (key, side)));
         let users = owned(daemon_sets_that_use_it(cluster));
         let findings = csi_proxy::daemon_sets(&self.assessment, cluster);
-        // Who has to run csi-proxy, who else runs it, and whether anything may be written, are matters of every node.
+        // The settings, other owners of csi-proxy, and whether anything may be written concern every node.
         let is_completed = std::mem::replace(&mut self.is_complete, complete) != complete;
         let concerns_all = is_respecified || is_completed;
         let all_nodes = || cluster.nodes.iter().map(|(name, _)| name.to_string());
@@ -196,7 +196,7 @@ impl Decisions {
             touched.extend(all_nodes());
             touched.extend(self.plans.keys().cloned());
         }
-        // Whose a node is follows from what runs there, and from whose the others are.
+        // The owner of a node depends on what runs there, and on the owners of other nodes.
         if others {
             touched.extend(all_nodes());
         }
@@ -213,7 +213,7 @@ impl Decisions {
         }
         let has_settled = std::mem::replace(&mut self.settling, news.settling) != news.settling;
         let is_proved = self.are_slots_unproved && is_fresh;
-        // Labels say which nodes are counted together.
+        // Labels decide which nodes are counted together.
         let is_regrouped = !touched.is_empty() && !self.spec.node_pools.is_empty();
         if replan || !touched.is_empty() {
             self.group_nodes(cluster);
@@ -245,7 +245,7 @@ impl Decisions {
         }
     }
 
-    /// When something has gone from sight the last time that would hold upgrades if it came back now.
+    /// Returns when something last disappeared that would hold upgrades if it came back now.
     fn gone(&mut self, cluster: &Cluster, now: Instant) -> Option<Instant> {
         for (departed, &times) in self.assessment.departures() {
             let last = self.gone.entry(departed.clone()).or_insert((0, now));
@@ -261,7 +261,7 @@ impl Decisions {
         held.map(|(_, (_, at))| *at).max()
     }
 
-    /// The verdict, with the message that is announced.
+    /// Returns the verdict, with the announced message.
     fn judge(&mut self, cluster: &Cluster, now: Instant) -> Verdict {
         let stale = cluster.stale();
         let since = self.stale_since.unwrap_or(now);
@@ -273,8 +273,8 @@ impl Decisions {
         self.throttle.update(judged, now).0.clone()
     }
 
-    /// The objects with volumes that hold upgrades. Nobody waits for them, and passes may come every hundredth of a
-    /// second.
+    /// Returns objects with volumes that hold upgrades. Rate-limited: nothing waits for them, and passes may follow
+    /// every hundredth of a second.
     fn blocked(
         &mut self,
         cluster: &Cluster,
@@ -288,7 +288,7 @@ impl Decisions {
         Some(self.assessment.blocked_objects(cluster, MOST_BLOCKED))
     }
 
-    /// Where all is to be removed, the entry stays until nothing of this operator is left on any node.
+    /// Plans the services entry. For a complete removal, the entry stays until nothing of this operator is left on any node.
     fn plan_services(&mut self, cluster: &Cluster) {
         let map = cluster.config_maps.get(services::CONFIG_MAP);
         self.services = match (self.spec.csi_proxy.management, self.is_removed) {
@@ -298,7 +298,7 @@ impl Decisions {
         };
     }
 
-    /// Plans those nodes again. Says whether anything is to be done otherwise.
+    /// Plans these nodes again. Returns whether any plan has changed.
     fn plan(
         &mut self,
         cluster: &Cluster,
@@ -356,13 +356,13 @@ impl Decisions {
         changed
     }
 
-    /// The nodes of which it is known by then whose they are, or from which csi-proxy may be removed.
+    /// Returns the nodes whose owner is decided by now, or from which csi-proxy may be removed by now.
     fn now_decided(&self, now: Timestamp) -> Vec<String> {
         let decided = self.decided_at().filter(|(_, at)| *at <= now);
         decided.map(|(name, _)| name.clone()).collect()
     }
 
-    /// How long until that is so of the next node. What is due by now waits for something else.
+    /// Returns how long until that is so for the next node. Nodes that are due already wait for something else.
     pub fn decided_in(&self, now: Timestamp) -> Option<Duration> {
         let coming = self.decided_at().map(|(_, at)| at).filter(|at| *at > now);
         let first = coming.min()?;
@@ -377,7 +377,7 @@ impl Decisions {
         undecided.chain(self.removals.iter().map(|(name, at)| (name, *at)))
     }
 
-    /// The statuses to write of nodes that are open. Those that say all that they shall are closed.
+    /// Returns the statuses to write for open nodes. Closes nodes whose status is up to date.
     fn node_statuses(&mut self, cluster: &Cluster, news: &News<'_>) -> Vec<NodeStatus> {
         let mut decided = Vec::new();
         let mut open = std::mem::take(&mut self.open);
@@ -389,7 +389,7 @@ impl Decisions {
             let Some(status) = self.node_status(cluster, news, name, node) else {
                 return true;
             };
-            // Once that is written, its end will be as well.
+            // Once the use is in the status, its end will be recorded there too.
             let is_written = cluster.node_statuses.get(name).is_some_and(is_used);
             if is_written {
                 self.used_until.remove(name);
@@ -438,7 +438,7 @@ impl Decisions {
         })
     }
 
-    /// Who else looks after csi-proxy on a node, as far as it can be seen from outside.
+    /// Describes who else manages csi-proxy on a node, as far as visible without a login.
     fn looked_after(&self, cluster: &Cluster, node: &Node) -> String {
         let version = node.wmco_version.as_deref();
         let by_wmco = version.and_then(|version| {

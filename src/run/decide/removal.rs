@@ -1,4 +1,4 @@
-//! Tracks the progress of the removal of csi-proxy and the agent.
+//! Tracks the progress of removing csi-proxy and the agent.
 
 use jiff::Timestamp;
 
@@ -9,7 +9,7 @@ use crate::services::ServicesPlan;
 use crate::status::RemovalProgress;
 
 impl Decisions {
-    /// Notes when the removal from that node is due, if it only waits for a time.
+    /// Records when a removal from the node is due, if it waits only for a time or for a proof.
     pub(super) fn note_removal(&mut self, name: &str, hold: Option<&Hold>, now: Timestamp) {
         match hold {
             Some(Hold::Until(at)) => drop(self.removals.insert(name.to_owned(), *at)),
@@ -18,12 +18,12 @@ impl Decisions {
         }
     }
 
-    /// Whether csi-proxy is to be removed from some node as soon as what is known is proved to be the present.
+    /// Returns whether a removal from some node waits only for proof that the data is current.
     pub fn removal_waits_for_proof(&self, now: Timestamp) -> bool {
         self.is_complete && (self.are_slots_unproved || self.removals.values().any(|at| *at <= now))
     }
 
-    /// Whether nothing of this operator is left on any node, as the administrator wants.
+    /// Returns whether nothing of this operator is left on any node, as the administrator wants.
     pub(super) fn is_all_removed(&self) -> bool {
         self.is_complete
             && self.spec.csi_proxy.management == Management::Removed
@@ -38,7 +38,7 @@ impl Decisions {
             })
     }
 
-    /// How far it is, where the administrator wants all of it removed.
+    /// Returns the progress of the removal, if the administrator wants everything removed.
     pub(super) fn removal_progress(&self, news: &News<'_>) -> Option<RemovalProgress> {
         if self.spec.csi_proxy.management != Management::Removed {
             return None;

@@ -17,10 +17,10 @@ use crate::payload::sha256_hex;
 use crate::run::decide::{Decisions, News};
 
 impl Decisions {
-    /// Grants slots again. Before the configuration is known, and what nodes have been through, nobody gets one. What an
-    /// earlier process had in hand is as uncertain as what this one lost in the middle.
+    /// Assigns slots again. No node gets one before the configuration and the history of the nodes are known. Nodes
+    /// that an earlier process was working on count like nodes whose work this process lost.
     ///
-    /// csi-proxy is removed only on fresh data: a node that would begin with that on other data waits for the proof.
+    /// csi-proxy is removed only on fresh data: otherwise, a node that would begin with a removal waits for the proof.
     pub(super) fn decide_slots(&mut self, cluster: &Cluster, news: &News<'_>, is_fresh: bool) {
         if !cluster.knows_configuration() {
             return;
@@ -34,13 +34,13 @@ impl Decisions {
             news.slots.restore(there.cloned());
             self.steps = rollout.and_then(|it| it.strategy.as_ref()).map(record);
         }
-        // One that waits for its removal is not connected to, so nothing is begun there, and nothing is found out.
+        // Nodes that wait for their removal are not connected to, so no work begins and no outcome is found there.
         let managed = self
             .plans
             .iter()
             .filter(|(_, plan)| plan.is_managed() && !matches!(plan, NodePlan::RemovalWaits(_)));
         let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
-        // A look at the node may have found another owner.
+        // A check on the node may have found another owner.
         let managed = managed.filter(|(name, _, seen)| {
             found_owner(*seen, cluster.node_statuses.get(name.as_str())).is_none()
         });
@@ -53,7 +53,7 @@ impl Decisions {
             let candidates = managed.iter().map(|&(name, plan, observation)| {
                 let is_gone_to = matches!(plan, NodePlan::Reconcile(_) | NodePlan::Remove(..));
                 let seen = observation.filter(|_| is_gone_to);
-                // Also where it cannot be gone to any more.
+                // This also counts nodes that can no longer be reconciled.
                 let is_down =
                     !plan.removes_csi_proxy() && observation.is_some_and(Observation::is_down);
                 let pool = pool_of(name);
@@ -81,7 +81,7 @@ impl Decisions {
                 pinned: other_version(&self.payload, &self.spec).map(str::to_owned),
                 ..self.by_pool(candidates, windows, news.settling)
             };
-            // The step in progress may let only so many of them begin.
+            // The current step may limit how many of them begin.
             if let Some(free) = free {
                 let begin = queue.iter().filter(|name| rollout.slots.contains(*name));
                 let too_many: Vec<_> = begin.skip(free).collect();
@@ -105,7 +105,8 @@ impl Decisions {
         self.rollout = rollout;
     }
 
-    /// How far the steps are, and how many nodes may begin, where not all may. Nodes that wait for another step than their own are marked.
+    /// Computes the progress of the steps, and how many nodes may begin, if limited. Marks nodes that wait for another
+    /// step as held.
     fn steps(
         &self,
         cluster: &Cluster,
@@ -118,7 +119,7 @@ impl Decisions {
         }
         let before = self.steps.clone().unwrap_or_default();
         let Some(revision) = self.revision() else {
-            // Nothing is to be rolled out, so nothing waits.
+            // Nothing is rolled out, so nothing waits.
             let (record, of) = (before, steps.len());
             let state = None;
             return Some((Steps { record, of, state }, None));
@@ -149,7 +150,7 @@ impl Decisions {
         Some((found, allowed.free))
     }
 
-    /// What nodes shall have: one and the same on all on which csi-proxy is to run.
+    /// Returns the desired revision, which is the same for all nodes with csi-proxy.
     fn revision(&self) -> Option<&str> {
         self.plans.values().find_map(|plan| match plan {
             NodePlan::Reconcile(target) => {
@@ -161,12 +162,12 @@ impl Decisions {
         })
     }
 
-    /// Whether what holds the rollout has an end that has come.
+    /// Returns whether a time that the rollout waits for has come.
     pub(super) fn is_rollout_due(&self, now: Timestamp) -> bool {
         self.rollout_changes().any(|at| at <= now)
     }
 
-    /// How long until that is so.
+    /// Returns how long until the next such time.
     pub fn rollout_due_in(&self, now: Timestamp) -> Option<Duration> {
         let first = self.rollout_changes().filter(|at| *at > now).min()?;
         Some(Duration::try_from(now.until(first).ok()?).unwrap_or_default())
@@ -181,7 +182,8 @@ impl Decisions {
     }
 }
 
-/// What the steps are about: what is rolled out, and which nodes each of them names. Another soak time is no reason to begin again.
+/// Identifies what is rolled out and which nodes each step selects. The soak time is left out: changing it does not
+/// restart the steps.
 fn step_key(revision: &str, steps: &[RolloutStep]) -> String {
     let nodes = steps.iter().map(|step| RolloutStep {
         soak_seconds: 0,
@@ -192,7 +194,7 @@ fn step_key(revision: &str, steps: &[RolloutStep]) -> String {
     sha256_hex(format!("{revision} {nodes}").as_bytes())
 }
 
-/// The nodes that wait for an update, the first first.
+/// Returns the nodes that wait for an update, in order.
 fn queue(candidates: &[InPool<'_>]) -> Vec<String> {
     let waits = |it: &Candidate| it.standing == Standing::Waiting && !it.at_work && !it.removes;
     let waiting = candidates.iter().filter(|(.., it)| waits(it));
@@ -211,11 +213,11 @@ fn record(status: &StrategyStatus) -> StepRecord {
 
 /// A node with its pool.
 type InPool<'a> = (String, Option<&'a NodePool>, Candidate);
-/// Nodes that are counted together, of that pool or of all that have no limit of their own.
+/// Nodes that are counted together: those of one pool, or of all pools without limits of their own.
 type Group<'a> = (Option<&'a NodePool>, BTreeMap<String, Candidate>);
 
 impl Decisions {
-    /// Nodes of a pool with a limit of its own are counted apart, and all others together.
+    /// Counts the nodes of each pool with limits of its own separately, and all others together.
     fn by_pool(&self, candidates: Vec<InPool<'_>>, windows: Windows, settling: bool) -> Rollout {
         let progress = |pool: &NodePool| {
             let of_pool = candidates.iter().filter(|(_, of, _)| *of == Some(pool));
@@ -251,8 +253,8 @@ impl Decisions {
     }
 }
 
-/// How far a node is, from what was seen there for the sake of what is desired now. An update that was undone stays a
-/// failure until it has worked, also while the node is out of reach: it may be so because of the update.
+/// Returns a node's state in the rollout, from observations of its current desired state. A rolled-back update counts
+/// as failed until it has worked, even while the node is unreachable, because the update may be the cause.
 fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
     let target = match plan {
         NodePlan::Reconcile(target) => target,

@@ -1,4 +1,4 @@
-//! What the status of `WindowsStorage` shall say, and whether it may differ from what it says.
+//! Decides what the status of `WindowsStorage` should be, and whether it must be written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::run::decide::{Decisions, News};
 use crate::status::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_verdict};
 
 impl Decisions {
-    /// Looks again how pools fit the nodes, and which keys these need.
+    /// Computes again how pools fit the nodes, and which keys the nodes need.
     pub(super) fn group_nodes(&mut self, cluster: &Cluster) {
         self.node_pools = node_pools(cluster, &self.spec);
         let managed = self.plans.iter().filter(|(_, plan)| plan.is_managed());
@@ -27,7 +27,7 @@ impl Decisions {
         self.nodes_by_key = Arc::new(by_key);
     }
 
-    /// The nodes that are being changed, of those that are there and this operator looks after.
+    /// Returns the managed nodes that are being changed.
     pub fn in_progress(&self, slots: &RolloutSlots) -> BTreeSet<String> {
         let mut nodes = slots.in_progress();
         nodes.retain(|node| {
@@ -37,12 +37,12 @@ impl Decisions {
         nodes
     }
 
-    /// Whether that node is there, and this operator looks after it.
+    /// Returns whether the node exists and is managed by this operator.
     pub(super) fn is_managed(&self, node: &str) -> bool {
         self.plans.get(node).is_some_and(NodePlan::is_managed)
     }
 
-    /// The object as it is, and the status that it is to get. `changed`: more than the inputs is new.
+    /// Returns the current object and its new status, if they differ. `changed`: something other than the inputs is new.
     pub(super) fn settings(
         &mut self,
         cluster: &Cluster,
@@ -86,7 +86,7 @@ impl Decisions {
         } else if cluster.settings.is_complete()
             && (cluster.unread().iter()).any(|unread| unread.problem.is_some())
         {
-            // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
+            // Something cannot be read, possibly for long: update only the verdict, and keep everything else as last known.
             with_verdict(&before, &inputs, when)
         } else {
             return None;

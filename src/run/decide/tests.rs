@@ -94,7 +94,7 @@ fn what_another_client_has_written_need_not_be_written_any_more() {
     rig.add_node("win-2", "windows");
     let todo = rig.pass(&[]);
     assert!(rig.decisions.open.contains("win-2"));
-    // The answer to the write was lost, but the watch brings what it did.
+    // The answer to the write was lost, but the watch delivers its result.
     let status = todo.nodes[0].status.clone();
     rig.cluster.node_statuses.apply("win-2".to_owned(), status);
     assert!(rig.pass(&[]).nodes.is_empty());
@@ -196,7 +196,7 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
     });
     rig.pass(&[]);
     assert!(rig.decisions.plans["win-2"].is_managed());
-    // It is not visited yet, and the first of another owner's nodes is made.
+    // It has not been connected to yet, and now the first node of another owner is created.
     rig.add_node("win-3", "windows");
     rig.change_node("win-3", |node| {
         node.platform = Some(PlatformSignal {
@@ -341,7 +341,7 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
 fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
-    // Not contacted yet as far as is known: the process before this one may have been.
+    // The status shows no contact yet, but the previous process may have connected.
     let status = |todo: &Todo| {
         let mut nodes = todo.nodes.iter();
         nodes

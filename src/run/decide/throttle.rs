@@ -1,35 +1,35 @@
-//! How often the verdict's message may change: whether upgrades may go on is announced at once, why and in which words not
-//! at every change. Pure, but for the moment that it is given.
+//! Limits how often the verdict's message changes. Whether upgrades may proceed is announced at once; the reason and
+//! the wording are rate-limited. Pure, except for the time passed in.
 
 use std::time::{Duration, Instant};
 
 use crate::assess::BlockingVolumes;
 use crate::assess::report::{Reason, Verdict};
 
-/// The least time between two messages of the same verdict. It doubles with each one.
+/// The shortest time between two messages of the same verdict. It doubles with each message.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// After this time without another message the pauses begin again.
+/// After this time without a new message, the pauses start over.
 const QUIET: Duration = Duration::from_secs(120);
 
-/// A verdict, and the volumes that hold upgrades by it.
+/// A verdict, and the volumes that hold upgrades because of it.
 type Announced = (Verdict, BlockingVolumes);
 
-/// What is announced of the verdict over time: where pods come and go all the time, its message would be another one at
-/// each pass, and three objects would be written for it.
+/// Rate-limits the announced verdict: if pods come and go all the time, its message would change at each pass, and
+/// three objects would be written for it.
 #[derive(Debug, Default)]
 pub struct MessageThrottle {
-    /// What is announced.
+    /// The announced verdict.
     pub announced: Option<Announced>,
-    /// Since when that is announced, and how often its message was another one before.
+    /// Since when it is announced, and how often its message changed before.
     since: Option<Instant>,
     changes: u32,
-    /// When another message is due, where there is one.
+    /// When a new message is due, if there is one.
     pub due: Option<Instant>,
 }
 
 impl MessageThrottle {
-    /// What is announced where that is true now.
+    /// Returns what to announce if `now_true` is the current verdict.
     pub fn update(&mut self, now_true: Announced, now: Instant) -> &Announced {
         self.due = None;
         let changes = match &self.announced {
@@ -57,7 +57,7 @@ impl MessageThrottle {
     }
 }
 
-/// Whether two verdicts differ in their message alone, or in a reason that is a matter of words.
+/// Returns whether two verdicts differ only in their message, or in a reason that is a matter of wording.
 fn is_alike(before: &Verdict, after: &Verdict) -> bool {
     let is_known = |verdict: &Verdict| verdict.reason != Reason::ReadinessUnknown;
     before.upgradeable == after.upgradeable && is_known(before) == is_known(after)
@@ -93,14 +93,14 @@ mod tests {
             Self { throttle, start }
         }
 
-        /// Whether that is announced at once, so many milliseconds after the start.
+        /// Returns whether this is announced at once, that many milliseconds after the start.
         fn says(&mut self, milliseconds: u64, reason: Reason, blocking: usize) -> bool {
             let now = self.start + Duration::from_millis(milliseconds);
             let new = announced(reason, blocking);
             *self.throttle.update(new.clone(), now) == new
         }
 
-        /// How many blocking volumes are announced.
+        /// Returns how many blocking volumes are announced.
         fn at(&mut self, milliseconds: u64, blocking: usize) -> usize {
             self.says(milliseconds, Reason::DriversMissing, blocking);
             self.throttle.announced.as_ref().unwrap().1.count

@@ -13,60 +13,60 @@ use crate::node::{Observation, RolloutSlots};
 use crate::run::retries::What;
 use crate::status::NodeStatus;
 
-/// What is new beside the cluster.
+/// Inputs of a pass other than the cluster.
 pub struct News<'a> {
-    /// What was seen on nodes.
+    /// Observations of nodes.
     pub observations: &'a BTreeMap<String, Observation>,
-    /// On which of them that has changed.
+    /// Nodes whose observations have changed.
     pub observed: BTreeSet<String>,
-    /// Why the services entry could not be written the last time.
+    /// Why the last write of the services entry failed.
     pub services_problem: Option<String>,
-    /// How the gate stands, where there is one.
+    /// State of the gate, if there is one.
     pub gate: Option<GateReport>,
-    /// Which nodes have rollout slots.
+    /// The rollout slots.
     pub slots: &'a RolloutSlots,
     /// The Kubernetes version of the API server.
     pub kubernetes_version: &'a str,
-    /// This process has started only just.
+    /// Whether this process has just started.
     pub settling: bool,
-    /// What is known of the cluster is known to be the present.
+    /// Whether the watched data is proven to be current.
     pub is_fresh: bool,
-    /// Now, as objects have it.
+    /// Current wall clock time, for timestamps in objects.
     pub now: Timestamp,
-    /// Now, as pauses have it.
+    /// Current monotonic time, for pauses.
     pub instant: Instant,
 }
 
-/// What a pass has to do.
+/// The work of a pass.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Todo {
-    /// The verdict, with the message that is announced; with it the gate comes first.
+    /// The verdict, with the announced message. The gate is written first.
     pub verdict: Verdict,
-    /// All that the verdict rests on can be read now.
+    /// Whether everything that the verdict depends on can be read now.
     pub is_readable: bool,
-    /// When something has gone from sight the last time that would hold upgrades if it came back.
+    /// When something last disappeared that would hold upgrades if it came back.
     pub gone: Option<Instant>,
-    /// The objects with volumes that hold upgrades, as many as get an event; absent while not all of the cluster is known,
-    /// and where they were looked at just now.
+    /// Objects with volumes that hold upgrades, as many as get an event. Absent while the cluster is not completely
+    /// known, and shortly after the last check.
     pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
-    /// What work on nodes depends on has been read.
+    /// Whether everything that work on nodes depends on has been read.
     pub knows_configuration: bool,
-    /// What is done on nodes, or was seen there, is not what it was.
+    /// Whether plans or observations of nodes have changed.
     pub has_news_of_nodes: bool,
-    /// Who has a slot was decided again.
+    /// Whether slots were assigned again.
     pub has_news_of_rollout: bool,
-    /// The plans are to be handed over: some node is to be worked on otherwise than before.
+    /// Whether plans or slots have changed and must be handed over.
     pub assign: bool,
     /// Statuses to write.
     pub nodes: Vec<NodeStatus>,
-    /// What nodes have left behind.
+    /// Leftovers of nodes.
     pub left: Vec<Left>,
-    /// The status of `WindowsStorage`, where it differs: the object as it is, and what it shall say.
+    /// The status of `WindowsStorage`, if it differs: the current object, and the new status.
     pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
 }
 
 impl Todo {
-    /// Whether that is to be done now. What failed and is not need not be tried again.
+    /// Returns whether this work is still to be done. Otherwise, a failed attempt need not be retried.
     pub fn has(&self, what: &What) -> bool {
         match what {
             What::Services => self.knows_configuration,
@@ -77,22 +77,22 @@ impl Todo {
     }
 }
 
-/// What is left of a node, and to be removed from the cluster.
+/// A leftover of a node, to be removed from the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Left {
     /// The node's name.
     pub node: String,
-    /// What it is.
+    /// The kind of leftover.
     pub what: LeftOver,
 }
 
 /// What is left of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOver {
-    /// The status of one that is no Windows node any more.
+    /// The status of a node that is no longer a Windows node.
     Status,
-    /// The status and the host key of one that is gone.
+    /// The status and the host key of a deleted node.
     StatusAndKey,
-    /// The host key of one from which all else is removed.
+    /// The host key of a node from which everything else was removed.
     Key,
 }

@@ -1,5 +1,5 @@
-//! What this process has written and its watches have not brought yet. An answer to a write never goes into the index: what
-//! a watch has delivered since may be newer. It only keeps the same from being written again.
+//! Keeps what this process has written until its watches deliver it. The answer to a write never goes into the index,
+//! because a watch may have delivered something newer since. It only prevents writing the same again.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use crate::api::{WindowsNodeStorageStatus, WindowsStorageStatus};
 use crate::index::Cluster;
 use crate::status::Written;
 
-/// Statuses as they were written, until the index has them.
+/// Written statuses that are not in the index yet.
 #[derive(Default)]
 pub struct Unseen {
-    /// Of `WindowsStorage`.
+    /// The status of `WindowsStorage`.
     pub settings: Option<Written<WindowsStorageStatus>>,
-    /// Of nodes, by their names.
+    /// Statuses of nodes, by name.
     pub nodes: BTreeMap<String, Written<WindowsNodeStorageStatus>>,
 }
 
 impl Unseen {
-    /// Forgets what the index has, or something newer.
+    /// Forgets statuses that the index has, in this or a newer version.
     pub fn compare(&mut self, cluster: &Cluster) {
         let settings = self.settings.take();
         self.settings = settings.filter(|written| written.version > cluster.settings.version());
@@ -49,7 +49,7 @@ mod tests {
         assert!(unseen.settings.is_some());
         let names = |unseen: &Unseen| unseen.nodes.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&unseen), ["win-1", "win-2"], "a version is needed");
-        // Of another object: what comes in between has been brought as well.
+        // A version of another object: the watch has delivered everything before it.
         cluster.node_statuses.come_to("7");
         unseen.compare(&cluster);
         assert_eq!(names(&unseen), ["win-2"]);

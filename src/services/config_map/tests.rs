@@ -1,4 +1,4 @@
-//! The document as others wrote it, and what becomes of it.
+//! Tests with documents as others wrote them, and the changes made to them.
 
 use super::*;
 use crate::services::csi_proxy_service;
@@ -24,7 +24,7 @@ fn updated(existing: &ConfigMap, entry: &Service) -> String {
         panic!("expected an update")
     };
     assert_eq!(resource_version, "7");
-    // Other keys are not written.
+    // No other key is written.
     assert_eq!(data.len(), 1);
     data["services"].clone()
 }
@@ -162,7 +162,8 @@ fn variables_scripts_and_environment_are_read() {
     );
 }
 
-/// What WMCO's own reader refuses, which stops its daemon on every node that follows the document: `pkg/servicescm/servicescm.go`.
+/// What WMCO's own reader refuses. A refusal stops WMCO's daemon on every node that follows the document. Source:
+/// `pkg/servicescm/servicescm.go`.
 fn wmco_refuses(data: &BTreeMap<String, String>) -> Option<String> {
     const KEYS: [&str; 4] = [
         "services",

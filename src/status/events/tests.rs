@@ -27,7 +27,7 @@ fn draft(object: &ObjectReference, reason: &str) -> Draft {
     }
 }
 
-/// The method, and the reason or the series' count, of each request in order. They get those answers.
+/// Publishes drafts to a server that returns `answers`. Returns each request's method, with the reason or series count.
 async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<String> {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let (noted, answers) = (Arc::clone(&seen), answers.to_vec());
@@ -66,7 +66,7 @@ async fn an_event_that_happens_again_is_counted_and_one_that_lasts_is_not() {
         lasting: true,
         ..draft(&win, "A")
     };
-    // An earlier process has published the first; this one sees it end and come again.
+    // An earlier process published the first; this process sees it end and recur.
     let seen = publish(vec![lasting.clone(), lasting], &[409, 409, 200]).await;
     assert_eq!(seen, ["POST A", "POST A", "PATCH 2"]);
 }

@@ -78,7 +78,7 @@ fn status(
     node_status(previous, &inputs, Timestamp::from_second(second).unwrap())
 }
 
-/// The first status of a node on which that was seen.
+/// Returns the first status of a node with this observation.
 fn first(seen: &Observation) -> WindowsNodeStorageStatus {
     let previous = WindowsNodeStorageStatus::default();
     status(&previous, &NodePlan::Waiting, Some(seen), 10)
@@ -182,7 +182,7 @@ fn an_undone_update_is_remembered_until_another_attempt_has_worked() {
         status(&failed, &again, Some(&waiting), 30).failed_update,
         None
     );
-    // Another operator has another revision.
+    // Another operator version has another revision.
     let newer = to_reconcile("newer", "");
     assert_eq!(
         status(&failed, &newer, None, 30).failed_update,
@@ -211,7 +211,7 @@ fn only_csi_proxys_own_faults_are_held_against_it() {
             ("False", "NotRunning"),
         ),
         (waiting, ("True", "UpdatePending"), ready),
-        // Another service's fault, or the document's.
+        // The fault is in another service or in the services document.
         (
             running(Reason::InvalidServices),
             ("True", "PipesOpen"),
@@ -232,7 +232,7 @@ fn only_csi_proxys_own_faults_are_held_against_it() {
         .csi_proxy
         .unwrap();
     assert_eq!(closed.missing_pipes, ["csi-proxy-disk-v1"]);
-    // A name that is there proves nothing.
+    // An open pipe that does not answer is not enough.
     let mut silent = state(true);
     silent.pipes[0].problem = Some("its server does not answer".to_owned());
     let silent = first(&observed(Some(silent), None));
@@ -320,7 +320,7 @@ fn an_owner_that_a_look_has_found_stands_until_the_next_look() {
         ..Observation::default()
     };
     is_external(&status(&found, &plan, Some(&unreachable), 20));
-    // A contact that ended before the look says nothing of it.
+    // A contact that ended before looking for other owners proves nothing about them.
     let no_look = observed(None, Some(Reason::InvalidServices));
     is_external(&status(&found, &plan, Some(&no_look), 20));
     seen.look = Look::Nobody;
@@ -339,7 +339,7 @@ fn a_node_that_becomes_another_owners_says_so_until_the_agent_is_removed() {
         let conditions = &status.conditions;
         find(conditions, CSI_PROXY_READY).unwrap().message.clone()
     };
-    // What went wrong before is not about the removal.
+    // An earlier error is not about the removal.
     seen.problem = Some(Reason::CSIProxyFailed.error("before"));
     let leaving = status(&ours, &plan, Some(&seen), 20);
     assert_eq!(leaving.csi_proxy, ours.csi_proxy);

@@ -1,4 +1,4 @@
-//! Changes of pods at a steady rate, as kubelets make them.
+//! Changes pods at a steady rate, as kubelets do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,14 +16,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::cluster;
 
-/// Requests that are under way at a time; with more the API server is behind, and so is the rate.
+/// Requests in flight at a time. If this is not enough, the API server is behind, and the rate drops.
 const IN_FLIGHT: usize = 64;
-/// Pods go one after the other with this stride, so that neighbours do not follow each other.
+/// Stride between one pod and the next, so that consecutive changes are not to neighbouring pods.
 const STRIDE: usize = 7_919;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Patches of the status of one pod after the other, until this is dropped.
+/// Patches the status of one pod after the other until dropped.
 pub struct Churn {
     counts: Arc<Counts>,
     task: JoinHandle<()>,
@@ -37,7 +37,7 @@ struct Counts {
 }
 
 impl Churn {
-    /// Begins with so many changes a second, spread over those pods.
+    /// Starts changing `pods`, spread evenly, at `per_second` changes a second.
     pub fn start(client: &Client, pods: &Arc<[String]>, per_second: u32) -> Result<Self> {
         let pods = Arc::clone(pods);
         ensure!(!pods.is_empty(), "there are no pods to change");
@@ -73,7 +73,7 @@ impl Churn {
         })
     }
 
-    /// Waits until so many changes have been written since it began.
+    /// Waits until `changes` changes have been written since the start.
     pub async fn reach(&self, changes: u64) -> Result<()> {
         let reached = async {
             while self.written() < changes {
@@ -84,12 +84,12 @@ impl Churn {
         reached.with_context(|| format!("{changes} changes of pods were not written"))
     }
 
-    /// How many changes have been written.
+    /// Returns the number of changes written so far.
     pub fn written(&self) -> u64 {
         self.counts.written.load(Ordering::Relaxed)
     }
 
-    /// Changes a second so far; an error where some could not be written.
+    /// Returns the changes per second so far, or an error if any could not be written.
     pub fn rate(&self) -> Result<f64> {
         let failed = self.counts.failed.load(Ordering::Relaxed);
         ensure!(failed == 0, "{failed} changes of pods could not be written");
@@ -104,7 +104,7 @@ impl Drop for Churn {
     }
 }
 
-/// The paths of all pods.
+/// Returns the paths of all pods.
 pub async fn pods(client: &Client) -> Result<Arc<[String]>> {
     let api: Api<Pod> = Api::all(client.clone());
     let mut page = ListParams::default().limit(500);
@@ -122,7 +122,7 @@ pub async fn pods(client: &Client) -> Result<Arc<[String]>> {
     }
 }
 
-/// Readiness that goes and comes, and a container that was started again.
+/// Toggles a pod's readiness, as its kubelet does.
 async fn change(client: &Client, pod: &str, number: usize) -> Result<()> {
     let (status, reason) = match number % 2 {
         0 => ("False", "ContainersNotReady"),

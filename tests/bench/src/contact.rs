@@ -1,4 +1,4 @@
-//! From the first contact with a fresh Windows host until its storage is ready, by phases as the operator's log has them.
+//! Measures the time from first contact with a fresh Windows host until its storage is ready, by the logged phases.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::report::{Row, rows};
 const HOSTS: usize = 3;
 const HOSTS_FULL: usize = 7;
 
-/// Reconciles fresh hosts, one after the other, and gives the median of each phase.
+/// Reconciles fresh hosts one after the other and returns the median of each phase.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let fleet = Fleet::new()?;
     let mut totals = Vec::new();

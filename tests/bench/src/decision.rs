@@ -1,6 +1,6 @@
-//! How long it takes from the write of the last missing CSINode entry to the `OperatorCondition`, while pods change. Beside
-//! it what the API server itself takes for the same: a write until a watch shows it, a read, and a write until a watch
-//! shows that.
+//! Measures the time from the write of the last missing CSINode entry to the `OperatorCondition`, while pods change.
+//! For comparison, it also measures the API server's own share: a write until a watch shows it, a read, and a write
+//! until a watch shows that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,30 +22,30 @@ use crate::report::{Row, rows};
 use crate::requests::until_quiet;
 use crate::{Options, operator_binary, payload};
 
-/// Changes of pods a second.
+/// Pod changes per second.
 const CHURN: u32 = 200;
 const PATIENCE: Duration = Duration::from_secs(180);
-/// A process that has written nothing for so long is done with what its start brought.
+/// A process that has written nothing for this long has finished its initial work.
 const QUIET: Duration = Duration::from_secs(2);
-/// What a watch has delivered so long ago is no longer fresh: those that are silent are to be proved alive.
+/// After this long without an event, a watch's data is stale, and the operator has to check that the watch is alive.
 const SILENT: Duration = Duration::from_secs(6);
-/// Where the objects are that show what the API server itself takes.
+/// Collection of the objects with which the API server's own time is measured.
 const ORDINARY: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Takes the driver off the last node that has it and gives it back, again and again.
+/// Repeatedly removes the driver from the last node that lacks it, and adds it again.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let repetitions = if options.full { 200 } else { 12 };
     on(&cluster::start(&LARGE)?, &LARGE, repetitions)
 }
 
-/// The same on a cluster of that size, so many times.
+/// Runs the measurement on a cluster of this size, with this many repetitions.
 pub fn on(control_plane: &ControlPlane, size: &Size, repetitions: usize) -> Result<Vec<Row>> {
     let command = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
     let log = control_plane.dir().join("operator.log");
     cluster::runtime()?.block_on(async {
         let client = cluster::client(control_plane.kubeconfig()).await?;
         let mut bed = Bed::new(client, size).await?;
-        // It writes the status of every node, which the later ones find as it shall be.
+        // The first operator writes the status of every node, so that later ones find it up to date.
         let first = || settled_operator(control_plane, size.windows.nodes);
         block_in_place(first)?.kill()?;
         let mut times = Times::default();
@@ -55,7 +55,7 @@ pub fn on(control_plane: &ControlPlane, size: &Size, repetitions: usize) -> Resu
             .until(PATIENCE, |gate| gate.reason == "DriversMissing")
             .await?;
         block_in_place(|| until_quiet(control_plane, QUIET))?;
-        // Its first list of the cluster is not what is measured, so nothing changes until then.
+        // The operator's initial list is not part of the measurement, so changes start only after it.
         let churn = Churn::start(&bed.client, &bed.pods, CHURN)?;
         churn.reach(CHURN.into()).await?;
         while times.opened.len() < repetitions {
@@ -71,11 +71,11 @@ pub fn on(control_plane: &ControlPlane, size: &Size, repetitions: usize) -> Resu
 struct Times {
     opened: Vec<f64>,
     closed: Vec<f64>,
-    /// Changes of pods a second.
+    /// Pod changes per second.
     rate: f64,
-    /// Of the API server: a write until a watch shows it.
+    /// API server only: from a write until a watch shows it.
     seen: Vec<f64>,
-    /// Of the API server: a write, a watch that shows it, a read and a write for that, and a watch that shows it.
+    /// API server only: a write, a watch that shows it, then a read and another write, and a watch that shows that.
     chain: Vec<f64>,
 }
 
@@ -101,10 +101,10 @@ impl Times {
 struct Bed {
     client: Client,
     gate: GateWatch,
-    /// Two ordinary objects.
+    /// Watches of two ordinary objects.
     first: Watch,
     second: Watch,
-    /// With the driver, and without it.
+    /// The node's CSINode drivers, with and without the driver.
     csi_nodes: [Value; 2],
     pods: Arc<[String]>,
     path: String,
@@ -141,7 +141,7 @@ impl Bed {
         })
     }
 
-    /// The gate opens, and closes again.
+    /// Opens the gate and closes it again, and records both times.
     async fn open_and_close(&mut self, times: &mut Times) -> Result<()> {
         tokio::time::sleep(SILENT).await;
         self.ordinary(times).await?;
@@ -155,14 +155,14 @@ impl Bed {
         Ok(())
     }
 
-    /// Puts the last entry in or takes it out; when that was acknowledged.
+    /// Adds or removes the last CSINode entry. Returns when the API server acknowledged it.
     async fn register(&self, registered: bool) -> Result<Instant> {
         let drivers = &self.csi_nodes[usize::from(!registered)];
         self.merge(&self.path, &json!({"spec": {"drivers": drivers}}))
             .await
     }
 
-    /// What the API server takes for ordinary objects.
+    /// Measures the API server's own time with ordinary objects.
     async fn ordinary(&mut self, times: &mut Times) -> Result<()> {
         self.writes += 1;
         let data = json!({"data": {"writes": self.writes.to_string()}});
@@ -178,7 +178,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Changes an object; when that was acknowledged.
+    /// Changes an object. Returns when the API server acknowledged it.
     async fn merge(&self, path: &str, change: &Value) -> Result<Instant> {
         let merge = "application/merge-patch+json";
         cluster::send(&self.client, Method::PATCH, path, merge, change.clone()).await?;
@@ -186,7 +186,7 @@ impl Bed {
     }
 }
 
-/// The watch may show a write before it is acknowledged.
+/// Returns the milliseconds between a write and its event, or 0 if the watch showed it before it was acknowledged.
 fn since(written: Instant, seen: Instant) -> f64 {
     milliseconds(seen.saturating_duration_since(written))
 }

@@ -1,25 +1,25 @@
-//! Numbers out of numbers.
+//! Arithmetic on measured numbers.
 
 use std::time::Duration;
 
-/// Bytes as 10⁶ bytes.
+/// Converts bytes to megabytes (10⁶ bytes).
 #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵² bytes")]
 pub fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// A count.
+/// Converts a count to a float.
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2⁵²")]
 pub fn count(number: u64) -> f64 {
     number as f64
 }
 
-/// A time in milliseconds.
+/// Converts a duration to milliseconds.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The value below which that share of all lies; of no value 0.
+/// Returns the `share` quantile, always one of the values, or 0 if there are none.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -37,7 +37,7 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
         .unwrap_or_default()
 }
 
-/// The one in the middle.
+/// Returns the median, always one of the values, or 0 if there are none.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }

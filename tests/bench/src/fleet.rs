@@ -1,10 +1,10 @@
-//! A fleet of Windows hosts that are fresh and far away, some of them dead: how close the operator comes to the work
-//! divided by what does it, and what it takes meanwhile.
+//! Measures a fleet of fresh, distant Windows hosts, some of them dead: how close the operator comes to the total work
+//! divided by its concurrency, and what it uses meanwhile.
 //!
-//! The API server is a real one, the hosts are [`testbed::simulated_host`]: real SSH, an agent that only says what the
-//! real one would. They are in this process, on the same cores as the operator, and every byte to or from them is held
-//! back for half a round trip. Their programs are a few hundred kilobytes of noise unless it is measured in full: with the
-//! real ones the two ends of SSH on one machine are all that would be measured.
+//! The API server is real; the hosts are [`testbed::simulated_host`]: real SSH, with a simulated agent that only
+//! reports what the real one would. They run in this process, on the same cores as the operator, and every byte to or
+//! from them is delayed by half a round trip. Unless measured in full, their programs are a few hundred kilobytes of
+//! noise: with the real ones, the measurement would show little but the two ends of SSH sharing one machine.
 
 mod cluster;
 pub mod pools;
@@ -26,23 +26,23 @@ use crate::{Options, operator_binary, payload, small_payload};
 use statuses::Statuses;
 
 const HOSTS: usize = 500;
-/// One of so many is dead: 5 %.
+/// One host in this many is dead: 5 %.
 const DEAD_OF: usize = 20;
-/// Nodes that the operator works on at one time: its `CONCURRENT_WORK`.
+/// Nodes that the operator works on at a time: its `CONCURRENT_WORK`.
 const AT_WORK: f64 = 32.0;
 const ONE_WAY: Duration = Duration::from_micros(12_500);
-/// Hosts that are measured one by one, before the others come.
+/// Hosts that are measured one at a time, before the others are added.
 const ALONE: usize = 5;
-/// How often it is checked how far they are. The figure is no better than that.
+/// How often progress is checked, and so the resolution of the figure.
 const TICK: Duration = Duration::from_millis(50);
-/// In bytes. With these the work on a host is mostly waiting, as it is on a real one.
+/// In bytes. With programs this small, the work on a host is mostly waiting, as on a real one.
 const CSI_PROXY_SIZE: usize = 512 * 1024;
 const AGENT_SIZE: usize = 128 * 1024;
-/// Longer than anything takes; only failures wait for it.
+/// Longer than any step takes; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(1200);
 const CSI_PROXY: &str = "csi-proxy";
 
-/// 500 hosts at 25 ms, 5 % of them dead.
+/// Measures 500 hosts with a round trip of 25 ms, 5 % of them dead.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let sandbox = Sandbox::start()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -71,7 +71,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     for number in 0..ALONE {
         let single = host(HOSTS + number)?;
         alone.push(Alone::measure(&sandbox.control_plane, &running, &single)?);
-        // Its host goes with it.
+        // Deleting the Node also removes its host from the work.
         sandbox
             .control_plane
             .kubectl(&["delete", "node", single.name()])?;
@@ -116,7 +116,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     ))
 }
 
-/// A third of them refuse connections, a third take them and say nothing, of the rest nothing is heard at all.
+/// Makes a third of the hosts refuse connections, a third accept them and stay silent, and the rest never answer.
 fn kill(dead: &[&SimulatedHost], runtime: &tokio::runtime::Runtime) -> Result<Vec<LostLine>> {
     let mut lost = Vec::new();
     for (number, host) in dead.iter().enumerate() {
@@ -129,13 +129,13 @@ fn kill(dead: &[&SimulatedHost], runtime: &tokio::runtime::Runtime) -> Result<Ve
     Ok(lost)
 }
 
-/// What one fresh host takes that has the machine for itself.
+/// What one fresh host takes when it has the machine to itself.
 struct Alone {
     /// From the connection to its end, in seconds.
     whole: f64,
-    /// From the login to the end of the connection, in seconds: the operator's limit of nodes at work counts these.
+    /// From the login to the end of the connection, in seconds: the part that the operator's concurrency limit covers.
     work: f64,
-    /// Seconds of a core, the operator's and the host's.
+    /// CPU seconds of the operator and the host together.
     cpu: f64,
 }
 
@@ -175,7 +175,7 @@ impl Alone {
         })
     }
 
-    /// Of each figure the median.
+    /// Returns the median of each figure.
     fn median(all: &[Self]) -> Self {
         let of = |figure: fn(&Self) -> f64| median(&all.iter().map(figure).collect::<Vec<_>>());
         Self {
@@ -186,14 +186,14 @@ impl Alone {
     }
 }
 
-/// What was seen from the operator's start until the API says that all live hosts are ready.
+/// What was observed from the operator's start until the API reports all live hosts as ready.
 struct Run {
-    /// When the last of them had what it needs.
+    /// When the last host had everything installed.
     ready: Duration,
-    /// When the last of their statuses said so.
+    /// When the last status reported it.
     written: Duration,
     samples: Vec<Sample>,
-    /// Seconds of a core until then.
+    /// CPU seconds until then.
     operator_cpu: f64,
     hosts_cpu: f64,
     machine_cpu: f64,

@@ -1,4 +1,4 @@
-//! A client that sees every write of an object, and when.
+//! A client that records every write of an object and its time.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use testbed::objects::OPERATOR_CONDITION;
 
 use crate::cluster;
 
-/// The objects of one name in one collection.
+/// A watch of the object of one name in one collection.
 pub struct Watch {
     events: BoxStream<'static, kube::Result<WatchEvent<Value>>>,
 }
 
 impl Watch {
-    /// From the object as it is now on.
+    /// Starts watching from the object's current version.
     pub async fn of(client: &Client, collection: &str, name: &str) -> Result<Self> {
         let object = Request::get(format!("{collection}/{name}")).body(Vec::new())?;
         let object: Value = client.request(object).await?;
@@ -33,7 +33,7 @@ impl Watch {
         Ok(Self { events })
     }
 
-    /// The next write, and when it was seen.
+    /// Returns the next write and when it was seen.
     pub async fn next(&mut self) -> Result<(Instant, Value)> {
         loop {
             let event = self.events.next().await.context("the watch has ended")??;
@@ -50,7 +50,7 @@ impl Watch {
     }
 }
 
-/// The gate, as it is written.
+/// The `Upgradeable` condition as the operator writes it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Condition {
@@ -62,12 +62,12 @@ pub struct Condition {
 /// Watches the `OperatorCondition`.
 pub struct GateWatch(Watch);
 
-/// In the operator's namespace.
+/// Collection of `OperatorCondition` objects in the operator's namespace.
 const COLLECTION: &str =
     "/apis/operators.coreos.com/v2/namespaces/windows-storage-operator/operatorconditions";
 
 impl GateWatch {
-    /// The gate from now on, after what it says was removed.
+    /// Clears the conditions and watches from then on.
     pub async fn of_cleared(client: &Client) -> Result<Self> {
         let path = format!("{COLLECTION}/{OPERATOR_CONDITION}");
         let merge = "application/merge-patch+json";
@@ -78,7 +78,7 @@ impl GateWatch {
         ))
     }
 
-    /// When the first condition was written of which that holds.
+    /// Returns when a condition was seen for which `holds` is true.
     pub async fn until(
         &mut self,
         patience: Duration,

@@ -1,4 +1,4 @@
-//! What it costs the operator that a cluster grows: time for each event, and memory.
+//! Measures what a growing cluster costs the operator: time per event, and memory.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::memory::settled_operator;
 use crate::process::{Sample, cpu_seconds};
 use crate::report::{Row, rows};
 
-/// Changes of pods a second while time is measured.
+/// Pod changes per second while time is measured.
 const CHURN: u32 = 200;
-/// A part of the Windows pods that come at last.
+/// Windows pods per step at the end.
 const WINDOWS_STEP: usize = 1_000;
 const BASE: Size = Size {
     windows: Part {
@@ -33,8 +33,8 @@ const BASE: Size = Size {
     without_driver: 1,
 };
 
-/// One cluster that grows by Linux pods, a fifth of them with claims, and in the end by Windows pods with claims. At each
-/// size a new process is measured, so that what an earlier one needed for a moment is not counted.
+/// Grows one cluster by Linux pods, a fifth of them with claims, and finally by Windows pods with claims. Each size is
+/// measured with a new process, so that temporary memory of an earlier size does not count.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let (sizes, length): (&[usize], _) = if options.full {
         (&[1_000, 5_000, 10_000, 20_000, 50_000], 60)
@@ -82,10 +82,10 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     })
 }
 
-/// Waits until a process has done what it does on its own: the statuses of nodes are those of the process before, and say
-/// nothing of whether this one has read the cluster.
+/// Waits until a process is idle. The node statuses do not show this: they come from the process before, and do not
+/// tell whether this one has read the cluster.
 async fn at_rest(pid: u32) -> Result<()> {
-    /// In seconds of a core.
+    /// In CPU seconds.
     const LITTLE: f64 = 0.05;
     let mut before = cpu_seconds(pid)?;
     let mut quiet = 0;
@@ -94,7 +94,7 @@ async fn at_rest(pid: u32) -> Result<()> {
         let now = cpu_seconds(pid)?;
         quiet = if now - before < LITTLE { quiet + 1 } else { 0 };
         before = now;
-        // Two of them may pass before the first answer.
+        // Two quiet seconds may pass before the first response.
         if quiet == 5 {
             return Ok(());
         }
@@ -103,9 +103,9 @@ async fn at_rest(pid: u32) -> Result<()> {
 }
 
 struct Figure {
-    /// In 10⁶ bytes, without pages of files: how many of those are mapped has nothing to do with the cluster.
+    /// Anonymous memory in 10⁶ bytes. Mapped file pages do not count: they do not depend on the cluster.
     allocated: f64,
-    /// In milliseconds.
+    /// CPU milliseconds per 1,000 changes of pods.
     per_thousand: f64,
 }
 
@@ -145,7 +145,7 @@ fn compare(linux: &[(usize, Figure)], windows: &[Figure]) -> Result<Vec<Row>> {
     );
     let pods = f64::from(u32::try_from(many - few)?);
     let step = f64::from(u32::try_from(WINDOWS_STEP)?);
-    // MB for one is bytes for 10⁶, and kB for 10³.
+    // From MB per pod to bytes per pod.
     let per_linux_pod = (large.allocated - small.allocated) / pods * 1e6;
     let [one, two] = [
         (windows[0].allocated - large.allocated) / step * 1e6,

@@ -1,4 +1,4 @@
-//! Beyond what most clusters have: 5,000 nodes, of them 2,000 with Windows, and 150,000 pods.
+//! Measures a cluster larger than most: 5,000 nodes, 2,000 of them with Windows, and 150,000 pods.
 
 use anyhow::Result;
 
@@ -21,14 +21,14 @@ const HUGE: Size = Size {
     },
     without_driver: 1,
 };
-/// Openings of the gate that are measured.
+/// How often the gate is opened.
 const OPENINGS: usize = 12;
 
-/// Memory, the first verdict, and the gate.
+/// Measures memory, the time to the first verdict, and the gate.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let control_plane = cluster::start(&HUGE)?;
     let usage = usage_of_operator(&control_plane, &HUGE, options)?;
-    // Without kubectl beside it: 12 GB of its memory are more than the API server leaves of 24.
+    // Without kubectl for comparison: it needs 12 GB, more than the API server leaves of 24 GB.
     let verdict = start::first_verdict(&control_plane)?;
     let mut rows = rows! {
         "anonymous, steady" => usage.steady, "MB", at_most 100.0;

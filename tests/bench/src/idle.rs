@@ -1,4 +1,4 @@
-//! What the operator uses while one Windows node is in order and nothing happens.
+//! Measures what the operator uses while one Windows node is in order and nothing changes.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::requests::{until_quiet, writes};
 use crate::{Options, operator_binary, payload};
 
 const NODE: &str = "win-1";
-/// Ten times as often as by default, so that a short measurement holds some.
+/// Ten times as often as the default, so that a short measurement contains several checks.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// One simulated host, which the operator sets up and then only checks.
+/// Measures with one simulated host, which the operator sets up and then only checks.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let length = Duration::from_secs(if options.full { 600 } else { 90 });
     let control_plane = ControlPlane::start()?;
@@ -53,7 +53,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         let object = format!("windowsnodestorage/{NODE}");
         control_plane.kubectl(&["wait", &object, condition, "--timeout=120s"])?;
     }
-    // What follows the set-up is over when nothing was written for longer than a check of the node takes to come.
+    // The set-up is over when nothing was written for longer than the interval between two checks of the node.
     until_quiet(&control_plane, INTERVAL + Duration::from_secs(5))?;
     let before = writes(&control_plane)?;
     let cpu = cpu_seconds(operator.id())?;
@@ -69,7 +69,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     let written = writes(&control_plane)? - before;
     let memory = Sample::take(operator.id())?;
     operator.kill()?;
-    // Whether the first falls in is chance, and a check itself takes a moment.
+    // Whether the first check falls into the measurement is chance, and a check itself takes a moment.
     let (length, interval) = (length.as_secs(), INTERVAL.as_secs());
     let expected = length / interval + 1;
     let connected = format!("connections to the host in {length} s, one every {interval} s wanted");

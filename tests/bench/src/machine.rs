@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! Describes the machine that the figures were measured on.
 
 use std::fmt;
 use std::fs;
@@ -19,7 +19,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine.
+    /// Describes this machine.
     pub fn this() -> Result<Self> {
         let field = |file: &str, name: &str| -> Result<String> {
             let text = fs::read_to_string(file).with_context(|| format!("reading {file}"))?;

@@ -1,5 +1,5 @@
-//! Measures the whole operator on real parts, side by side with what one would run instead. Machines are noisy: what is
-//! compared is measured in one run, and no figure here fails anything.
+//! Measures the whole operator on real components, side by side with the alternatives. Machines are noisy, so figures
+//! that are compared come from one run, and a figure beyond its limit does not make the program fail.
 
 mod churn;
 mod cluster;
@@ -34,7 +34,7 @@ use testbed::simulated_host::File;
 
 use report::{Report, Row};
 
-/// Measure the operator of a release build, and compare it with what one would run instead.
+/// Measure the operator of a release build, and compare it with the alternatives.
 #[derive(Parser)]
 struct Arguments {
     /// What to measure; everything if nothing is named.
@@ -43,19 +43,19 @@ struct Arguments {
     /// Measure with all repetitions and at full length: an hour rather than minutes.
     #[arg(long)]
     full: bool,
-    /// Where the figures are written as JSON. What is there of other measurements stays.
+    /// File to write the figures to, as JSON. Figures of other measurements in it are kept.
     #[arg(long, value_name = "FILE", default_value = "target/bench/bench.json")]
     json: PathBuf,
 }
 
-/// How long to measure.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// All repetitions, at full length.
     pub full: bool,
 }
 
-/// One thing that is measured by itself: its name, and what measures it.
+/// A measurement: its name and its function.
 type Measurement = (&'static str, fn(Options) -> Result<Vec<Row>>);
 
 const MEASUREMENTS: &[Measurement] = &[
@@ -72,7 +72,7 @@ const MEASUREMENTS: &[Measurement] = &[
     ("huge", huge::measure),
     ("pools", fleet::pools::measure),
 ];
-/// What takes longer than all else together: only measured in full, or by its name.
+/// Measurements that take longer than all others together; they run only in full or by name.
 const LONG: [&str; 2] = ["huge", "pools"];
 
 fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
@@ -108,14 +108,14 @@ fn run(arguments: &Arguments) -> Result<()> {
             .collect(),
         some => some.to_vec(),
     };
-    // Before anything is measured that could not be kept.
+    // Fails before anything is measured if the report cannot be written.
     Report::read_or_new(&arguments.json)?.write(&arguments.json)?;
     let mut failed = Vec::new();
     for (name, measure) in chosen {
         eprintln!("measuring {name} …");
         match measure(options) {
             Ok(rows) => {
-                // Read again: another run may have written meanwhile.
+                // Read again: another run may have written in the meantime.
                 let mut report = Report::read_or_new(&arguments.json)?;
                 report.replace(name, options.full, rows);
                 report.print(name);
@@ -134,12 +134,12 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The tree's root.
+/// Returns the root of the tree.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The operator's binary, which cargo puts beside this one: both come from a release build.
+/// Returns the operator's binary, which cargo puts next to this one: both come from a release build.
 fn operator_binary() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("windows-storage-operator");
     if !path.exists() {
@@ -148,7 +148,7 @@ fn operator_binary() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A folder with programs that do not run, of those sizes in bytes.
+/// Creates a payload folder with dummy programs of these sizes in bytes.
 fn small_payload(folder: &Path, csi_proxy: usize, agent: usize) -> Result<PathBuf> {
     let folder = folder.join("small-payload");
     fs::create_dir_all(&folder)?;
@@ -157,7 +157,7 @@ fn small_payload(folder: &Path, csi_proxy: usize, agent: usize) -> Result<PathBu
         ("csiProxy", "v1.3.0", csi_proxy),
         ("agent", env!("CARGO_PKG_VERSION"), agent),
     ] {
-        // Noise, so that nothing gains by compression.
+        // Noise, so that compression gains nothing.
         let mut content = vec![0; size];
         rand_bytes(&mut content)?;
         fs::write(folder.join(program), &content)?;
@@ -168,7 +168,7 @@ fn small_payload(folder: &Path, csi_proxy: usize, agent: usize) -> Result<PathBu
     Ok(folder)
 }
 
-/// The programs for Windows nodes.
+/// Returns the folder with the programs for Windows nodes.
 fn payload() -> Result<PathBuf> {
     let path = root().join("target/payload");
     path.canonicalize()

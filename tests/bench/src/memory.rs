@@ -1,4 +1,4 @@
-//! How much memory the operator needs for a large cluster, beside a cache of controller-runtime and kube-state-metrics.
+//! Measures the operator's memory on a large cluster, against a cache of controller-runtime and kube-state-metrics.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,12 +18,12 @@ use crate::process::{Program, Sample, Sampler, eventually};
 use crate::report::{Row, rows};
 use crate::{Options, operator_binary, payload};
 
-/// The resources that kube-state-metrics is to watch.
+/// The resources that kube-state-metrics watches.
 const RESOURCES: &str =
     "--resources=nodes,pods,persistentvolumeclaims,persistentvolumes,storageclasses";
 
-/// The operator, the cache as it is and without managedFields, and kube-state-metrics, one after the other on one API
-/// server.
+/// Measures the operator, the cache with and without managedFields, and kube-state-metrics, one after the other against
+/// one API server.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let rest = rest(options);
     let control_plane = cluster::start(&LARGE)?;
@@ -52,23 +52,25 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The collector of a Go program returns memory within minutes: twice the two minutes after which it runs anyway.
+/// Returns how long a process rests while it is sampled. Go returns memory to the system late: a full measurement waits
+/// twice the two minutes after which Go forces a garbage collection.
 fn rest(options: Options) -> Duration {
     Duration::from_secs(if options.full { 240 } else { 60 })
 }
 
-/// Memory in 10⁶ bytes: pages of files are the kernel's to keep or to drop, so what is anonymous counts.
+/// Memory in 10⁶ bytes. Anonymous memory counts: whether file pages stay resident is up to the kernel.
 pub struct Usage {
     pub steady: f64,
     pub peak: f64,
     resident: f64,
 }
 
-/// Often enough for what lasts as long as the decoding of a page of a list.
+/// Short enough to catch a peak as brief as decoding one page of a list.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 impl Usage {
-    /// Lets a process rest. What a program returns late counts as returned: its second half is what is steady.
+    /// Samples a process at rest. The steady value is the median of about the last third of the rest, so that memory a
+    /// program returns late counts as returned.
     fn at_rest(running: Sampler, rest: Duration) -> Result<Self> {
         sleep(rest);
         let samples = running.finish()?;
@@ -95,7 +97,7 @@ pub fn start_operator(control_plane: &ControlPlane) -> Result<Operator> {
     command.start(Some(&log), &[], true)
 }
 
-/// Starts the operator and waits until it has said all that it has to say of the cluster.
+/// Starts the operator and waits until it has written everything it has to report about the cluster.
 pub fn settled_operator(control_plane: &ControlPlane, windows_nodes: usize) -> Result<Operator> {
     let operator = start_operator(control_plane)?;
     until_settled(control_plane, windows_nodes)?;
@@ -114,7 +116,7 @@ fn until_settled(control_plane: &ControlPlane, windows_nodes: usize) -> Result<(
     })
 }
 
-/// What the operator takes on that cluster.
+/// Measures the operator's memory on this cluster.
 pub fn usage_of_operator(
     control_plane: &ControlPlane,
     size: &Size,
@@ -170,7 +172,8 @@ fn of_kube_state_metrics(control_plane: &ControlPlane, rest: Duration) -> Result
         Ok(())
     })?;
     let sampler = Sampler::start(metrics.id(), INTERVAL);
-    // It watches what it has listed. Its metrics themselves are not asked for before the end: answering costs memory.
+    // kube-state-metrics watches a resource once it has listed it. Its own metrics are queried only at the end, because
+    // answering costs memory.
     let watches = r#"kube_state_metrics_watch_total{resource="*v1."#;
     eventually("kube-state-metrics has read all", || {
         Ok(count_lines(telemetry, watches).unwrap_or(0) >= 5)

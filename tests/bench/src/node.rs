@@ -1,4 +1,4 @@
-//! A Windows host in a box, and the operator's own way to it.
+//! A sandboxed Windows host, and the operator's own code to connect to it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use windows_storage_operator::payload::Payload;
 use windows_storage_operator::services::{CSI_PROXY_PIPES, csi_proxy_service};
 use zeroize::Zeroizing;
 
-/// A host, and what the operator goes there with.
+/// A host, with the payload and credentials that the operator uses.
 pub struct Node {
     pub host: WindowsHost,
     pub payload: Payload,
@@ -28,7 +28,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A fresh host.
+    /// Starts a fresh host.
     pub fn new(fleet: &Fleet, name: &str) -> Result<Self> {
         let pem = Zeroizing::new(fleet.private_key_openssh().as_bytes().to_vec());
         let data = [("private-key.pem".to_owned(), pem)].into();
@@ -41,7 +41,7 @@ impl Node {
         })
     }
 
-    /// Connects and logs in. Whoever drops the cutter cuts the connection.
+    /// Connects and logs in. Dropping the cutter cuts the connection.
     pub fn log_in(&self, runtime: &Runtime) -> Result<(Host, Cutter)> {
         let address = self.host.address().to_string();
         let server = (address.as_str(), self.host.port());
@@ -52,7 +52,7 @@ impl Node {
         Ok((host, connected.cutter))
     }
 
-    /// A request for csi-proxy.exe, with its service or as a mere file.
+    /// Returns a request for csi-proxy.exe, with its service or only as a file.
     pub fn request(&self, id: &str, with_service: bool) -> Request {
         let pipes = CSI_PROXY_PIPES.map(str::to_owned).to_vec();
         let service = ServicePipes {
@@ -79,11 +79,11 @@ impl Node {
         }
     }
 
-    /// Reconciles the host as an operator does that knows its key.
+    /// Reconciles the host as an operator that already knows its host key.
     pub fn reconcile(&self, request: Request) -> Result<Reconciled> {
         let runtime = Runtime::new()?;
         runtime.block_on(async {
-            // Nothing listens there: with a known key the API is not asked.
+            // Nothing listens on this port: with a known host key, the API is not called.
             let config = kube::Config::new("http://127.0.0.1:9".parse()?);
             let client = kube::Client::try_from(config)?;
             let slots = RolloutSlots::default();
@@ -129,7 +129,7 @@ impl Node {
         })
     }
 
-    /// What the operator knows from the node's status.
+    /// Returns whether the host has the agent, which the operator knows from the node's status.
     fn has_agent(&self) -> bool {
         self.host
             .drive_c()
@@ -137,12 +137,12 @@ impl Node {
             .exists()
     }
 
-    /// csi-proxy.exe on the host, as a file of this machine.
+    /// Returns the path of the host's csi-proxy.exe on this machine.
     pub fn csi_proxy(&self) -> PathBuf {
         self.host.drive_c().join("k/csi-proxy.exe")
     }
 
-    /// csi-proxy.exe on the host has to be that of the payload.
+    /// Checks that csi-proxy.exe on the host is the one of the payload.
     pub fn check(&self) -> Result<()> {
         let there = fs::read(self.csi_proxy()).context("reading what was brought")?;
         let payload = fs::read(crate::payload()?.join("csi-proxy.exe"))?;

@@ -1,4 +1,4 @@
-//! What a process uses, as the kernel has it, and programs that are measured beside the operator.
+//! Reads a process's resource use from the kernel, and runs programs for comparison with the operator.
 
 use std::fs;
 use std::path::Path;
@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use testbed::cleanup::Guardian;
 
-/// The kernel counts for programs in hundredths of a second. Source: proc(5), `USER_HZ` of every architecture.
+/// The kernel reports CPU time to programs in hundredths of a second. Source: proc(5), `USER_HZ` of every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A process at one moment.
+/// Resource use of a process at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// The resident set, in bytes.
+    /// Resident set, in bytes.
     pub resident: u64,
-    /// What of it no file backs, in bytes: what the process has allocated.
+    /// The part of the resident set that no file backs, in bytes: what the process has allocated.
     pub anonymous: u64,
-    /// Its threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Its open files, sockets among them.
+    /// Number of open files, including sockets.
     pub files: u64,
 }
 
 impl Sample {
-    /// The process now.
+    /// Samples a process now.
     pub fn take(process: u32) -> Result<Self> {
         let status = fs::read_to_string(format!("/proc/{process}/status"))?;
         let number = |name: &str| -> Result<u64> {
@@ -44,14 +44,14 @@ impl Sample {
     }
 }
 
-/// Samples a process until it is finished with.
+/// Samples a process until `finish` is called.
 pub struct Sampler {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Result<Vec<Sample>>>,
 }
 
 impl Sampler {
-    /// Samples that process as often as that.
+    /// Starts sampling a process at this interval.
     pub fn start(process: u32, interval: Duration) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -64,9 +64,9 @@ impl Sampler {
         Self { stop, thread }
     }
 
-    /// What was seen: eight samples at least.
+    /// Stops and returns the samples, at least eight.
     pub fn finish(self) -> Result<Vec<Sample>> {
-        // A sampler that has failed says so itself.
+        // If the sampler has failed, joining it returns its error.
         let _ = self.stop.send(());
         let joined = self.thread.join();
         let samples = joined.map_err(|_| anyhow!("the sampler panicked"))??;
@@ -75,11 +75,11 @@ impl Sampler {
     }
 }
 
-/// What all processes have taken of cores since the machine started, in seconds.
+/// Returns the CPU seconds of all processes since the machine started.
 pub fn machine_cpu_seconds() -> Result<f64> {
-    /// Which of the numbers of `/proc/stat` are idle time.
+    /// Fields of `/proc/stat` that are idle time.
     const IDLE: [usize; 2] = [3, 4];
-    /// Those after it are counted in others as well.
+    /// Number of fields to add up; later ones are included in earlier ones.
     const OWN: usize = 8;
     let stat = fs::read_to_string("/proc/stat")?;
     let line = stat.lines().next().unwrap_or_default();
@@ -91,24 +91,24 @@ pub fn machine_cpu_seconds() -> Result<f64> {
     Ok(busy.iter().sum::<f64>() / TICKS_PER_SECOND)
 }
 
-/// What a process, with all threads that it has had, has taken of cores so far, in seconds.
+/// Returns the CPU seconds of a process so far, including threads that have ended.
 pub fn cpu_seconds(process: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name in parentheses may have blanks in it.
+    // The name in parentheses may contain blanks.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: Vec<u32> = ticks.map(str::parse).collect::<Result<_, _>>()?;
     Ok(f64::from(ticks.iter().sum::<u32>()) / TICKS_PER_SECOND)
 }
 
-/// A program that ends when this is dropped.
+/// A program that is stopped when this is dropped.
 pub struct Program {
     child: Child,
     _guardian: Guardian,
 }
 
 impl Program {
-    /// Starts what `describe` makes of the command to start.
+    /// Starts a program; `describe` completes its command.
     pub fn start(path: &Path, describe: impl FnOnce(&mut Command) -> Result<()>) -> Result<Self> {
         let guardian = Guardian::temp("peer")?;
         let mut command = guardian.command(path);
@@ -131,7 +131,7 @@ impl Program {
     }
 }
 
-/// Waits until something is so, for as long as a loaded machine may take.
+/// Waits until `holds` returns true, for as long as that may take on a loaded machine.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(300);
     let started = Instant::now();
@@ -144,7 +144,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result
     Ok(())
 }
 
-/// The last lines of a log.
+/// Returns the last lines of a log.
 pub fn last_lines(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

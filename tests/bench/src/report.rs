@@ -1,4 +1,4 @@
-//! The figures, as a table and as JSON.
+//! Reports the figures as a table and as JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,15 +22,15 @@ pub struct Row {
     pub value: f64,
     /// Its unit: `ms`, `MB` (10⁶ bytes), `×` for a ratio of two figures of this run, …
     pub unit: String,
-    /// The most that it may be, or with `at_least` the least.
+    /// The upper limit, or the lower limit if `at_least` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bar: Option<f64>,
-    /// The bar is a lower limit.
+    /// Whether the bar is a lower limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
 
-/// A table of figures: `what => value, unit` and, where it has a bar, `at_most` or `at_least` of that.
+/// Builds a table of figures: `what => value, unit`, optionally followed by `at_most` or `at_least` and a bar.
 macro_rules! rows {
     ($($what:expr => $value:expr, $unit:literal $(, $bar:ident $limit:expr)?;)*) => {
         vec![$($crate::report::Row::new($what, $value, $unit)$(.$bar($limit))?),*]
@@ -39,7 +39,7 @@ macro_rules! rows {
 pub(crate) use rows;
 
 impl Row {
-    /// A figure without a bar.
+    /// Creates a figure without a bar.
     pub fn new(what: impl Into<String>, value: f64, unit: &str) -> Self {
         Self {
             what: what.into(),
@@ -50,14 +50,14 @@ impl Row {
         }
     }
 
-    /// It should be no more than this.
+    /// Sets an upper limit.
     #[must_use]
     pub fn at_most(self, bar: f64) -> Self {
         let bar = Some(bar);
         Self { bar, ..self }
     }
 
-    /// It should be no less than this.
+    /// Sets a lower limit.
     #[must_use]
     pub fn at_least(self, bar: f64) -> Self {
         Self {
@@ -96,27 +96,27 @@ impl Row {
     }
 }
 
-/// All figures of a machine, by measurement.
+/// All figures of one machine, by measurement.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     machine: Machine,
     measurements: BTreeMap<String, Measured>,
 }
 
-/// What was measured, and of what.
+/// The figures of one measurement, and what they were measured on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
-    /// In seconds since 1970.
+    /// When it was measured, in seconds since 1970.
     at: u64,
-    /// As git describes the tree from which this program was run; empty where it cannot.
+    /// The commit as `git describe` names it; empty if git fails.
     commit: String,
-    /// With all repetitions, at full length.
+    /// Whether it was measured with all repetitions, at full length.
     full: bool,
     rows: Vec<Row>,
 }
 
 impl Report {
-    /// What is in that file, so that a part can be measured again; figures of another machine are not kept.
+    /// Reads the report in this file, so that a part can be measured again. Figures of another machine are dropped.
     pub fn read_or_new(path: &Path) -> Result<Self> {
         let machine = Machine::this()?;
         let new = Self {
@@ -137,7 +137,7 @@ impl Report {
         Ok(if known.machine == machine { known } else { new })
     }
 
-    /// One measurement has these figures now.
+    /// Replaces the figures of one measurement.
     pub fn replace(&mut self, measurement: &str, full: bool, rows: Vec<Row>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let described = Command::new("git")
@@ -155,7 +155,7 @@ impl Report {
         self.measurements.insert(measurement.to_owned(), measured);
     }
 
-    /// Writes all of it.
+    /// Writes the report as JSON.
     pub fn write(&self, path: &Path) -> Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
@@ -173,7 +173,7 @@ impl Report {
             .map(Row::line);
         let title = format!("{measurement} ({})", self.machine);
         for line in std::iter::once(title).chain(lines) {
-            // The figures are in the file as well.
+            // An error is ignored: the figures are in the file as well.
             let _ = writeln!(io::stdout(), "{line}");
         }
     }

@@ -1,4 +1,4 @@
-//! What the operator asks of the API server.
+//! Counts the operator's requests to the API server.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::process::eventually;
 const ACCOUNT: &str = "windows-storage-operator";
 const READS: [&str; 3] = ["get", "list", "watch"];
 
-/// How many requests of the operator so far were to change anything but its lease, which it renews while it leads.
+/// Returns how many of the operator's requests so far write anything but its lease, which it renews while it leads.
 pub fn writes(control_plane: &ControlPlane) -> Result<u64> {
     let requests = control_plane.requests_of(NAMESPACE, ACCOUNT)?;
     let writes = requests
@@ -21,7 +21,7 @@ pub fn writes(control_plane: &ControlPlane) -> Result<u64> {
     Ok(writes.count() as u64)
 }
 
-/// Waits until the operator has written nothing for so long.
+/// Waits until the operator has written nothing for `pause`.
 pub fn until_quiet(control_plane: &ControlPlane, pause: Duration) -> Result<()> {
     let mut before = writes(control_plane)?;
     eventually("the operator has nothing left to write", || {

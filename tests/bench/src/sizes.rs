@@ -1,4 +1,4 @@
-//! How large the programs are.
+//! Measures the sizes of the programs.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::figures::megabytes;
 use crate::report::{Row, rows};
 use crate::{Options, operator_binary, payload};
 
-/// The operator and the agent as they are shipped: stripped, and the operator without its payload.
+/// Measures the operator and the agent as shipped: stripped, and the operator without its payload.
 pub fn measure(_: Options) -> Result<Vec<Row>> {
     let operator = fs::metadata(operator_binary()?)?.len();
     let agent = fs::metadata(payload()?.join("windows-storage-agent.exe"))?.len();

@@ -1,11 +1,11 @@
-//! Does anything grow? Objects come and go, watches are dropped, the API server is restarted, hosts die and come back,
-//! and every so often all stands still and the gate has to say what the objects say. One
-//! operator runs, so no leader changes: the API server's restarts stand in for that, since after each all is connected and
-//! read again.
+//! Soak test: does anything grow? Objects are created and deleted, watches are dropped, the API server is restarted,
+//! hosts die and recover. At quiet points everything pauses, and the gate has to match the objects. One operator runs,
+//! so there is no change of leader; the API server's restarts stand in for that, since the operator then reconnects and
+//! reads everything again.
 //!
-//! Time is compressed where nothing that grows hangs on it: changes come as fast as the API server takes them, hosts are
-//! checked every ten seconds rather than every five minutes. The gate's own pauses and the watches' lives are as they
-//! are.
+//! Time is compressed where growth does not depend on it: changes come as fast as the API server takes them, and hosts
+//! are checked every ten seconds rather than every five minutes. The gate's own pauses and the lifetimes of watches are
+//! not changed.
 
 mod cluster;
 mod rounds;
@@ -26,15 +26,15 @@ use trend::trends;
 
 const MINUTES: u64 = 3;
 const MINUTES_FULL: u64 = 60;
-/// Pauses between two samples of the process.
+/// Interval between two samples of the process.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs the operator through all of it, and samples what it takes of the machine.
+/// Runs the soak and samples the operator's resource use.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let minutes = if options.full { MINUTES_FULL } else { MINUTES };
     let sandbox = Sandbox::start()?;
     let cluster = Cluster::new(&sandbox)?;
-    // Simulated hosts run no programs, so a few bytes do.
+    // Simulated hosts run no programs, so a few bytes are enough.
     let payload = small_payload(sandbox.control_plane.dir(), 32, 32)?;
     let command = sandbox.operator(&operator_binary()?, &payload)?;
     let proxy = ApiProxy::start(command.kubeconfig())?;

@@ -1,4 +1,4 @@
-//! How long it takes from the start of the process to the first correct verdict on a large cluster, beside kubectl
+//! Measures the time from the start of the process to the first correct verdict on a large cluster, against kubectl
 //! listing the same objects.
 
 use std::process::Stdio;
@@ -16,11 +16,11 @@ use crate::{Options, operator_binary, payload};
 
 /// The kinds that the operator reads.
 const KINDS: &str = "nodes,csinodes,csidrivers,pods,cronjobs,daemonsets,deployments,jobs,replicasets,replicationcontrollers,statefulsets,persistentvolumeclaims,persistentvolumes,storageclasses,runtimeclasses,windowsstorages,windowsnodestorages";
-/// What holds upgrades of this cluster, and so what a correct verdict says.
+/// The reason that upgrades of this cluster are held, and so that of a correct verdict.
 const REASON: &str = "DriversMissing";
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The operator and kubectl, one after the other; the verdict counts when it is in the `OperatorCondition`.
+/// Measures the operator and kubectl in turn. The verdict counts once it is in the `OperatorCondition`.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     // kubectl takes half a minute of a core.
     let rounds = if options.full { 7 } else { 3 };
@@ -36,7 +36,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     })
 }
 
-/// Seconds to the first correct verdict, and of kubectl for the names of the same objects: the medians of so many rounds.
+/// Returns the seconds to the first correct verdict and those of kubectl for the names of the same objects, as medians.
 fn against_kubectl(control_plane: &ControlPlane, rounds: usize) -> Result<(f64, f64)> {
     let (mut names, mut verdicts) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -59,7 +59,7 @@ fn list(control_plane: &ControlPlane, output: &str) -> Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// Seconds from the start of the operator to its first correct verdict in the `OperatorCondition`.
+/// Returns the seconds from the operator's start to its first correct verdict in the `OperatorCondition`.
 pub fn first_verdict(control_plane: &ControlPlane) -> Result<f64> {
     let operator = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
     let log = control_plane.dir().join("operator.log");

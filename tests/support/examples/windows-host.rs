@@ -1,4 +1,4 @@
-//! Boots one Windows host and keeps it until Enter, end of input, or Ctrl-C.
+//! Boots one Windows host and keeps it running until Enter, end of input, or Ctrl-C.
 
 use std::io;
 

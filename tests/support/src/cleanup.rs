@@ -1,7 +1,7 @@
 //! Ends child processes and removes temporary directories, even if the process that created them is killed.
 //!
-//! Rust does not drop statics, and a SIGKILL drops nothing at all. So the clean-up is in another process: a small `sh`
-//! that blocks on a pipe of which only this process holds the other end. The kernel closes that end when this process
+//! Rust does not drop statics, and after SIGKILL nothing is dropped. So the clean-up runs in another process: a small
+//! `sh` that blocks on a pipe whose other end only this process holds. The kernel closes that end when this process
 //! ends, in whatever way; the `sh` then reads end of file and cleans up.
 
 use std::ffi::OsStr;
@@ -16,24 +16,25 @@ use std::{env, fs, io, process};
 
 use anyhow::{Context, Result, bail};
 
-/// The variable that marks the environment of everything a guardian has to end. Its value is the guardian's directory.
+/// The environment variable that marks every process that a guardian has to kill. Its value is the guardian's
+/// directory.
 ///
-/// Processes inherit it, so that also those are found which leave their process group and lose their parent. A program
-/// that makes a fresh environment for its children (sshd) has to be told to pass it on.
+/// Processes inherit it, so the guardian also finds those that leave their process group and lose their parent. A
+/// program that sets up a fresh environment for its children (sshd) has to be configured to pass it on.
 pub const MARK: &str = "TESTBED_GUARDIAN";
 
-/// What the guardian runs; `$1` is its directory.
+/// The guardian's script; `$1` is its directory.
 const GUARD: &str = include_str!("guardian.sh");
 
-/// What a guarded process runs before it becomes the real program; `$0` is the guardian's directory.
+/// The script that registers a guarded process before it becomes the real program; `$0` is the guardian's directory.
 ///
-/// Once the guardian has moved `open` away this fails, so that nothing starts behind its back.
+/// It fails once the guardian has moved `open` away, so that nothing can start unnoticed.
 const REGISTER: &str = r#"read -r stat <"/proc/$$/stat" && printf '%s\n' "$stat" >"$0/.guardian/open/$$" && exec "$@""#;
 
 /// Owns a directory and processes, and lets neither outlive this process.
 ///
-/// Dropping it runs the clean-up at once and waits for it. The order is: commands of [`Guardian::on_exit_run`], then
-/// SIGKILL for the processes, then the directory.
+/// Dropping it runs the clean-up immediately and waits for it. The order is: commands of [`Guardian::on_exit_run`],
+/// then SIGKILL for the processes, then the directory.
 ///
 /// A killed child stays a zombie until it is waited for: call [`Child::wait`] after dropping the guardian.
 #[derive(Debug)]
@@ -41,12 +42,12 @@ pub struct Guardian {
     dir: PathBuf,
     hooks: AtomicU32,
     sh: Child,
-    /// Only ever closed. `None` once the guardian is told to clean up.
+    /// Only ever closed. `None` once the guardian has been told to clean up.
     alive: Option<PipeWriter>,
 }
 
 impl Guardian {
-    /// Makes `dir`, or takes it over if it is empty.
+    /// Creates `dir`, or takes it over if it is empty.
     pub fn new(dir: &Path) -> Result<Self> {
         if let Ok(mut entries) = fs::read_dir(dir)
             && entries.next().is_some()
@@ -58,8 +59,8 @@ impl Guardian {
         }
         let dir = std::path::absolute(dir)?;
         let (reader, writer) = io::pipe()?;
-        // The guardian is there before the directory, so that there is no moment in which the directory could be left.
-        // It has a process group of its own, so that Ctrl-C on a terminal does not end it.
+        // Starts the guardian before the directory is created, so that the directory can never be left behind. The
+        // guardian has its own process group, so that Ctrl-C on a terminal does not end it.
         let sh = Command::new("sh")
             .args(["-c", GUARD, "testbed-guardian"])
             .arg(&dir)
@@ -84,7 +85,7 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// Like [`Guardian::new`], with a new directory for temporary files; its path is short enough for Unix sockets.
+    /// Like [`Guardian::new`], in a new temporary directory whose path is short enough for Unix sockets.
     pub fn temp(prefix: &str) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
@@ -92,16 +93,16 @@ impl Guardian {
         Self::new(&env::temp_dir().join(format!("{prefix}-{}-{count}-{nanos:x}", process::id())))
     }
 
-    /// The directory that goes when the guardian goes.
+    /// Returns the directory, which is removed together with the guardian.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// A command within the guardian's reach: in a process group of its own, which is known to the guardian before
-    /// `program` runs. Add arguments, environment and standard streams, and spawn it.
+    /// Returns a command that the guardian supervises: in its own process group, which is registered before `program`
+    /// runs. Add arguments, environment and standard streams, and spawn it.
     ///
-    /// A program that does not exist is exit status 127 and a line on standard error, not an error of `spawn`.
+    /// If the program does not exist, the result is exit status 127 and a message on stderr, not an error of `spawn`.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("sh");
         command
@@ -113,8 +114,8 @@ impl Guardian {
         command
     }
 
-    /// Runs `command` first thing in the clean-up, with its program, arguments, environment and directory; standard
-    /// streams are not kept. It has 20 seconds.
+    /// Runs `command` as the first step of the clean-up, with its program, arguments, environment and directory, but
+    /// without its standard streams. It has 20 seconds.
     pub fn on_exit_run(&self, command: &Command) -> Result<()> {
         let mut script: Vec<u8> = Vec::new();
         if let Some(dir) = command.get_current_dir() {
@@ -138,14 +139,14 @@ impl Guardian {
         }
         script.push(b'\n');
         let number = self.hooks.fetch_add(1, Ordering::Relaxed);
-        // Renamed into place: a guardian that cleans up right now must not run half a script.
+        // Renamed into place, so that a guardian that is cleaning up never runs half a script.
         let written = self.state().join(format!("hook-{number}"));
         fs::write(&written, script)?;
         fs::rename(&written, self.state().join(format!("hooks/{number:04}")))?;
         Ok(())
     }
 
-    /// Ends the process group of a child that came from [`Guardian::command`], and waits for the child.
+    /// Kills the process group of a child that came from [`Guardian::command`], and waits for the child.
     pub fn stop(child: &mut Child) -> Result<()> {
         if child.try_wait()?.is_none() {
             let kill = Command::new("sh")
@@ -163,7 +164,7 @@ impl Guardian {
         Ok(())
     }
 
-    /// Sends a signal to a guarded child and to what it has started.
+    /// Sends a signal to a guarded child and to the processes that it has started.
     pub fn signal(child: &Child, signal: &str) -> Result<()> {
         let kill = Command::new("sh")
             .args(["-c", "kill -s \"$1\" -- \"-$0\""])
@@ -198,7 +199,7 @@ impl Drop for Guardian {
     }
 }
 
-/// One word for `sh`, whatever is in it.
+/// Quotes any string as one word for `sh`.
 fn quote(word: &OsStr) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in word.as_bytes() {
@@ -219,10 +220,10 @@ mod tests {
 
     use super::*;
 
-    /// Live processes whose command line contains `text`.
+    /// Returns the number of live processes whose command line contains `text`.
     fn processes_with(text: &str) -> usize {
         let is_match = |path: PathBuf| {
-            // The process may end while we look; a zombie has no command line.
+            // The process may end at any time; a zombie has no command line.
             fs::read(path.join("cmdline"))
                 .is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))
         };
@@ -243,7 +244,7 @@ mod tests {
         }
     }
 
-    /// A plain child, a grandchild in a session of its own, and one that has lost its parent as well as the mark.
+    /// Starts a plain child, a grandchild in its own session, and one that has lost its parent as well as the mark.
     fn start_family(guardian: &Guardian, seconds: &str) -> Child {
         let script = format!(
             "setsid sleep {seconds} & (setsid sleep {seconds} &) ; env -u {MARK} setsid sh -c 'sleep {seconds}; :' & sleep {seconds}"

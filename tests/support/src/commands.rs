@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What a command prints; an error with both of its streams where it fails.
+/// Runs a command and returns its output, or an error with both streams if it fails.
 pub fn printed(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     let [stdout, stderr] =
@@ -15,7 +15,7 @@ pub fn printed(command: &mut Command) -> Result<String> {
     Ok(stdout.into_owned())
 }
 
-/// A command that finds programs in these folders first, and does not use the cluster of the user who runs the tests.
+/// Returns a command that searches these folders for programs first, and does not use the user's cluster.
 pub fn with_path(mut command: Command, folders: &[&Path]) -> Result<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = folders.iter().map(|folder| folder.to_path_buf());

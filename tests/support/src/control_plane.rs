@@ -1,4 +1,4 @@
-//! A Kubernetes control plane of real etcd and real kube-apiserver, without a kubelet.
+//! A Kubernetes control plane of a real etcd and a real kube-apiserver, without a kubelet.
 
 mod audit;
 mod clients;
@@ -27,17 +27,17 @@ use self::requests::Administrator;
 use crate::cleanup::Guardian;
 use crate::parts::part;
 
-/// How long a server may take; far more than it needs, for a machine that builds at the same time.
+/// Timeout for the start of a server: far longer than it needs, for a machine that builds at the same time.
 const START_DEADLINE: Duration = Duration::from_secs(300);
 
-/// A running control plane. It ends and its files go when it is dropped, or when this process ends in whatever way.
+/// A running control plane. It is stopped and its files are removed when it is dropped or when this process ends.
 #[derive(Debug)]
 pub struct ControlPlane {
-    /// Taken in `drop` only.
+    /// Taken only in `drop`.
     guardian: Option<Guardian>,
     dir: PathBuf,
     authority: Authority,
-    /// The one that may take its place.
+    /// The authority that may replace it.
     successor: Authority,
     admin: Identity,
     administrator: Administrator,
@@ -48,9 +48,9 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     kubeconfigs: AtomicU32,
     children: Mutex<Children>,
-    /// Whether its API server is another than that of the start: its certificate, or its arguments.
+    /// Whether the API server's certificate or arguments differ from those at the start.
     is_changed: AtomicBool,
-    /// The earliest time in the audit log that counts, as the log writes times.
+    /// Earlier requests in the audit log are ignored. In the time format of the log.
     noted_since: Mutex<String>,
 }
 
@@ -61,12 +61,12 @@ struct Children {
     controller_manager: Option<Child>,
 }
 
-/// What a control plane has stored when it starts.
+/// The stored content of a control plane when it starts.
 enum Stored<'a> {
     Nothing,
-    /// What an etcd has left in that directory, of which a copy is used.
+    /// The data of an earlier etcd in this directory; a copy is used.
     Files(&'a Path),
-    /// What another has held.
+    /// The content of another control plane.
     Content(&'a Content),
 }
 
@@ -76,7 +76,7 @@ impl ControlPlane {
         Self::start_with(&Stored::Nothing)
     }
 
-    /// The same with that content from the start.
+    /// Starts a control plane with this content.
     pub fn start_with_content(content: &Content) -> Result<Self> {
         let control_plane = Self::start_with(&Stored::Content(content))?;
         control_plane.await_definitions()?;
@@ -84,7 +84,7 @@ impl ControlPlane {
     }
 
     fn start_with(stored: &Stored<'_>) -> Result<Self> {
-        // Between the choice of a free port and its use another process may take it.
+        // Another process may take a free port before it is used.
         let mut attempts = 3;
         loop {
             match Self::try_start(stored) {
@@ -126,7 +126,7 @@ impl ControlPlane {
             dir,
         };
         control_plane.write_keys()?;
-        // Whatever becomes of the server's certificate.
+        // Trusts both authorities, so that it works even after the server's certificate is replaced.
         control_plane.kubeconfig = control_plane.write_kubeconfig(
             "admin",
             &control_plane.authorities(&[Issuer::First, Issuer::Successor])?,
@@ -141,36 +141,36 @@ impl ControlPlane {
         Ok(control_plane)
     }
 
-    /// The address of the API, as `https://127.0.0.1:PORT`.
+    /// Returns the address of the API, as `https://127.0.0.1:PORT`.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The address of etcd, as `http://127.0.0.1:PORT`.
+    /// Returns the address of etcd, as `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn etcd(&self) -> &str {
         &self.etcd
     }
 
-    /// A kubeconfig with all rights, complete in itself.
+    /// Returns a self-contained kubeconfig with all rights.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// The control plane's directory: logs, keys, kubeconfigs. It goes with the control plane.
+    /// Returns the control plane's directory with logs, keys and kubeconfigs. It is removed with the control plane.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Starts the API server, which must not run, and returns when it is ready.
+    /// Starts the API server, which must not be running, and returns when it is ready.
     pub fn start_api_server(&self) -> Result<()> {
         self.start_api_server_with(&[])
     }
 
-    /// The same with more arguments.
+    /// Starts the API server with additional arguments.
     fn start_api_server_with(&self, more: &[String]) -> Result<()> {
         let file = |name: &str| self.dir.join(name);
         let mut command = self.guarded(&part(&api_server())?);
@@ -202,9 +202,9 @@ impl ControlPlane {
             "--service-cluster-ip-range=10.0.0.0/24",
             "--allow-privileged=true",
             "--authorization-mode=RBAC",
-            // Without a controller there is no account `default`, and pods would be refused.
+            // Without a controller, the account `default` does not exist, and pods would be refused.
             "--disable-admission-plugins=ServiceAccount",
-            // In MB. A log that began again would have forgotten what came before.
+            // In MB. A rotated log would lose earlier requests.
             "--audit-log-maxsize=100000",
         ]);
         command.args(more);
@@ -216,14 +216,14 @@ impl ControlPlane {
         let mut child = self.spawn("kube-apiserver", command)?;
         let ready = self.wait_until_ready("kube-apiserver", &mut child, || {
             let ok = |path| self.answers(self.api_address, path);
-            // The namespace comes a moment after readiness.
+            // The namespace is created a moment after readiness.
             ok("/readyz") && ok("/api/v1/namespaces/default")
         });
         children.api_server = Some(child);
         ready
     }
 
-    /// Ends the API server at once, as a crash would.
+    /// Kills the API server, as a crash would.
     pub fn stop_api_server(&self) -> Result<()> {
         self.children()
             .api_server
@@ -232,14 +232,14 @@ impl ControlPlane {
             .map_or(Ok(()), Guardian::stop)
     }
 
-    /// Ends the API server and starts it again at the same address.
+    /// Kills the API server and starts it again at the same address.
     pub fn restart_api_server(&self) -> Result<()> {
         self.stop_api_server()?;
         self.start_api_server()
     }
 
-    /// Starts kube-controller-manager with the given controllers only, as its `--controllers` takes them, for instance
-    /// `garbage-collector-controller,deployment-controller`. It replaces one that runs.
+    /// Starts kube-controller-manager with only the given controllers, in the format of `--controllers`, for instance
+    /// `garbage-collector-controller,deployment-controller`. It replaces a running one.
     pub fn start_controller_manager(&self, controllers: &str) -> Result<()> {
         let mut command = self.guarded(&part("kube-controller-manager")?);
         option(&mut command, "kubeconfig", self.kubeconfig.display());
@@ -277,7 +277,7 @@ impl ControlPlane {
         ready
     }
 
-    /// Ends kube-controller-manager, if it runs.
+    /// Stops kube-controller-manager if it is running.
     pub fn stop_controller_manager(&self) -> Result<()> {
         self.children()
             .controller_manager
@@ -286,7 +286,7 @@ impl ControlPlane {
             .map_or(Ok(()), Guardian::stop)
     }
 
-    /// Whether the API server runs as it was started. One that was ended and started again does.
+    /// Returns whether the API server runs with its initial configuration. A plain restart does not change this.
     #[must_use]
     pub fn is_as_started(&self) -> bool {
         self.children().api_server.is_some() && !self.is_changed.load(Ordering::Relaxed)
@@ -300,7 +300,7 @@ impl ControlPlane {
         command.args([
             "--listen-peer-urls=http://127.0.0.1:0",
             "--unsafe-no-fsync",
-            // The most that etcd advises, for the cluster with 150,000 pods.
+            // The maximum that etcd recommends, for the cluster with 150,000 pods.
             "--quota-backend-bytes=8589934592",
             "--log-level=warn",
         ]);
@@ -331,7 +331,7 @@ impl ControlPlane {
     }
 
     fn guarded(&self, program: &Path) -> Command {
-        // Only `drop` takes the guardian, and nothing is started after that.
+        // Only `drop` takes the guardian, and nothing starts after that.
         self.guardian.as_ref().map_or_else(
             || Command::new("false"),
             |guardian| guardian.command(program),
@@ -346,7 +346,7 @@ impl ControlPlane {
         self.dir.join(format!("{name}.log"))
     }
 
-    /// Starts a server with its log in the directory, not on our streams.
+    /// Starts a server with its log in the directory rather than on this process's streams.
     fn spawn(&self, name: &str, mut command: Command) -> Result<Child> {
         let log = fs::File::create(self.log(name))?;
         command
@@ -401,13 +401,13 @@ impl Drop for ControlPlane {
             controller_manager,
         } = &mut *self.children();
         for child in [etcd, api_server, controller_manager].into_iter().flatten() {
-            // The guardian has killed it; waiting takes the zombie away.
+            // The guardian has killed it; waiting reaps the zombie.
             let _ = child.wait();
         }
     }
 }
 
-/// The part that serves the API: the newest, or that of the minor version that `TEST_KUBERNETES` names, such as `1.24`.
+/// Returns the API server part: the newest, or the minor version that `TEST_KUBERNETES` names, such as `1.24`.
 fn api_server() -> String {
     let version = std::env::var("TEST_KUBERNETES").ok();
     version.map_or_else(
@@ -420,7 +420,7 @@ fn option(command: &mut Command, name: &str, value: impl Display) {
     command.arg(format!("--{name}={value}"));
 }
 
-/// Addresses that nobody listens to.
+/// Returns free addresses.
 fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
     // All are held until the last is chosen, so that they differ.

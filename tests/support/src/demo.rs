@@ -14,7 +14,7 @@ use crate::{operator_binary, payload};
 
 const DRIVER: &str = "disk.csi.azure.com";
 const CSI_PROXY: &str = "k/csi-proxy.exe";
-/// Slow enough that a kill hits the copy, fast enough to wait for.
+/// Slow enough that a kill interrupts the copy, fast enough to wait for.
 const SLOW: u64 = 3_000_000;
 
 struct Story {
@@ -40,7 +40,7 @@ impl Story {
     }
 }
 
-/// Tells the story.
+/// Runs the demo.
 pub fn run() -> Result<()> {
     let mut story = Story {
         started: Instant::now(),
@@ -170,9 +170,9 @@ fn a_stopped_service_comes_back(story: &mut Story, win_1: &WindowsHost) -> Resul
     story.tell("csi-proxy is stopped by hand on win-1: the agent starts it again");
     let before = csi_proxy_process(win_1)?;
     ensure!(before.is_some(), "csi-proxy does not run on win-1");
-    // It may say that a pipe has ended: what counts is that another process runs.
+    // `net stop` may report that a pipe has ended. Only a new process counts as a restart.
     win_1.run("net stop csi-proxy")?;
-    // The stopped process keeps its pipes for a moment: only another process is a new one.
+    // The stopped process keeps its pipes for a moment, so the process ID is compared.
     wait_until("csi-proxy runs in a new process", || {
         let now = csi_proxy_process(win_1)?;
         Ok(now.is_some() && now != before)
@@ -205,7 +205,7 @@ fn nothing_is_half_done(
     expect_message(sandbox, &["missing on win-3"])?;
     story.note(&sandbox.gate_message()?);
     sandbox.register("win-3", &[DRIVER])?;
-    // An operator that finds upgrades held when it starts waits for a minute: what held them may only be away.
+    // If upgrades are held when the operator starts, it waits for a minute: the blocker may only be away.
     sandbox.wait_for_gate("True", 90)?;
     println!(
         "\n{}",
@@ -227,7 +227,7 @@ fn expect_message(sandbox: &Sandbox, parts: &[&str]) -> Result<()> {
     })
 }
 
-/// The size of what lies in the folder for uploads under names with that beginning.
+/// Returns the total size of files in the upload folder whose names start with `beginning`.
 fn partial_bytes(host: &WindowsHost, beginning: &str) -> Result<u64> {
     let folder = host.drive_c().join("k/windows-storage/incoming");
     let Ok(entries) = fs::read_dir(&folder) else {
@@ -237,7 +237,7 @@ fn partial_bytes(host: &WindowsHost, beginning: &str) -> Result<u64> {
     for entry in entries {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(beginning) {
-            // It may be gone since it was listed.
+            // The file may have been removed since it was listed.
             bytes += entry.metadata().map_or(0, |metadata| metadata.len());
         }
     }

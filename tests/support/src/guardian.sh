@@ -1,10 +1,10 @@
-# Run by cleanup.rs as: sh -c <this> testbed-guardian DIR, with a pipe on standard input that says nothing and ends
-# when the process that owns DIR ends. Then ends the processes that belong to DIR, and removes DIR.
+# Run by cleanup.rs as: sh -c <this> testbed-guardian DIR, with a silent pipe on standard input that closes when the process
+# that owns DIR ends. Then kills the processes that belong to DIR, and removes DIR.
 trap '' HUP INT TERM
 while read -r _; do :; done
 dir=$1 state=$1/.guardian
 
-# From here on nothing can register itself any more.
+# From here on, nothing can register itself.
 mv "$state/open" "$state/closed"
 
 for hook in "$state"/hooks/*; do

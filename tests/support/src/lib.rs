@@ -1,4 +1,4 @@
-//! Real parts for tests, the demo and the local run: a Kubernetes control plane and Windows hosts in a box.
+//! Real components for tests, the demo and the local run: a Kubernetes control plane and sandboxed Windows hosts.
 
 pub mod api_proxy;
 pub mod cleanup;

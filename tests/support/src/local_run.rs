@@ -10,11 +10,11 @@ use testbed::sandbox::Sandbox;
 
 use crate::{operator_binary, payload, root};
 
-/// Runs until Ctrl-C, or until the operator ends by itself.
+/// Runs until Ctrl-C, or until the operator exits.
 pub fn run() -> Result<()> {
     let (sender, stop) = mpsc::channel();
     ctrlc::set_handler(move || {
-        // The receiver lives as long as this function; a second Ctrl-C changes nothing.
+        // The receiver lives as long as this function; a second Ctrl-C has no effect.
         let _ = sender.send(());
     })
     .context("cannot listen to Ctrl-C")?;
@@ -83,7 +83,7 @@ pub fn run() -> Result<()> {
     drop(hosts);
     drop(olm);
     drop(sandbox);
-    // The file is of no use without its cluster.
+    // The file is useless without its cluster.
     let _ = fs::remove_file(kubeconfig);
     match ended {
         Some(status) => bail!("the operator ended by itself: {status}; its last lines say why"),

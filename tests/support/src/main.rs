@@ -1,4 +1,4 @@
-//! The operator on an embedded cluster, to try it out (`run`) and to see what it does (`demo`).
+//! Runs the operator on an embedded cluster: `run` to try it out, `demo` to see what it does.
 
 mod demo;
 mod local_run;
@@ -44,12 +44,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The tree's root.
+/// Returns the root of the tree.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The operator's binary, which cargo puts beside this one.
+/// Returns the operator's binary, which cargo puts next to this one.
 fn operator_binary() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("windows-storage-operator");
     if !path.exists() {
@@ -58,7 +58,7 @@ fn operator_binary() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The programs for Windows nodes.
+/// Returns the folder with the programs for Windows nodes.
 fn payload() -> Result<PathBuf> {
     let path = root().join("target/payload");
     path.canonicalize()

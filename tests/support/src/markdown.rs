@@ -1,15 +1,15 @@
-//! Finds blocks of code in Markdown, and the comments before them.
+//! Finds code blocks in Markdown, and the comments before them.
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-/// A block of code.
+/// A code block.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// The line in which it begins.
+    /// The line in which it starts.
     pub line: usize,
-    /// What it is; empty where the page does not say so.
+    /// Its language; empty if the page does not name one.
     pub language: String,
-    /// What it holds.
+    /// Its content.
     pub code: String,
     /// The heading above it.
     pub heading: String,
@@ -19,11 +19,11 @@ pub struct Block {
     pub comments: Vec<String>,
 }
 
-/// The blocks of code of a page, from top to bottom.
+/// Returns the code blocks of a page, from top to bottom.
 #[must_use]
 pub fn blocks(page: &str) -> Vec<Block> {
     let (mut blocks, mut block) = (Vec::new(), Block::default());
-    // Where the text goes.
+    // The field that collects the current text.
     let mut part: Option<fn(&mut Block) -> &mut String> = None;
     for (event, range) in Parser::new(page).into_offset_iter() {
         match event {
@@ -48,7 +48,7 @@ pub fn blocks(page: &str) -> Vec<Block> {
                 }
             }
             Event::Start(tag) => {
-                // What stands between a comment and a block takes the comment from the block.
+                // Anything between a comment and a block separates the two.
                 block.comments.clear();
                 match tag {
                     Tag::Heading { .. } => part = Some(|block| &mut block.heading),
@@ -76,7 +76,7 @@ pub fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a block, each after `$ `, and what it shows of their output.
+/// Returns the commands of a block, each after `$ `, with the output that it shows.
 #[must_use]
 pub fn examples(code: &str) -> Vec<(String, String)> {
     let mut examples: Vec<(String, String)> = Vec::new();

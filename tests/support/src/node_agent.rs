@@ -1,4 +1,4 @@
-//! Inspects csi-proxy on a Windows host as a driver and the operator's agent would.
+//! Checks csi-proxy on a Windows host as a driver and the operator's agent would.
 
 use std::fs;
 use std::process::Output;
@@ -13,15 +13,15 @@ use crate::windows_host::WindowsHost;
 /// Longer than the client waits for an answer.
 const CLIENT_LIMIT: Duration = Duration::from_secs(20);
 
-/// What csi-proxy's own Go client says, through the pipe, when a driver asks whether a path exists.
+/// Asks csi-proxy through its pipe, with its own Go client, whether a path exists, as a driver does.
 fn path_exists(host: &WindowsHost, path: &str) -> Result<bool> {
     let client = host.drive_c().join("csi-client.exe");
     if !client.exists() {
         fs::copy(part("csi-client")?, &client)?;
     }
     let command = format!(r"C:\csi-client.exe path-exists {path}");
-    // A Go program under Wine rarely hangs for ever, or ends at its start without a word, whatever it does. The client
-    // gives up a call after 10 s itself and says why, so neither is csi-proxy's.
+    // Under Wine, a Go program occasionally hangs, or exits at its start without output. csi-proxy is not the cause:
+    // the client itself times out a call after 10 s and reports an error.
     let mut outcome = host.run_within(&command, CLIENT_LIMIT);
     for _ in 0..2 {
         if matches!(&outcome, Ok(output) if has_answered(output)) {
@@ -47,8 +47,8 @@ fn has_answered(output: &Output) -> bool {
     output.status.success() || !(output.stdout.is_empty() && output.stderr.is_empty())
 }
 
-/// Has csi-proxy tell a folder that is there from one that is not, within the kubelet's folder, which is all that it
-/// lets drivers see.
+/// Checks that csi-proxy distinguishes an existing folder from a missing one. Both are in the kubelet's folder, the
+/// only one that drivers may access.
 pub fn csi_proxy_answers(host: &WindowsHost) -> Result<()> {
     fs::create_dir_all(host.drive_c().join("var/lib/kubelet/there"))?;
     ensure!(
@@ -62,7 +62,7 @@ pub fn csi_proxy_answers(host: &WindowsHost) -> Result<()> {
     Ok(())
 }
 
-/// The process that runs the service csi-proxy, where the service manager says that it is running.
+/// Returns the process ID of the service csi-proxy if the service manager reports it as running.
 pub fn csi_proxy_process(host: &WindowsHost) -> Result<Option<u64>> {
     let output = host.ask(r"C:\k\windows-storage-agent.exe status")?;
     let stdout = String::from_utf8_lossy(&output.stdout);

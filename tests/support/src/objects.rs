@@ -1,4 +1,4 @@
-//! Cluster objects as YAML: what a cluster with Windows nodes and an in-tree workload holds.
+//! Cluster objects as YAML: the content of a cluster with Windows nodes and an in-tree workload.
 
 use std::fmt::Write;
 
@@ -6,11 +6,11 @@ use std::fmt::Write;
 pub const WORKLOADS: &str = "shop";
 /// The operator's own namespace.
 pub const NAMESPACE: &str = "windows-storage-operator";
-/// The `OperatorCondition` that OLM would have made.
+/// The `OperatorCondition` that OLM would create.
 pub const OPERATOR_CONDITION: &str =
     concat!("windows-storage-operator.v", env!("CARGO_PKG_VERSION"));
 
-/// A Windows node; its status comes separately, as a kubelet would write it.
+/// Returns a Windows node. Its status comes separately, as a kubelet writes it.
 #[must_use]
 pub fn windows_node(name: &str) -> String {
     format!(
@@ -18,7 +18,7 @@ pub fn windows_node(name: &str) -> String {
     )
 }
 
-/// The status patch that gives a node its address.
+/// Returns the status patch that sets a node's address.
 #[must_use]
 pub fn node_status(address: &str) -> String {
     format!(
@@ -26,7 +26,7 @@ pub fn node_status(address: &str) -> String {
     )
 }
 
-/// A node's CSINode with these drivers.
+/// Returns a node's CSINode with these drivers.
 #[must_use]
 pub fn csi_node(node: &str, drivers: &[&str]) -> String {
     let mut text = format!(
@@ -36,7 +36,7 @@ pub fn csi_node(node: &str, drivers: &[&str]) -> String {
         text.push_str(" []");
     }
     for driver in drivers {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = write!(
             text,
             "\n  - {{name: {driver}, nodeID: {node}, topologyKeys: []}}"
@@ -46,7 +46,7 @@ pub fn csi_node(node: &str, drivers: &[&str]) -> String {
     text
 }
 
-/// A namespace with a pod on `node` that uses a claim bound to an in-tree Azure Disk volume.
+/// Returns a namespace with a pod on `node` that uses a claim bound to an in-tree Azure Disk volume.
 #[must_use]
 pub fn azure_disk_workload(node: &str) -> String {
     format!(
@@ -97,7 +97,7 @@ spec:
     )
 }
 
-/// The settings: the hosts' SSH port and user, and a short interval.
+/// Returns the settings: the hosts' SSH port and user, and a short interval.
 #[must_use]
 pub fn settings(port: u16, user: &str) -> String {
     format!(
@@ -105,21 +105,21 @@ pub fn settings(port: u16, user: &str) -> String {
     )
 }
 
-/// The Secret with the SSH key.
+/// Returns the Secret with the SSH key.
 #[must_use]
 pub fn ssh_secret(private_key: &str) -> String {
     let mut text = format!(
         "apiVersion: v1\nkind: Secret\nmetadata:\n  name: cloud-private-key\n  namespace: {NAMESPACE}\nstringData:\n  private-key.pem: |\n"
     );
     for line in private_key.lines() {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "    {line}");
     }
     text
 }
 
-/// The empty `OperatorCondition` that OLM makes together with a CSV, and the rights that it gives. OLM keeps the rights of
-/// the accounts that are named in it.
+/// Returns the empty `OperatorCondition` that OLM creates together with a CSV, and its RBAC. OLM maintains the rights
+/// of the accounts that are named in it.
 #[must_use]
 pub fn operator_condition() -> String {
     format!(

@@ -1,6 +1,6 @@
 //! The real Operator Lifecycle Manager (v0) on a control plane: `olm-operator`, which installs and upgrades CSVs.
 //!
-//! There is no catalog and no catalog operator: what an `InstallPlan` makes, its user makes.
+//! There is no catalog and no catalog operator: the test creates what an `InstallPlan` creates.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -15,24 +15,24 @@ use crate::cleanup::Guardian;
 use crate::control_plane::ControlPlane;
 use crate::parts::part;
 
-/// How many lines of its log are kept. While it holds an upgrade it writes hundreds a second.
+/// Number of log lines to keep. While OLM holds an upgrade, it writes hundreds of lines per second.
 const LAST_LINES: usize = 60;
 
-/// A running OLM. It ends when this is dropped, or when this process ends in whatever way.
+/// A running OLM. It is stopped when this is dropped or when this process ends.
 ///
-/// It serves its health and metrics on port 8080 of the machine, which no flag changes. Where somebody else has the
-/// port it says so in its log and goes on, so that several can run.
+/// It serves its health and metrics on port 8080 of the machine, and no flag changes that. If the port is in use, OLM
+/// logs an error and continues, so several can run.
 #[derive(Debug)]
 pub struct Olm {
     child: Child,
     last_lines: Arc<Mutex<VecDeque<String>>>,
     reader: Option<JoinHandle<()>>,
-    /// Taken in `drop` only.
+    /// Taken only in `drop`.
     guardian: Option<Guardian>,
 }
 
 impl Olm {
-    /// Installs OLM's definitions, which must be there before it starts.
+    /// Installs OLM's CRDs, which must exist before it starts.
     pub fn install_definitions(control_plane: &ControlPlane) -> Result<()> {
         let folder = part("olm-crds")?;
         let folder = folder
@@ -43,22 +43,22 @@ impl Olm {
         Ok(())
     }
 
-    /// Starts it. It works as soon as it has read the cluster; an `OperatorGroup` whose status names its namespaces
-    /// shows that it does.
+    /// Starts OLM. It is working once it has read the cluster, which shows when the status of an `OperatorGroup` names
+    /// its namespaces.
     pub fn start(control_plane: &ControlPlane) -> Result<Self> {
         let guardian = Guardian::temp("olm")?;
         let mut command = guardian.command(part("olm")?);
         command
-            // Sooner than by default does it look again at what no event told it.
+            // Shorter than the default, so that OLM resyncs sooner what no event has told it.
             .arg("--interval=30s")
             .env("KUBECONFIG", control_plane.kubeconfig())
-            // It arms a check meant for OLM's own tests, which ends the process.
+            // Otherwise OLM enables a check for its own tests that ends the process.
             .env_remove("CI")
             .stdin(Stdio::null());
         let (output, writer) = io::pipe()?;
         command.stdout(writer.try_clone()?).stderr(writer);
         let child = command.spawn().context("starting OLM")?;
-        // The command holds the pipe's other end, and the log would never end.
+        // The command holds the other end of the pipe, so the log would never end.
         drop(command);
         let last_lines = Arc::default();
         let kept = Arc::clone(&last_lines);
@@ -71,7 +71,7 @@ impl Olm {
         })
     }
 
-    /// The end of its log.
+    /// Returns the end of its log.
     #[must_use]
     pub fn log(&self) -> String {
         let lines = self
@@ -85,7 +85,7 @@ impl Olm {
 impl Drop for Olm {
     fn drop(&mut self) {
         drop(self.guardian.take());
-        // The guardian has killed it; waiting takes the zombie away, and the log has come to its end.
+        // The guardian has killed OLM. Waiting reaps the zombie; the log ends as well.
         let _ = self.child.wait();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
@@ -93,7 +93,7 @@ impl Drop for Olm {
     }
 }
 
-/// Reads to the end, so that the writer never waits, and keeps the last lines.
+/// Reads to the end, so that the writer never blocks, and keeps the last lines.
 fn keep_last_lines(output: impl Read, kept: &Mutex<VecDeque<String>>) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The path of a part, which is built first where it has to be. `tools/part --list` names the parts.
+/// Returns the path of a part, and builds the part first if necessary. `tools/part --list` names the parts.
 ///
-/// Progress goes to standard error: a first build of Kubernetes takes minutes.
+/// Progress goes to standard error: the first build of Kubernetes takes minutes.
 pub fn part(name: &str) -> Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/part");
     let output = Command::new(&script)

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// Runs promtool in that folder with that on its standard input. Gives whether it was content, and what it said.
+/// Runs promtool in this folder with this standard input. Returns whether it succeeded, and its output.
 pub fn promtool(arguments: &[&str], folder: &Path, input: &[u8]) -> Result<(bool, String)> {
     let mut child = Command::new("promtool")
         .args(arguments)

@@ -1,4 +1,4 @@
-//! A TCP relay in front of a server, that can be slow, far away, or cut.
+//! A TCP relay in front of a server that can simulate a slow or distant link and cut connections.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use socket2::{Domain, SockRef, Socket, Type};
 
-/// As much as one read takes. Small, so that a slow link flows and does not jump.
+/// Bytes per read. Small, so that a slow link flows steadily.
 const CHUNK: usize = 16 * 1024;
-/// Chunks on the way in one direction of a connection; bounds how much a far link holds.
+/// Chunks in flight per direction of a connection; limits how much a distant link buffers.
 const IN_FLIGHT: usize = 256;
-/// The kernel's buffer towards the client. Left alone it grows to megabytes, and a slow link would look fast.
+/// The kernel's buffer towards the client. By default it grows to megabytes, and a slow link would look fast.
 const RECEIVE_BUFFER: usize = 64 * 1024;
 
-/// Takes connections at one address and passes them to another. Stops and cuts all connections on drop.
+/// Accepts connections at one address and relays them to another. Dropping it stops it and cuts all connections.
 #[derive(Debug)]
 pub struct Relay {
     shared: Arc<Shared>,
@@ -35,17 +35,17 @@ struct Accepting {
 struct Shared {
     listen: SocketAddr,
     target: SocketAddr,
-    /// Bytes per second for each direction of the whole relay; 0 is no limit.
+    /// Bytes per second for each direction of the whole relay; 0 means no limit.
     rate: AtomicU64,
     delay_nanos: AtomicU64,
     passed: AtomicU64,
-    /// When the link is free again, for each direction.
+    /// When the link becomes free, for each direction.
     free_at: [Mutex<Instant>; 2],
     connections: Mutex<Vec<(TcpStream, TcpStream)>>,
 }
 
 impl Relay {
-    /// Listens at `listen` and passes connections to `target`.
+    /// Listens at `listen` and relays connections to `target`.
     pub fn start(listen: SocketAddr, target: SocketAddr) -> Result<Self> {
         let now = Instant::now();
         let relay = Self {
@@ -82,7 +82,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Refuses new connections and cuts those that are there.
+    /// Refuses new connections and cuts existing ones.
     pub fn close(&self) {
         let accepting = self
             .accepting
@@ -91,14 +91,14 @@ impl Relay {
             .take();
         if let Some(Accepting { stop, thread }) = accepting {
             stop.store(true, Ordering::SeqCst);
-            // Wakes the thread from accept.
+            // Unblocks the thread in accept.
             drop(TcpStream::connect(self.shared.listen));
             drop(thread.join());
         }
         self.cut_connections();
     }
 
-    /// Ends every connection now; new ones are taken.
+    /// Cuts every connection; new ones are accepted.
     pub fn cut_connections(&self) {
         let connections = std::mem::take(
             &mut *self
@@ -108,25 +108,25 @@ impl Relay {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         for (client, server) in connections {
-            // Either may be closed already.
+            // Either may already be closed.
             drop(client.shutdown(Shutdown::Both));
             drop(server.shutdown(Shutdown::Both));
         }
     }
 
-    /// At most so many bytes a second in each direction, over all connections, also those that are there.
+    /// Limits the bytes per second in each direction, over all connections including existing ones.
     pub fn limit_rate(&self, bytes_per_second: Option<u64>) {
         let rate = bytes_per_second.map_or(0, |rate| rate.max(1));
         self.shared.rate.store(rate, Ordering::Relaxed);
     }
 
-    /// Every byte arrives so much later, in each direction: a round trip takes twice this.
+    /// Delays every byte in each direction: a round trip takes twice this.
     pub fn delay(&self, one_way: Duration) {
         let nanos = u64::try_from(one_way.as_nanos()).unwrap_or(u64::MAX);
         self.shared.delay_nanos.store(nanos, Ordering::Relaxed);
     }
 
-    /// The bytes that clients have sent through the relay so far. Tells a test that a copy is in the middle.
+    /// Returns how many bytes clients have sent so far, so that a test knows that a copy is in progress.
     #[must_use]
     pub fn bytes_to_server(&self) -> u64 {
         self.shared.passed.load(Ordering::Relaxed)
@@ -154,11 +154,11 @@ impl Shared {
             if stop.load(Ordering::SeqCst) {
                 return;
             }
-            // A connection that was given up while it waited is no concern of the others.
+            // A connection that was closed before it was accepted does not affect the others.
             let Ok(client) = client else { continue };
             let shared = Arc::clone(self);
             thread::spawn(move || {
-                // An error here is an end of the connection, which both sides see.
+                // An error means that the connection has ended, which both sides notice.
                 drop(shared.connect(client));
             });
         }
@@ -173,7 +173,7 @@ impl Shared {
                 .connections
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            // Those of which the client's side is closed need no cut any more.
+            // Connections whose client side is closed need no cut any more.
             connections.retain(|(client, _)| client.peer_addr().is_ok());
             connections.push((client.try_clone()?, server.try_clone()?));
         }
@@ -184,7 +184,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Passes one direction: this thread reads and another writes, so that a delay does not cost throughput.
+    /// Relays one direction: this thread reads and another writes, so that a delay does not cost throughput.
     fn pass(self: &Arc<Self>, mut from: TcpStream, to: TcpStream, direction: usize) {
         let (sender, receiver) = sync_channel(IN_FLIGHT);
         let writer = thread::spawn(move || write_when_due(&receiver, to));
@@ -203,7 +203,7 @@ impl Shared {
         let mut buffer = vec![0; CHUNK];
         loop {
             let rate = self.rate.load(Ordering::Relaxed);
-            // A tenth of a second's worth at most.
+            // At most a tenth of a second's worth.
             let most = match usize::try_from(rate / 10) {
                 Ok(0) if rate == 0 => CHUNK,
                 Ok(share) => share.clamp(1, CHUNK),
@@ -215,7 +215,7 @@ impl Shared {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            // A line holds no acknowledgement back; the kernel would, for 40 ms, where nothing goes the other way.
+            // A real link does not delay acknowledgements. The kernel would, for 40 ms, if no data goes the other way.
             let _ = SockRef::from(&*from).set_tcp_quickack(true);
             if rate > 0 {
                 thread::sleep(self.wait_for_link(direction, length as u64, rate));
@@ -231,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Takes the link for `length` bytes, and says how long it takes until they are through.
+    /// Reserves the link for `length` bytes, and returns how long it takes until they are through.
     fn wait_for_link(&self, direction: usize, length: u64, rate: u64) -> Duration {
         let nanos = length.saturating_mul(1_000_000_000) / rate;
         let now = Instant::now();
@@ -250,7 +250,7 @@ fn write_when_due(receiver: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
             break;
         }
     }
-    // What is on its way arrives, then the other side sees the end.
+    // Bytes in flight arrive first, then the other side sees the end.
     drop(to.shutdown(Shutdown::Write));
 }
 
@@ -261,7 +261,7 @@ mod tests {
 
     use super::*;
 
-    /// A relay in front of a server that sends everything back.
+    /// Returns a relay in front of an echo server.
     fn echo() -> (Relay, SocketAddr) {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
@@ -271,7 +271,7 @@ mod tests {
                 thread::spawn(move || io::copy(&mut stream.try_clone().unwrap(), &mut stream));
             }
         });
-        // On an address where nobody else listens: a port that is given back on 127.0.0.1 is soon another's.
+        // A random address, because a port that is freed on 127.0.0.1 may soon be used by another process.
         let random = RandomState::new().hash_one(target).to_be_bytes();
         let own = Ipv4Addr::new(127, random[0].max(1), random[1], random[2].max(1));
         let free = TcpListener::bind((own, 0)).unwrap().local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Reuses control planes between tests: to start one takes seconds of a processor.
+//! Reuses control planes between tests, because starting one takes seconds of CPU time.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -9,19 +9,19 @@ use anyhow::Result;
 use crate::cleanup::Guardian;
 use crate::control_plane::{Content, ControlPlane};
 
-/// What nobody uses at the moment. It ends with the process.
+/// Control planes that are not in use. They end with the process.
 static IDLE: Mutex<Vec<(ControlPlane, Content)>> = Mutex::new(Vec::new());
 
-/// A control plane that an earlier test has used, or that a later one will use.
+/// A control plane that is reused: by a later test, after an earlier one, or both.
 #[derive(Debug)]
 pub struct Reused {
-    /// `None` in `drop` only.
+    /// `None` only in `drop`.
     inner: Option<(ControlPlane, Option<Content>)>,
     files: Guardian,
 }
 
 impl Reused {
-    /// One that ends when this is dropped.
+    /// Wraps a control plane that is not reused and ends when this is dropped.
     pub fn once(control_plane: ControlPlane) -> Result<Self> {
         Ok(Self {
             inner: Some((control_plane, None)),
@@ -29,14 +29,15 @@ impl Reused {
         })
     }
 
-    /// One that `make` has made, as it was then. All that use the same process have to make alike.
+    /// Returns an idle control plane, restored to its initial content, or a new one from `make`. All users in one
+    /// process must pass an equivalent `make`.
     pub fn take(make: impl FnOnce() -> Result<ControlPlane>) -> Result<Self> {
         let files = Guardian::temp("sandbox")?;
         loop {
             let Some((control_plane, content)) = idle().pop() else {
                 break;
             };
-            // One that cannot be had as it was ends here.
+            // A control plane that cannot be restored is dropped.
             if control_plane.restore(&content).is_ok() {
                 control_plane.forget_requests()?;
                 let inner = Some((control_plane, Some(content)));
@@ -49,7 +50,7 @@ impl Reused {
         Ok(Self { inner, files })
     }
 
-    /// A directory for the current user. It is removed when this is dropped.
+    /// Returns a directory for the current user, which is removed when this is dropped.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.files.dir()

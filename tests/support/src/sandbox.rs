@@ -15,10 +15,10 @@ use crate::olm::Olm;
 use crate::reused::Reused;
 use crate::windows_host::{Fleet, WindowsHost};
 
-/// How long the end of an operator is waited for.
+/// How long to wait for an operator to exit.
 const END: Duration = Duration::from_secs(120);
 
-/// A control plane with our CRDs, namespace, rights and an `OperatorCondition`, and a fleet of Windows hosts.
+/// A control plane with the operator's CRDs, namespace, RBAC and an `OperatorCondition`, and a fleet of Windows hosts.
 #[derive(Debug)]
 pub struct Sandbox {
     /// The Windows hosts. Dropped before the control plane.
@@ -27,7 +27,7 @@ pub struct Sandbox {
     pub control_plane: Reused,
 }
 
-/// What the first control plane held when all was installed. The others of this process begin with it.
+/// The content of the first control plane after the installation. Others in this process start with it.
 static INSTALLED: Mutex<Option<Arc<Content>>> = Mutex::new(None);
 
 fn installed() -> Result<ControlPlane> {
@@ -42,7 +42,7 @@ fn installed() -> Result<ControlPlane> {
     Ok(control_plane)
 }
 
-/// Gives a control plane all that the operator needs to run there.
+/// Installs everything that the operator needs on a control plane.
 pub fn install(control_plane: &ControlPlane) -> Result<()> {
     install_from(
         control_plane,
@@ -50,7 +50,7 @@ pub fn install(control_plane: &ControlPlane) -> Result<()> {
     )
 }
 
-/// The same as the version in that folder has it. One that is there already is taken from its version to that one.
+/// Installs the version in this folder; a version that is already installed is upgraded or downgraded to it.
 pub fn install_from(control_plane: &ControlPlane, root: &Path) -> Result<()> {
     control_plane.install_operator_condition_crd()?;
     let read = |file: &str| {
@@ -71,7 +71,7 @@ pub fn install_from(control_plane: &ControlPlane, root: &Path) -> Result<()> {
 }
 
 impl Sandbox {
-    /// Starts everything; no node is there yet, and no operator.
+    /// Starts everything, without nodes and without an operator.
     pub fn start() -> Result<Self> {
         Ok(Self {
             fleet: Fleet::new()?,
@@ -79,7 +79,7 @@ impl Sandbox {
         })
     }
 
-    /// The same with what the version in that folder installs.
+    /// Starts a sandbox with the manifests of the version in this folder.
     pub fn start_from(root: &Path) -> Result<Self> {
         let control_plane = ControlPlane::start()?;
         install_from(&control_plane, root)?;
@@ -89,7 +89,7 @@ impl Sandbox {
         })
     }
 
-    /// The same with a control plane that another test of this process has used before, if there is one.
+    /// Starts a sandbox with a control plane that another test of this process has used before, if one is idle.
     pub fn reuse() -> Result<Self> {
         Ok(Self {
             fleet: Fleet::new()?,
@@ -97,13 +97,13 @@ impl Sandbox {
         })
     }
 
-    /// Starts the real OLM, which takes over what is written to the `OperatorCondition`.
+    /// Starts the real OLM, which processes what is written to the `OperatorCondition`.
     pub fn add_olm(&self) -> Result<Olm> {
         Olm::install_definitions(&self.control_plane)?;
         Olm::start(&self.control_plane)
     }
 
-    /// The Secret with the fleet's key, and the settings to reach it.
+    /// Applies the Secret with the fleet's SSH key, and the settings to reach it.
     pub fn give_access(&self) -> Result<()> {
         self.control_plane
             .apply(&objects::ssh_secret(self.fleet.private_key_pem()))?;
@@ -112,7 +112,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// A Windows host that has joined the cluster: its Node with address, and a CSINode without drivers.
+    /// Adds a Windows host that has joined the cluster: its Node with address, and a CSINode without drivers.
     pub fn add_windows_node(&self, name: &str) -> Result<WindowsHost> {
         let host = self.fleet.add_host(name)?;
         self.add_node(name, Some(&host.address().to_string()))?;
@@ -120,7 +120,7 @@ impl Sandbox {
         Ok(host)
     }
 
-    /// A Windows Node object, with or without an address.
+    /// Adds a Windows Node object, with or without an address.
     pub fn add_node(&self, name: &str, address: Option<&str>) -> Result<()> {
         self.control_plane.apply(&objects::windows_node(name))?;
         if let Some(address) = address {
@@ -131,17 +131,17 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Makes the node's CSINode hold just these drivers.
+    /// Sets the drivers of the node's CSINode.
     pub fn register(&self, node: &str, drivers: &[&str]) -> Result<()> {
         self.control_plane.apply(&objects::csi_node(node, drivers))
     }
 
-    /// The operator's command as its ServiceAccount, with OLM's variable; nothing is started yet.
+    /// Returns the command that starts the operator as its ServiceAccount.
     pub fn operator(&self, binary: &Path, payload: &Path) -> Result<OperatorCommand> {
         OperatorCommand::new(&self.control_plane, binary, payload)
     }
 
-    /// Waits until the object is there and `kubectl wait --for=CONDITION` is satisfied.
+    /// Waits until the object exists and `kubectl wait --for=CONDITION` succeeds.
     pub fn wait_for(&self, object: &str, condition: &str, seconds: u32) -> Result<()> {
         let started = Instant::now();
         let (condition, timeout) = (
@@ -158,7 +158,7 @@ impl Sandbox {
         ];
         loop {
             match self.control_plane.kubectl(&arguments) {
-                // `kubectl wait` does not wait for an object to be made, except by a flag of newer versions.
+                // Only newer versions of `kubectl wait` can wait for an object to be created, by a flag.
                 Err(error)
                     if error.to_string().contains("NotFound")
                         && started.elapsed() < Duration::from_secs(seconds.into()) =>
@@ -170,7 +170,7 @@ impl Sandbox {
         }
     }
 
-    /// Waits until the gate has that status.
+    /// Waits until the gate has this status.
     pub fn wait_for_gate(&self, status: &str, seconds: u32) -> Result<()> {
         let condition =
             format!(r#"jsonpath={{.spec.conditions[?(@.type=="Upgradeable")].status}}={status}"#);
@@ -181,7 +181,7 @@ impl Sandbox {
         )
     }
 
-    /// The gate's message.
+    /// Returns the gate's message.
     pub fn gate_message(&self) -> Result<String> {
         self.control_plane.kubectl(&[
             "get",
@@ -195,7 +195,7 @@ impl Sandbox {
     }
 }
 
-/// How the operator is started.
+/// A command that starts the operator.
 #[derive(Clone, Debug)]
 pub struct OperatorCommand {
     binary: PathBuf,
@@ -205,12 +205,12 @@ pub struct OperatorCommand {
 }
 
 impl OperatorCommand {
-    /// The operator on a control plane to which [`install`] gave what it needs.
+    /// Prepares the operator on a control plane that [`install`] has prepared.
     pub fn new(control_plane: &ControlPlane, binary: &Path, payload: &Path) -> Result<Self> {
         Self::in_namespace(control_plane, objects::NAMESPACE, binary, payload)
     }
 
-    /// The operator that is installed in that namespace.
+    /// Prepares the operator that is installed in this namespace.
     pub fn in_namespace(
         control_plane: &ControlPlane,
         namespace: &str,
@@ -227,13 +227,13 @@ impl OperatorCommand {
         })
     }
 
-    /// The kubeconfig that the operator gets.
+    /// Returns the operator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Another way to the API server.
+    /// Replaces the kubeconfig.
     #[must_use]
     pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
         Self {
@@ -242,7 +242,7 @@ impl OperatorCommand {
         }
     }
 
-    /// These in its environment as well.
+    /// Adds environment variables.
     #[must_use]
     pub fn with_variables(&self, variables: &[(&str, &str)]) -> Self {
         let added = variables.iter();
@@ -253,7 +253,7 @@ impl OperatorCommand {
         }
     }
 
-    /// Another payload, for instance with an older csi-proxy.
+    /// Replaces the payload, for instance by one with an older csi-proxy.
     #[must_use]
     pub fn with_payload(&self, payload: &Path) -> Self {
         Self {
@@ -262,8 +262,8 @@ impl OperatorCommand {
         }
     }
 
-    /// Starts it. `log` takes its output; without one it goes to this process's standard error. Health is served where
-    /// the arguments say so.
+    /// Starts the operator. Its output goes to `log`, or to this process's standard error. Health is served only if the
+    /// arguments say where.
     pub fn start(
         &self,
         log: Option<&Path>,
@@ -292,7 +292,7 @@ impl OperatorCommand {
             .iter()
             .any(|argument| argument.starts_with("--leader-elect"))
         {
-            // One that comes after another need not wait for that one's lease to end.
+            // A fixed identity, so that a successor does not wait for its predecessor's lease to expire.
             command.arg("--leader-elect-identity=operator");
         }
         if with_olm {
@@ -312,27 +312,27 @@ impl OperatorCommand {
     }
 }
 
-/// A running operator. It ends when this is dropped.
+/// A running operator, which is killed when this is dropped.
 #[derive(Debug)]
 pub struct Operator {
     child: Child,
-    /// Ends the process, whatever becomes of this one.
+    /// Kills the process even if this one dies.
     _guardian: Guardian,
 }
 
 impl Operator {
-    /// Its process.
+    /// Returns its process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it without a warning, as a node failure or `kill -9` would.
+    /// Kills it without warning, as a node failure or `kill -9` would.
     pub fn kill(mut self) -> Result<()> {
         Guardian::stop(&mut self.child)
     }
 
-    /// Asks it to stop, as a kubelet does, and waits for it.
+    /// Sends SIGTERM, as a kubelet does, and waits for the exit.
     pub fn terminate(mut self) -> Result<ExitStatus> {
         let status = Command::new("sh")
             .args(["-c", "kill -s TERM \"$0\"", &self.child.id().to_string()])
@@ -344,10 +344,10 @@ impl Operator {
         self.wait()
     }
 
-    /// Stops it where it is, as a machine that sleeps does, or lets it go on.
+    /// Pauses the process, like a machine that goes to sleep, or resumes it.
     pub fn pause(&self, is_paused: bool) -> Result<()> {
         Guardian::signal(&self.child, if is_paused { "STOP" } else { "CONT" })?;
-        // The first thread that gets the signal stops the others: until it runs, on a busy machine, they go on.
+        // The first thread to receive the signal stops the others. On a busy machine, they may run on until then.
         let begin = Instant::now();
         while is_paused && !self.is_stopped()? {
             anyhow::ensure!(begin.elapsed() < END, "it does not stop");
@@ -358,7 +358,7 @@ impl Operator {
 
     fn is_stopped(&self) -> Result<bool> {
         for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            // One that has ended in the meantime is stopped for good.
+            // A thread that has ended in the meantime counts as stopped.
             let stat = std::fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
             let state = stat.rsplit_once(") ").map_or("T", |(_, state)| state);
             if !state.starts_with('T') {
@@ -368,7 +368,7 @@ impl Operator {
         Ok(true)
     }
 
-    /// The most memory that it has had so far, in bytes: the resident set at its peak.
+    /// Returns the peak of its resident set so far, in bytes.
     pub fn peak_memory(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let peak = status
@@ -379,7 +379,7 @@ impl Operator {
         Ok(peak.trim().parse::<u64>()? * 1024)
     }
 
-    /// Waits for its end, for two minutes at most.
+    /// Waits for its exit, for two minutes at most.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         let begin = Instant::now();
         loop {
@@ -394,7 +394,7 @@ impl Operator {
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has exited.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }

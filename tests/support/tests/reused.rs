@@ -1,4 +1,4 @@
-//! A control plane that was used by somebody else is as it was before.
+//! A control plane that is reused has been restored to its initial state.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
 use testbed::control_plane::Issuer;
@@ -8,7 +8,7 @@ use testbed::sandbox::Sandbox;
 const ACCOUNT: &str = "windows-storage-operator";
 const KINDS: &str = "nodes,csinodes,pods,persistentvolumes,persistentvolumeclaims,namespaces,operatorconditions,configmaps";
 
-/// What there is, with all that is in it.
+/// Returns the names and contents of the objects.
 fn objects(sandbox: &Sandbox) -> String {
     let kubectl = |arguments: &[&str]| sandbox.control_plane.kubectl(arguments).unwrap();
     let names = kubectl(&["get", KINDS, "-A", "-o", "name"]);
@@ -78,7 +78,7 @@ fn what_was_used_is_as_it_was_and_what_cannot_be_is_not_used_again() {
     assert_eq!(nodes_asked_for(&sandbox), 0);
     use_it(&sandbox);
 
-    // Kinds are not brought back.
+    // A deleted CRD is not restored.
     let crd = ["delete", "crd", "windowsstorages.windowsstorage.dev"];
     sandbox.control_plane.kubectl(&crd).unwrap();
     drop(sandbox);
@@ -86,7 +86,7 @@ fn what_was_used_is_as_it_was_and_what_cannot_be_is_not_used_again() {
     assert_ne!(sandbox.control_plane.server(), server);
     let server = sandbox.control_plane.server().to_owned();
 
-    // An API server that was ended and started again is as before; not with another certificate.
+    // A restarted API server can be reused, but not one with another certificate.
     sandbox.control_plane.restart_api_server().unwrap();
     drop(sandbox);
     let sandbox = Sandbox::reuse().unwrap();

@@ -1,13 +1,13 @@
 #!/bin/sh
-# What sshd runs for every login: SFTP natively, any other command under Wine. Its environment comes from sshd_config.
+# Runs for every login to sshd: SFTP natively, any other command under Wine. Its environment comes from sshd_config.
 
-# As START in wine.rs does for what is not started over SSH.
+# The same as START in wine.rs for programs that are not started over SSH.
 trap '' XFSZ
 if [ -f "$TESTBED_HOST/disk-free" ]; then
     prlimit --pid $$ --fsize="$(cat "$TESTBED_HOST/disk-free"):"
 fi
 
-# With its path, as Windows' sshd starts it: for a bare name Wine first starts a program that looks for it.
+# With its path, as Windows' sshd starts it: for a bare name, Wine first starts another program to find it.
 cmd='C:\windows\system32\cmd.exe'
 
 case $SSH_ORIGINAL_COMMAND in

@@ -1,4 +1,4 @@
-//! Much at once.
+//! Bursts of events and relists.
 
 use testbed::api_proxy::{End, Verb};
 
@@ -6,7 +6,7 @@ use super::{Rig, pod_that_needs_another_driver};
 use crate::harness::is_full;
 
 const PODS: usize = 1_000;
-/// Objects in a page of the operator's lists.
+/// Page size of the operator's lists.
 const PAGE_SIZE: usize = 100;
 
 #[test]
@@ -17,7 +17,7 @@ fn a_burst_of_thousands_of_events_and_a_relist_of_everything_lose_no_decision() 
     let running = rig.start();
     for round in 0..rounds {
         crowd.touch(round);
-        // Decisions in the midst of it, each of which says something else than the one before.
+        // Changes the verdict in the middle of the burst, in each round to the opposite.
         rig.register("win-2", round % 2 == 0);
     }
     rig.expect_missing("win-1, win-2");
@@ -27,7 +27,7 @@ fn a_burst_of_thousands_of_events_and_a_relist_of_everything_lose_no_decision() 
     rig.end_watches(None, End::Gone);
     rig.register("win-2", true);
     rig.expect_missing("win-1");
-    // What has come and gone while nobody watched.
+    // Covers objects that were created and deleted while nothing was watched.
     rig.end_watches(None, End::Gone);
     let relists = rig.proxy.count(Verb::List, "pods") - lists;
     assert_eq!(relists, 2 * (PODS + 1).div_ceil(PAGE_SIZE), "pages");

@@ -1,4 +1,4 @@
-//! Watches that end, and watches that are dead and stay open.
+//! Watches that end, and watches that are dead but stay open.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -8,7 +8,7 @@ use testbed::api_proxy::{End, Fault, On, Verb};
 
 use super::{Rig, pod_that_needs_another_driver};
 
-/// What a watch has delivered so long ago is no longer fresh.
+/// After this long without an event, a watch counts as stale.
 const QUIET: Duration = Duration::from_secs(6);
 
 #[test]
@@ -69,7 +69,7 @@ fn a_watch_that_ends_is_resumed_without_a_list() {
     let running = rig.start();
     let paths = |verb| {
         let seen = rig.proxy.seen().into_iter();
-        // What an event is about is looked up in its namespace.
+        // Excludes requests in the workload's namespace, which look up the objects of events.
         let of_watch = |path: &str| !path.starts_with("/api/v1/namespaces/shop/");
         let seen = seen.filter(|seen| seen.call.verb == verb && of_watch(&seen.path));
         seen.map(|seen| seen.path.split('?').next().unwrap_or_default().to_owned())
@@ -87,7 +87,7 @@ fn a_watch_that_ends_is_resumed_without_a_list() {
         let kinds = BTreeSet::from_iter(&before).len();
         rig.proxy.end_watches(None, end);
         is_registered = !is_registered;
-        // Of that nobody hears before its watch is back.
+        // A change that the operator does not see before its watch is back.
         rig.register("win-2", is_registered);
         rig.harness.eventually("all watches are back", || {
             let back = paths(Verb::Watch).split_off(before.len());
@@ -95,7 +95,7 @@ fn a_watch_that_ends_is_resumed_without_a_list() {
         });
         rig.harness.expect_registered("win-2", is_registered);
     }
-    // Nor where the server has too much to do for it.
+    // The same applies if the server is too busy for the watch.
     let busy = rig
         .proxy
         .order_times(2, On::to(Verb::Watch, "csinodes"), Fault::refuse(503));

@@ -1,4 +1,4 @@
-//! A node that leaves while the API server does not say whether it is gone, and comes back.
+//! A node is deleted and recreated while the API server cannot say whether it exists.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn a_failed_look_at_a_node_that_left_is_forgotten_when_it_is_back() {
     harness.sandbox.add_node("win-2", None).unwrap();
     rig.expect_missing("win-1, win-2");
     order.lift();
-    // What cannot be done any more must not wake the operator twice a second for ever.
+    // A check that is no longer possible must not wake the operator twice a second forever.
     harness.eventually("it is at rest", || {
         let before = passes(&harness.log());
         sleep(Duration::from_secs(5));
@@ -33,7 +33,7 @@ fn a_failed_look_at_a_node_that_left_is_forgotten_when_it_is_back() {
     running.assert_well();
 }
 
-/// How often the operator has judged.
+/// Returns the number of reconciles so far.
 fn passes(log: &str) -> u64 {
     let metrics = get_http(log, "metrics");
     let mut lines = metrics.lines();

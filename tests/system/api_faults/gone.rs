@@ -1,10 +1,10 @@
-//! 410: what was asked for is no longer kept.
+//! 410 Gone: the requested resource version is no longer available.
 
 use testbed::api_proxy::{End, Fault, On, Verb};
 
 use super::Rig;
 
-/// More than a page.
+/// More than one page.
 const PODS: usize = 600;
 
 #[test]
@@ -18,10 +18,10 @@ fn gone_in_each_of_its_three_forms_leads_to_a_whole_list() {
         .proxy
         .order_times(2, On::to(Verb::Watch, "csinodes"), Fault::refuse(410));
     rig.proxy.end_watches(Some("csinodes"), End::Closed);
-    // Before the second refusal a registration would come by the list in between.
+    // Before the second refusal, the list in between could deliver a registration.
     rig.harness
         .eventually("the watch is refused again", || order.hits() == 2);
-    // The pause was before the first of them: in the place of that watch it is listed at once.
+    // The backoff was before the first refused watch, so the list in its place starts immediately.
     rig.harness.eventually("the list does not wait", || {
         let log = rig.harness.log();
         let mut lines = log.lines();
@@ -30,12 +30,12 @@ fn gone_in_each_of_its_three_forms_leads_to_a_whole_list() {
     rig.register("win-2", true);
     rig.expect_missing("win-1");
 
-    // As an event, of every kind at once.
+    // As an event, for every kind at once.
     rig.end_watches(None, End::Gone);
     rig.register("win-2", false);
     rig.expect_missing("win-1, win-2");
 
-    // As the answer to what asks for the second page: the pod that holds upgrades is on it.
+    // As the answer to the request for the second page, which contains the pod that holds upgrades.
     let order = rig
         .proxy
         .order(On::rest_of_list("pods"), Fault::refuse(410));

@@ -1,4 +1,4 @@
-//! Answers to writes that come late.
+//! Late answers to writes.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn a_late_answer_to_a_write_takes_nothing_back_that_was_set_meanwhile() {
         .order_times(1, On::to(Verb::Patch, "windowsstorages"), piece);
     let version = || harness.get(SETTINGS)["metadata"]["resourceVersion"].clone();
     let before = version();
-    // The status is written because of that, and its answer takes seconds.
+    // Causes a write of the status whose answer takes seconds.
     rig.register("win-2", true);
     harness.eventually("the status is written", || {
         slow.hits() == 1 && version() != before

@@ -1,4 +1,4 @@
-//! An API server that says no for a while.
+//! An API server that refuses requests for a while.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -20,7 +20,7 @@ fn retry_after_is_heeded_and_nothing_is_lost() {
     for node in ["win-1", "win-2"] {
         rig.register(node, true);
     }
-    // Of each kind there is one who reads; writes of two objects may be on their way at one time.
+    // Each kind has only one reader. Writes of two objects may be in flight at the same time, so they are left out.
     let by_path = || {
         let mut paths = BTreeMap::<String, Vec<Seen>>::new();
         let victims = order.victims().into_iter();
@@ -34,7 +34,7 @@ fn retry_after_is_heeded_and_nothing_is_lost() {
         .eventually("every kind was asked for three times", || {
             by_path().values().filter(|asked| asked.len() >= 3).count() > 10
         });
-    // At the proxy, so what is late is later here: a gap is never too small by accident.
+    // Times are taken at the proxy, so a delay before the first of two requests shortens the gap.
     for (path, asked) in by_path() {
         for pair in asked.windows(2) {
             let gap = pair[1].at - pair[0].at;
@@ -95,7 +95,7 @@ fn check_asks_a_busy_server_again() {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_eq!((version.hits(), pods.hits()), (2, 2));
 
-    // Not for ever.
+    // Retries are limited.
     let always = rig
         .proxy
         .order(On::to(Verb::List, "pods"), Fault::refuse(503));

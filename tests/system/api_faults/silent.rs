@@ -1,4 +1,4 @@
-//! An API server that takes requests and never answers.
+//! An API server that accepts requests but never answers.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn a_write_of_the_gate_without_an_answer_is_tried_again_whether_it_was_carried_o
     rig.expect_missing("win-1");
     assert_eq!(lost.hits(), 1);
 
-    // Carried out, and its answer lost: the gate is open. When it has to be closed the operator does not know that it is.
+    // The write succeeds but its answer is lost: the operator has to close a gate that it does not know to be open.
     let carried_out = rig.proxy.order_times(1, write(), Fault::HangAfter);
     rig.register("win-1", true);
     rig.expect_open();
@@ -31,7 +31,7 @@ fn a_write_of_the_gate_without_an_answer_is_tried_again_whether_it_was_carried_o
 fn lists_and_watches_that_never_answer_are_given_up_and_nothing_opens_meanwhile() {
     let rig = Rig::new();
     let running = rig.start();
-    // One list is not answered, one comes so slowly that it takes for ever, and a watch falls silent.
+    // One list is never answered, one is too slow to ever finish, and a watch falls silent.
     let hung = rig
         .proxy
         .order_times(1, On::to(Verb::List, "persistentvolumes"), Fault::Hang);
@@ -51,7 +51,7 @@ fn lists_and_watches_that_never_answer_are_given_up_and_nothing_opens_meanwhile(
     });
     assert_eq!((hung.hits(), slow.hits()), (1, 1));
 
-    // All of it.
+    // Then everything hangs.
     let all = rig.proxy.order(On::any(), Fault::Hang);
     rig.proxy.end_watches(None, End::Silent);
     for node in ["win-1", "win-2"] {
@@ -76,7 +76,7 @@ fn events_that_are_never_answered_hold_up_neither_the_gate_nor_statuses() {
     rig.register("win-2", true);
     rig.expect_open();
     let events = rig.proxy.order(On::to(Verb::Create, "events"), Fault::Hang);
-    // Conditions that are told, before the one that counts.
+    // These conditions cause events before the one that counts.
     let wrong = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: windows-storage-operator}\ndata: DATA\n";
     let wrong = [
         ("windows-services", "{services: '['}"),
@@ -92,7 +92,7 @@ fn events_that_are_never_answered_hold_up_neither_the_gate_nor_statuses() {
     let begin = Instant::now();
     rig.expect_missing("win-2");
     rig.harness.expect_registered("win-2", false);
-    // An event is given up after 15 s. Waiting for one only would show.
+    // An event times out after 15 s, so waiting for even one would exceed the limit.
     assert!(
         begin.elapsed() < Duration::from_secs(12),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Answers that end too early.
+//! Truncated answers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn a_watch_that_ends_at_any_moment_loses_nothing() {
     let rig = Rig::new();
     let running = rig.start();
     let mut is_registered = false;
-    // What fails is begun again less and less often, so not everything is done in each way.
+    // Backoff grows with every failure, so not every combination is tested.
     for (end, lives) in [
         (End::Closed, &[0, 1, 2, 3][..]),
         (End::Cut, &[0, 2]),
@@ -24,7 +24,7 @@ fn a_watch_that_ends_at_any_moment_loses_nothing() {
                 Fault::EndAfter(events, end),
             );
             rig.proxy.end_watches(Some("csinodes"), End::Closed);
-            // As many changes as the watch lives for, and one that it does not see.
+            // As many changes as the watch delivers events, and one more that it does not see.
             for _ in 0..=events {
                 is_registered = !is_registered;
                 rig.register("win-2", is_registered);
@@ -45,7 +45,7 @@ fn a_watch_that_ends_at_any_moment_loses_nothing() {
     }
     assert_eq!(order.hits(), 1, "in the middle of an event");
     assert_eq!(rig.harness.openings(), 0);
-    // What the gate says of it may be said up to half a minute later, after so many changes.
+    // After this many changes, the gate's message may be up to half a minute late.
     rig.expect_missing(if is_registered {
         "win-1"
     } else {
@@ -65,7 +65,7 @@ fn watches_that_end_as_soon_as_they_begin_are_not_begun_in_a_hot_loop() {
     rig.harness
         .eventually("the watch is begun again", || order.hits() >= 5);
     let starts = order.victims();
-    // The fifth at the earliest four seconds after the first was sent; that may have been late to arrive.
+    // The fifth comes at least four seconds after the first was sent, which may have arrived late.
     let took = starts[4].at - starts[0].at;
     assert!(took > Duration::from_secs(3), "{took:?}");
     order.lift();
@@ -84,14 +84,14 @@ fn a_list_that_is_cut_is_not_taken_for_a_whole_one() {
     let rig = Rig::new();
     rig.crowd(5);
     let running = rig.start();
-    // The pod that holds upgrades is the last: it is never in what came.
+    // The pod that holds upgrades is last in the list, so the part that arrives never contains it.
     for bytes in [3_000, 300, 0] {
         let order = rig
             .proxy
             .order_times(2, On::to(Verb::List, "pods"), Fault::CutAfter(bytes));
         rig.end_watches(Some("pods"), End::Gone);
         assert_eq!(order.hits(), 2, "cut after {bytes} bytes");
-        // The new watch tells what is new.
+        // The new watch delivers new objects.
         let control_plane = &rig.harness.sandbox.control_plane;
         control_plane
             .apply(&pod_that_needs_another_driver())

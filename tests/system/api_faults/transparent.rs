@@ -1,4 +1,4 @@
-//! The proxy itself: without an order it is not there.
+//! The proxy itself: without an order it changes nothing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn the_gate_opens_before_all_else_is_written() {
     rig.register("win-2", true);
     rig.expect_missing("win-1");
     rig.harness.expect_registered("win-2", true);
-    // All that is silent is to be proved alive by then.
+    // By then, silent watches count as stale and the operator has to check that they are alive.
     std::thread::sleep(Duration::from_secs(6));
     let before = rig.proxy.seen().len();
     rig.register("win-1", true);
@@ -43,7 +43,7 @@ fn a_proxy_without_orders_changes_nothing() {
     assert_eq!(rig.harness.openings(), 1);
     rig.harness.assert_nothing_was_forbidden();
 
-    // What the operator may not do, it may not do through the proxy, and the answers are the same to the byte.
+    // The proxy does not extend the operator's permissions, and its answers are identical to the byte.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let through = rig.proxy.kubeconfig();
     let straight = through.to_str().unwrap();
@@ -65,7 +65,7 @@ fn a_proxy_without_orders_changes_nothing() {
             let answer = runtime.block_on(client.request_text(request));
             answer.map_err(|error| error.to_string())
         };
-        // A list says how far the whole cluster has come, where something is always renewed.
+        // A list contains the resourceVersion of the whole cluster, which keeps changing.
         let (straight, through) = loop {
             let (before, through, after) = (ask(&straight), ask(&through), ask(&straight));
             if before == after {

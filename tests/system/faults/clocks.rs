@@ -1,5 +1,5 @@
-//! Clocks that jump, and a machine that sleeps. libfaketime shifts what the C library says of the time under the running
-//! process; the clock that counts from the boot is asked of the kernel itself, and stays what it is.
+//! Clocks that jump, and a machine that sleeps. libfaketime shifts the C library's clocks for the running process. The
+//! boot clock is read from the kernel directly and is not affected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,8 +27,8 @@ impl Clock {
         clock
     }
 
-    /// What a process has to have in its environment for its clock of the day to be this one, and the one that counts
-    /// without jumps as well, where that is wanted.
+    /// Returns the environment variables that make a process use this wall clock and, with `is_all`, also shift its
+    /// monotonic clock.
     fn variables(&self, is_all: bool) -> Vec<(&str, &str)> {
         let file = self.file.to_str().unwrap();
         let mut variables = vec![
@@ -60,7 +60,7 @@ fn library() -> &'static str {
     found.unwrap()
 }
 
-/// By how much the clock of the one who leads differs from ours, as its lease tells.
+/// Returns how far the leader's clock differs from this one, according to its lease.
 fn difference(harness: &Harness) -> SignedDuration {
     let lease = harness.get(LEASE);
     let renewed = lease["spec"]["renewTime"].as_str().unwrap_or_default();
@@ -124,7 +124,7 @@ fn a_machine_that_has_slept_past_the_lease_changes_nothing_when_it_wakes_up() {
     harness.expect_leader(&sleeper);
     let successor = Candidate::start(&harness, "successor", &[]);
     harness.expect_standby(&successor, "sleeper");
-    // In the middle of something.
+    // Interrupts its work.
     for change in 0..4 {
         harness.register("win-1", change % 2 == 0);
     }
@@ -135,9 +135,9 @@ fn a_machine_that_has_slept_past_the_lease_changes_nothing_when_it_wakes_up() {
     harness.expect_registered("win-1", true);
     harness.register("win-1", false);
     harness.expect_registered("win-1", false);
-    // All clocks but the one since the boot have stood still.
+    // All clocks except the boot clock have stood still.
     clock.shift(&format!("-{}s", asleep.elapsed().as_secs()));
-    // Nor does anybody tell it who leads now.
+    // The API server does not tell it either that another operator leads now.
     let renewals = sleeper
         .proxy
         .order(On::to(Verb::Update, "leases"), Fault::Hang);

@@ -1,4 +1,4 @@
-//! Tokens, certificates and authorities are replaced under the running operator.
+//! Tokens, certificates and certificate authorities are replaced while the operator runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::{NODES, Scene};
 const ACCOUNT: &str = "windows-storage-operator";
 
 impl Scene {
-    /// A folder as a kubelet mounts it, with these authorities.
+    /// Creates a folder with these authorities, as a kubelet mounts it.
     pub fn mounted(&self, issuers: &[Issuer]) -> PathBuf {
         let folder = self.control_plane().dir().join("mounted");
         fs::create_dir_all(&folder).unwrap();
@@ -20,13 +20,13 @@ impl Scene {
         folder
     }
 
-    /// Writes the authorities that are to be trusted from now on.
+    /// Replaces the trusted authorities.
     fn trust(&self, folder: &Path, issuers: &[Issuer]) {
         let authorities = self.control_plane().authorities(issuers).unwrap();
         put(folder, "ca.crt", &authorities);
     }
 
-    /// Has the operator be known by the token in that folder.
+    /// Makes the operator authenticate with the token in this folder.
     pub fn by_token(&mut self, folder: &Path) {
         let kubeconfig = self.control_plane().kubeconfig_with_token_file(folder);
         self.by(&kubeconfig.unwrap());
@@ -37,7 +37,7 @@ impl Scene {
         harness.command = harness.command.with_kubeconfig(kubeconfig);
     }
 
-    /// A token of the operator's that holds for as long as that Secret is there.
+    /// Creates a token for the operator that is valid as long as this Secret exists.
     pub fn token_bound_to(&self, secret: &str) -> String {
         let harness = self.harness();
         harness.kubectl(&format!("create secret generic {secret} -n {NAMESPACE}"));
@@ -48,13 +48,13 @@ impl Scene {
         ))
     }
 
-    /// A token of the operator's that holds for as long as the account is there.
+    /// Creates a token for the operator that is valid as long as its ServiceAccount exists.
     pub fn token(&self) -> String {
         self.harness()
             .kubectl(&format!("create token {ACCOUNT} -n {NAMESPACE}"))
     }
 
-    /// Ends the API server and starts it with a certificate of that authority.
+    /// Restarts the API server with a certificate of this authority.
     fn serve_with(&self, issuer: Issuer) {
         let control_plane = self.control_plane();
         control_plane.stop_api_server().unwrap();
@@ -62,7 +62,7 @@ impl Scene {
         control_plane.start_api_server().unwrap();
     }
 
-    /// Waits until the operator ends because of other certificates, and starts it as its Deployment does.
+    /// Waits until the operator exits because certificates have changed, and restarts it as its Deployment does.
     fn restarted(&self, mut operator: Operator) -> Operator {
         let mark = self.mark();
         let status = operator.wait().unwrap();
@@ -85,7 +85,7 @@ impl Scene {
     }
 }
 
-/// Replaces a file as a kubelet does: there is no moment in which it is half written.
+/// Replaces a file atomically, as a kubelet does.
 pub fn put(folder: &Path, name: &str, content: &[u8]) {
     let new = folder.join(format!("{name}.new"));
     fs::write(&new, content).unwrap();
@@ -102,12 +102,12 @@ fn a_token_is_replaced_and_the_one_before_revoked() {
     let calm = scene.calm();
     let openings = scene.openings();
 
-    // Revoked before there is another: nothing can be read, and nothing is opened by that.
+    // Revoked before there is a new token: nothing can be read, and the gate does not open.
     let mark = scene.mark();
     scene
         .harness()
         .kubectl(&format!("delete secret first -n {NAMESPACE}"));
-    // What stands may go on for a while.
+    // Existing watches might continue for a while.
     scene.control_plane().restart_api_server().unwrap();
     scene.expect_told(mark, "Unauthorized");
     scene
@@ -134,14 +134,14 @@ fn a_replaced_authority_restarts_the_operator_which_then_trusts_it_alone() {
     let calm = scene.calm();
     let openings = scene.openings();
 
-    // Another certificate of the same authority is nothing new.
+    // A new certificate of the same authority makes no difference.
     scene.serve_with(Issuer::First);
     scene.register(NODES[0], false);
     scene.expect_missing("win-000, win-001");
     scene.register(NODES[0], true);
     scene.expect_missing(NODES[1]);
 
-    // The server is ahead of the file: it is not trusted, which is told.
+    // The server changes before the file: the operator does not trust it, and reports that.
     let mark = scene.mark();
     scene.serve_with(Issuer::Successor);
     scene.expect_told(mark, "certificate verify failed");
@@ -154,14 +154,14 @@ fn a_replaced_authority_restarts_the_operator_which_then_trusts_it_alone() {
     scene.trust(&folder, &[Issuer::First, Issuer::Successor]);
     operator = scene.restarted(operator);
     scene.expect_missing("win-000, win-001");
-    // A file that is no use changes nothing.
+    // An invalid file changes nothing.
     put(&folder, "ca.crt", b"nonsense");
     scene.control_plane().restart_api_server().unwrap();
     scene.register(NODES[0], true);
     scene.expect_missing(NODES[1]);
     assert_eq!(scene.openings(), openings);
 
-    // The one before is trusted no longer: whoever has its key could pass for the API server.
+    // The earlier authority is no longer trusted: anyone with its key could impersonate the API server.
     scene.trust(&folder, &[Issuer::Successor]);
     operator = scene.restarted(operator);
     let mark = scene.mark();

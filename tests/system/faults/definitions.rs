@@ -1,4 +1,4 @@
-//! The definitions of the operator's own kinds go, with every object of theirs, and come back.
+//! The operator's CRDs are deleted, together with all their objects, and installed again.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn statuses_of_nodes_come_back_with_their_definition() {
     let calm = scene.calm();
     let (mark, openings) = (scene.mark(), scene.openings());
     scene.undefine("windowsnodestorages");
-    // The gate rests on nothing that is kept there.
+    // The gate does not depend on the deleted objects.
     scene.register(NODES[0], false);
     scene.expect_missing("win-000, win-001");
     scene
@@ -63,7 +63,7 @@ fn settings_that_go_with_their_definition_are_the_defaults_until_they_are_back()
         });
     scene.register(NODES[0], true);
     scene.expect_missing(NODES[1]);
-    // By the defaults the nodes are out of reach; nothing is taken from them.
+    // With the default settings, the nodes cannot be reached, and nothing is removed from them.
     assert_eq!(NODES.map(|node| scene.node(node)), nodes);
     assert_eq!(scene.openings(), openings);
     scene.define("windowsstorages");

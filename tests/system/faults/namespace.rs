@@ -1,4 +1,4 @@
-//! The operator's namespace is deleted under it, and recreated.
+//! The operator's namespace is deleted while it runs, and recreated.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use testbed::sandbox::install;
 use super::credentials::put;
 use super::{NODES, Scene};
 
-/// Requests in ten seconds that are no hot loop: each object that cannot be made is tried again less and less often.
+/// More requests than this in ten seconds would be a hot loop: objects that cannot be created are retried with backoff.
 const MANY: usize = 100;
 
 #[test]
@@ -29,7 +29,7 @@ fn a_namespace_that_is_deleted_and_recreated_takes_nothing_from_a_node() {
         .unwrap()
         .retain(|field, _| ["name", "namespace"].contains(&field.as_str()));
 
-    // It is going: its objects vanish one after the other, and none can be made.
+    // While it is terminating, its objects disappear one after the other, and none can be created.
     let harness = scene.harness();
     harness.kubectl(&format!("delete namespace {NAMESPACE} --wait=false"));
     for kind in ["configmaps", "leases", "operatorconditions", "secrets"] {
@@ -53,7 +53,7 @@ fn a_namespace_that_is_deleted_and_recreated_takes_nothing_from_a_node() {
     assert!(asked.len() < MANY, "{}: {asked:#?}", asked.len());
     assert_eq!(NODES.map(|node| scene.node(node)), nodes);
 
-    // It is gone, with the account that the operator is known by.
+    // Then it is gone, together with the operator's ServiceAccount.
     let control_plane = scene.control_plane();
     control_plane
         .start_controller_manager("namespace-controller")

@@ -1,4 +1,4 @@
-//! The right to read what the verdict rests on is taken away for a while, or for good.
+//! The permission to read the inputs of the verdict is removed, temporarily or for good.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::harness::is_full;
 
 const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
 
-/// What the verdict rests on: resource and kind.
+/// The inputs of the verdict: resource and kind.
 const KINDS: [(&str, &str); 14] = [
     ("cronjobs", "CronJob"),
     ("csinodes", "CSINode"),
@@ -29,7 +29,7 @@ const KINDS: [(&str, &str); 14] = [
     ("storageclasses", "StorageClass"),
 ];
 
-/// The operator's rights but for reading these.
+/// Returns the operator's RBAC without the permission to read these resources.
 fn without(resources: &[&str]) -> String {
     let mut manifest = String::new();
     for document in serde_yaml::Deserializer::from_str(MANIFEST) {
@@ -47,13 +47,13 @@ fn without(resources: &[&str]) -> String {
     manifest
 }
 
-/// Waits until the gate names just these kinds as ones that may not be read.
+/// Waits until the gate names exactly these kinds as forbidden.
 fn expect_unread(scene: &Scene, kinds: &[&str]) {
     scene
         .harness()
         .eventually(&format!("the gate misses {kinds:?}"), || {
             let (status, reason, message) = scene.harness().gate();
-            // With the blank before it: a CronJob is no Job.
+            // With the preceding space, so that CronJob does not match Job.
             let named = |kind: &str| message.contains(&format!(" {kind} (reading it is forbidden"));
             let all = KINDS.iter().map(|(_, kind)| *kind);
             let named: Vec<&str> = all.filter(|kind| named(kind)).collect();
@@ -68,13 +68,13 @@ fn every_kind_that_the_verdict_rests_on_is_missed_for_itself() {
     let calm = scene.calm();
     let openings = scene.openings();
     let control_plane = scene.control_plane();
-    // By the drivers of nodes it is seen that nothing but the rights holds the gate.
+    // The drivers of nodes stay readable, to show that only the missing permissions hold the gate.
     let others = KINDS.iter().filter(|(resource, _)| *resource != "csinodes");
     let (resources, kinds): (Vec<&str>, Vec<&str>) = others.copied().unzip();
     let is_long = is_full();
     let last = if is_long { kinds.len() } else { 1 };
     for (resource, kind) in resources.iter().zip(&kinds).rev().take(last) {
-        // A watch that stands goes on whatever the rights are: the restart ends it.
+        // An established watch continues regardless of permissions, so the restart ends it.
         control_plane.apply(&without(&resources)).unwrap();
         control_plane.restart_api_server().unwrap();
         scene.register(NODES[1], true);
@@ -93,11 +93,11 @@ fn every_kind_that_the_verdict_rests_on_is_missed_for_itself() {
     assert_eq!(operator.ended().unwrap(), None);
 }
 
-/// It takes two minutes: a restart of the API server is not to close it.
+/// An open gate closes after two minutes without permissions: a restart of the API server must not close it.
 fn a_gate_that_is_open_is_closed_in_the_end(scene: &Scene, calm: &Calm) {
     without_the_drivers_of_nodes(scene);
     assert_eq!(scene.harness().gate().0, "True");
-    // Longer than one wait of the harness.
+    // Longer than the timeout of the harness.
     std::thread::sleep(Duration::from_secs(60));
     expect_unread(scene, &["CSINode"]);
     scene.register(NODES[1], false);

@@ -1,9 +1,9 @@
-//! The API server and etcd end, hang, and come back, while things change.
+//! The API server and etcd stop, hang, and come back, while objects change.
 
 use super::{NODES, Scene};
 
-/// Makes the API server unreachable by `end`, and has the driver of a node go in the meantime: it is away by the time that
-/// the operator can read again.
+/// Makes the API server unreachable by `end`, and removes the driver of a node meanwhile, so that the driver is gone
+/// when the operator can read again.
 fn while_the_api_server_is_away(end: impl FnOnce(&Scene)) {
     let scene = Scene::new();
     let mut operator = scene.start();
@@ -21,7 +21,7 @@ fn while_the_api_server_is_away(end: impl FnOnce(&Scene)) {
     scene.expect_missing(NODES[1]);
     assert_eq!(scene.openings(), openings, "opened without the driver");
 
-    // The other way round: it comes, and the gate opens once.
+    // The other way round: the driver is registered, and the gate opens once.
     control_plane.stop_api_server().unwrap();
     control_plane.start_api_server().unwrap();
     scene.expect_as_calm(&calm);
@@ -46,7 +46,7 @@ fn an_etcd_that_was_killed_and_started_again_makes_no_difference() {
     let openings = scene.openings();
     let control_plane = scene.control_plane();
     control_plane.stop_etcd().unwrap();
-    // Without etcd the API server takes no write, and says so or does not answer.
+    // Without etcd, the API server accepts no writes: it refuses them or does not answer.
     let mark = scene.mark();
     assert!(
         scene
@@ -72,20 +72,20 @@ fn an_etcd_that_was_killed_and_started_again_makes_no_difference() {
 #[test]
 fn an_etcd_that_hangs_holds_writes_up_and_nothing_else_comes_of_it() {
     let scene = Scene::new();
-    // It is often asked, so that somebody notices.
+    // A short retry period, so that the operator notices.
     let mut operator = scene.start_with(&["--leader-elect-retry-period=2s"]);
     let calm = scene.calm();
     let (mark, openings) = (scene.mark(), scene.openings());
     let control_plane = scene.control_plane();
     control_plane.pause_etcd(true).unwrap();
     std::thread::scope(|scope| {
-        // On its way while nothing can be written: what becomes of it is known only later.
+        // In flight while nothing can be written, so its result is known only later.
         let late = scope.spawn(|| scene.register(NODES[0], false));
         scene.harness().eventually("the operator notices", || {
             scene.told_since(mark).contains("cannot renew the lease")
         });
         control_plane.pause_etcd(false).unwrap();
-        // It may have been given up, and is asked for again then.
+        // The request may have failed; then it is sent again.
         if late.join().is_err() {
             scene.register(NODES[0], false);
         }

@@ -1,11 +1,11 @@
-//! Objects with unknown fields, fields of the wrong type, and values that would like to be something else.
+//! Objects with unknown fields, fields of the wrong type, and hostile values.
 
 use serde_json::{Value, json};
 use testbed::objects::{NAMESPACE, WORKLOADS};
 
 use super::{NODES, Scene};
 
-/// A screen that is cleared, a line of its own, and a page that runs.
+/// Clears the screen, starts a new line, and contains a script.
 const HOSTILE: &str = "\u{1b}[2J\r\nverdict: True\u{202e}<script>alert(1)</script>";
 
 impl Scene {
@@ -13,7 +13,7 @@ impl Scene {
         self.control_plane().apply(&object.to_string()).unwrap();
     }
 
-    /// Lets anything into `WindowsStorage`, as another version of its definition may.
+    /// Allows any content in `WindowsStorage`, as another version of its CRD might.
     fn define_loosely(&self) {
         let loose = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = "/spec/versions/0/schema/openAPIV3Schema";
@@ -40,7 +40,7 @@ fn settings_of_a_wrong_type_open_nothing_and_unknown_ones_are_no_fault() {
     let openings = scene.openings();
     scene.define_loosely();
     let unknown = json!({"spec": {"tomorrow": {"a": [1, null]}, "ssh": {"jumpHost": HOSTILE}}});
-    // A definition is taken over a moment after it was written.
+    // A CRD takes effect a moment after it was written.
     scene.harness().eventually("what is unknown is kept", || {
         scene.patch_settings(&unknown);
         scene.harness().get("windowsstorage/cluster")["spec"]["tomorrow"].is_object()
@@ -60,7 +60,7 @@ fn settings_of_a_wrong_type_open_nothing_and_unknown_ones_are_no_fault() {
     scene
         .harness()
         .expect_gate("False", "ReadinessUnknown", &["WindowsStorage"]);
-    // Where they say what is there in place of a mode.
+    // All of these quote the value that is in place of a mode.
     assert_calm_text(&scene.ready());
     assert_calm_text(&scene.harness().log());
     assert_tame(&json!(scene.harness().gate()));
@@ -73,7 +73,7 @@ fn settings_of_a_wrong_type_open_nothing_and_unknown_ones_are_no_fault() {
     scene.define("windowsstorages");
     scene.simulation.want(&json!({}));
     scene.expect_missing(NODES[1]);
-    // Defaults that were written for the fields that were taken away.
+    // Removes the defaults that were written for the removed fields.
     scene
         .harness()
         .eventually("the settings are as they were", || {
@@ -98,7 +98,7 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
     ]
     .join(".");
     assert_eq!(long.len(), 253);
-    // As much as the API server takes.
+    // About the maximum that the API server accepts.
     let heavy = "x".repeat(250_000);
     let pod = |name: &str, volume: Value| {
         json!({
@@ -163,7 +163,7 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
     }
     assert_calm_text(&harness.log());
     for object in objects.iter().rev() {
-        // Nobody else is there to let go of pods and claims.
+        // Nothing else finishes the deletion of pods and claims.
         let arguments = [
             "delete",
             "--ignore-not-found",
@@ -183,7 +183,7 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
     assert_eq!(operator.ended().unwrap(), None);
 }
 
-/// Nothing in it moves a terminal or passes for a line of its own.
+/// Asserts that a text contains nothing that controls a terminal, and no injected line.
 fn assert_calm_text(told: &str) {
     let unruly = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert!(!told.contains(unruly), "{told:?}");
@@ -193,7 +193,7 @@ fn assert_calm_text(told: &str) {
     );
 }
 
-/// No text in it moves a terminal.
+/// Asserts that no string in a value contains characters that control a terminal.
 fn assert_tame(value: &Value) {
     match value {
         Value::String(text) => {

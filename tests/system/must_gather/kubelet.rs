@@ -1,4 +1,4 @@
-//! A kubelet as far as the API server asks one for logs: HTTPS with a certificate that nobody has signed.
+//! A minimal kubelet, from which the API server requests logs: HTTPS with a self-signed certificate.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use serde_json::json;
 use testbed::control_plane::ControlPlane;
 use testbed::objects::NAMESPACE;
 
-/// A kubelet with one pod of one container, which was started twice.
+/// A kubelet with one pod, whose only container has been restarted once.
 pub struct Kubelet {
     port: u16,
     ends: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl Kubelet {
                 if is_over.load(Ordering::Relaxed) {
                     return;
                 }
-                // One that does not go on is the API server's to ask again.
+                // If a request fails, the API server retries it.
                 let _ = answer(&acceptor, stream.unwrap());
             }
         });
@@ -46,7 +46,7 @@ impl Kubelet {
         }
     }
 
-    /// A node with this kubelet, and the operator's pod on it.
+    /// Creates a node with this kubelet, and the operator's pod on it.
     pub fn run_operator(&self, control_plane: &ControlPlane) {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "linux-1", "labels": {"kubernetes.io/os": "linux"}}});
         let label = json!({"app.kubernetes.io/name": "windows-storage-operator"});
@@ -88,7 +88,7 @@ impl Kubelet {
 impl Drop for Kubelet {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // So that it looks.
+        // Unblocks the thread, so that it sees the flag.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

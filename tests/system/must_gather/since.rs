@@ -1,4 +1,4 @@
-//! Logs from a time on, asked for as with `kubectl logs`, and as `oc adm must-gather` tells the image.
+//! Logs since a time, requested as with `kubectl logs`, or as `oc adm must-gather` passes it to the image.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
     let of_operator = "operator/windows-storage-operator-0/operator";
     let kubeconfig = control_plane.kubeconfig();
 
-    // As `oc adm must-gather --since 3h` has it. What an empty variable says does not count.
+    // As set by `oc adm must-gather --since 3h`. An empty variable is ignored.
     let dest = control_plane.dir().join("since");
     let mut gather = command(kubeconfig, &dest);
     let gather = gather.env("MUST_GATHER_SINCE", "3h0m0s");
@@ -66,7 +66,7 @@ fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
     let log = text(&dest, &format!("{of_operator}/current.log"));
     assert_eq!(log.as_deref(), Some(""));
 
-    // An option goes before the variables, whatever they say.
+    // A flag takes precedence over the variables.
     let dest = control_plane.dir().join("since-time");
     let mut gather = command(kubeconfig, &dest);
     let gather = gather.args(["--since-time", "2026-01-01T13:00:00+01:00"]);

@@ -1,4 +1,4 @@
-//! The operator's ConfigMaps.
+//! Policies for the operator's ConfigMaps.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn the_operators_config_maps_are_for_itself_and_administrators() {
         assert!(elsewhere.is_silent(), "{elsewhere:?}");
     }
     assert!(ask(team, &format!("create configmap other -n {NAMESPACE}")).is_silent());
-    // Whoever deletes all deletes these.
+    // Deleting all ConfigMaps would include these.
     let all = format!("delete --raw /api/v1/namespaces/{NAMESPACE}/configmaps");
     let refused = ask(team, &all);
     assert!(
@@ -58,7 +58,7 @@ fn the_operators_config_maps_are_for_itself_and_administrators() {
         3,
         "{left}"
     );
-    // The namespace itself can still be removed, by the controller that empties it.
+    // The namespace itself can still be deleted, by the controller that empties it.
     control_plane
         .start_controller_manager("namespace-controller")
         .unwrap();

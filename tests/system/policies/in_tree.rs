@@ -1,4 +1,4 @@
-//! In-tree volumes, and storage of in-tree plugins.
+//! Policies for in-tree volumes, and for storage of in-tree plugins.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn what_has_in_tree_volumes_already_goes_on() {
     };
     let new = |object: &Value| to_new(&control_plane, object);
     let volume = in_tree("azureDisk");
-    // What a controller makes is not new, and neither is what was there before.
+    // Pods that a controller creates do not count as new, and neither do existing objects.
     let mut owned = pod("shop", &windows(&volume));
     owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "d", "uid": "u", "controller": true}]);
     assert!(new(&owned).is_silent());

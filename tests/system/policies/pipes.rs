@@ -1,4 +1,4 @@
-//! Who reaches csi-proxy's pipes.
+//! Policies for access to csi-proxy's pipes.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn what_reaches_csi_proxys_pipes_is_for_namespaces_with_the_label() {
     assert!(new(&pod("drivers", &mounted)).is_silent());
     assert!(new(&pod("shop", &json!({}))).is_silent());
 
-    // Whoever applies a workload is told, and its pods are refused.
+    // Applying a workload gives a warning, and its pods are refused.
     for (object, is_warned) in [
         (deployment("shop", &mounted), true),
         (cron_job("shop", &mounted), true),

@@ -73,7 +73,7 @@ fn the_operator_works_under_policies_that_refuse() {
         );
     }
     harness.assert_nothing_was_forbidden();
-    // What the operator is installed by, its pods included.
+    // The operator's manifests are accepted, including its pods.
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
     let installed = said(
         &sandbox.control_plane,

@@ -1,11 +1,11 @@
-//! Secrets that are known again in whatever form they come out.
+//! Secrets that are recognized in any encoding.
 
 use std::fmt::Write;
 
 use memchr::memmem;
 use openssl::base64::encode_block;
 
-/// A secret that is looked for.
+/// A secret to search for.
 pub struct Canary {
     name: String,
     forms: Vec<(&'static str, String)>,
@@ -23,18 +23,18 @@ impl Canary {
         }
     }
 
-    /// A canary for each part of a key's text: one of them comes out also where it is cut.
+    /// Creates a canary for each part of a key's text, so that a truncated key is found as well.
     pub fn of_key(name: &str, pem: &str) -> Vec<Self> {
         let is_key = |line: &&str| !line.starts_with("-----") && line.len() > 40;
         let lines: Vec<&str> = pem.lines().filter(is_key).collect();
-        // What comes first in each key of this format is in all of them.
+        // Skips the first line, which is the same for all keys in this format.
         let parts = lines.iter().skip(1).map(|line| &line[..40]);
         let canaries: Vec<Self> = parts.map(|part| Self::new(name, part)).collect();
         assert!(canaries.len() > 2, "{name} is no key");
         canaries
     }
 
-    /// In which form it is there.
+    /// Returns the form in which the content contains the secret.
     pub fn find(&self, content: &[u8]) -> Option<String> {
         let mut forms = self.forms.iter();
         let (form, _) = forms.find(|(_, secret)| is_in(content, secret))?;
@@ -102,7 +102,7 @@ fn forms(secret: &str) -> Vec<(&'static str, String)> {
         ),
     ] {
         let text = encode_block(&[&vec![0; before][..], bytes].concat());
-        // Without the digits that what is before and after has a part in.
+        // Without the digits that also depend on the bytes before and after.
         let begin = [0, 2, 3][before];
         let end = (before + bytes.len()) * 8 / 6;
         let text = &text[begin..end];

@@ -1,4 +1,4 @@
-//! A changed host key, accepted by command.
+//! A changed host key is accepted by a command.
 
 use std::process::{Command, Output, Stdio};
 
@@ -13,7 +13,7 @@ const NODE: &str = "windowsnodestorage/win-000";
 
 fn command(simulation: &Simulation, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
-    // The operator's own rights are enough: the command can be run in its pod.
+    // The operator's own permissions are enough, so the command can be run in its pod.
     command
         .args(["accept-host-key", "--kubeconfig"])
         .arg(simulation.harness.command.kubeconfig())
@@ -34,7 +34,7 @@ fn accept(simulation: &Simulation, arguments: &[&str]) -> (Option<i32>, String, 
     (status.code(), text(stdout), text(stderr))
 }
 
-/// The same on a terminal, where somebody types that.
+/// Runs the command on a terminal, with this input.
 fn accept_on_terminal(simulation: &Simulation, typed: &str) -> (Option<i32>, String) {
     let shown = command(simulation, &["win-000"]);
     let words = std::iter::once(shown.get_program()).chain(shown.get_args());
@@ -56,7 +56,7 @@ fn accept_on_terminal(simulation: &Simulation, typed: &str) -> (Option<i32>, Str
     let mut child = terminal.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     std::io::Write::write_all(&mut stdin, typed.as_bytes()).unwrap();
-    // The terminal stays open: only then does what was typed reach the command.
+    // The terminal stays open; otherwise the input would not reach the command.
     let output = child.wait_with_output().unwrap();
     drop(stdin);
     (
@@ -65,13 +65,13 @@ fn accept_on_terminal(simulation: &Simulation, typed: &str) -> (Option<i32>, Str
     )
 }
 
-/// The fingerprint of the key that a host shows now.
+/// Returns the fingerprint of the host's current key.
 fn fingerprint(simulation: &Simulation) -> String {
     let keys = simulation.host("win-000").host_keys().unwrap();
     HostKey::parse(&keys[0]).fingerprint()
 }
 
-/// The ConfigMap without what changes with every write, and one node's pin apart.
+/// Returns the ConfigMap without what changes with every write, and one node's pin separately.
 fn pins(simulation: &Simulation) -> (Value, Value) {
     let mut map = simulation.harness.get(MAP);
     let pin = map["data"]["win-000"].take();
@@ -109,12 +109,12 @@ fn the_operator_goes_on_with_a_node_whose_new_key_is_accepted() {
     let before = pins(&simulation);
     let logins = simulation.host("win-000").counters().logins;
 
-    // Nobody to ask, and nothing given that would answer.
+    // No terminal to ask, and no flag with the answer.
     let (status, _, stderr) = accept(&simulation, &["win-000"]);
     assert_eq!(status, Some(2), "{stderr}");
     assert!(stderr.contains(&old) && stderr.contains(&new), "{stderr}");
     assert!(stderr.contains("--fingerprint"), "{stderr}");
-    // Not the key that the host offers.
+    // Not the key that the host presents.
     let (status, _, stderr) = accept(&simulation, &["win-000", "--yes", "--fingerprint", &old]);
     assert_eq!(status, Some(1), "{stderr}");
     assert!(stderr.contains("does not offer the key"), "{stderr}");
@@ -144,7 +144,7 @@ fn the_operator_goes_on_with_a_node_whose_new_key_is_accepted() {
         "the operator has logged in again"
     );
 
-    // Once more, to a key of another type, on a terminal.
+    // Once more, with a key of another type, on a terminal.
     change_key(&simulation, KeyKind::Ecdsa256);
     let (status, terminal) = accept_on_terminal(&simulation, "y\n");
     assert_eq!(status, Some(0), "{terminal}");
@@ -154,7 +154,7 @@ fn the_operator_goes_on_with_a_node_whose_new_key_is_accepted() {
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.contains("trusted already"), "{stderr}");
 
-    // What the operator does with a pin of a node that leaves, it does with an accepted one.
+    // An accepted pin is removed with its node, like any other.
     harness.kubectl("delete node win-000");
     harness.eventually("the pin has gone with its node", || {
         pins(&simulation).1.is_null()
@@ -179,13 +179,13 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
     simulation.write_config_map("windows-storage-host-keys", &json!({}));
     let refusal = yes(&["win-9"]);
     assert!(refusal.contains("no node win-9"), "{refusal}");
-    // Its line contradicts the key that is shown, so a pin would not help.
+    // Its known_hosts line contradicts the key that it presents, so a pin would not help.
     let other = simulation.host("win-001").host_keys().unwrap().remove(0);
     let line = format!("[{}]:{} {other}\n", host.address(), host.port());
     simulation.write_config_map("windows-storage-host-keys", &json!({"known_hosts": line}));
     let refusal = yes(&["win-000"]);
     assert!(refusal.contains("correct its line"), "{refusal}");
-    // Without anything pinned the key is accepted, also where nothing is trusted at first sight.
+    // Without a pin the key is accepted, even if nothing is trusted on first use.
     simulation.write_config_map("windows-storage-host-keys", &json!({}));
     let (status, _, stderr) = accept(&simulation, &["win-000", "--yes"]);
     assert_eq!(status, Some(0), "{stderr}");
@@ -297,7 +297,7 @@ fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
         harness.expect(&object, "CSIProxyReady", "Unknown", "HostKeyChanged");
     }
     let file = harness.sandbox.control_plane.dir().join("fingerprints");
-    // That of another node is not this one's.
+    // The fingerprint of another node does not count for this one.
     let first = shown("win-000");
     let lines = format!("# blue\nwin-000 {first}\nwin-001 {first}\nwin-002 {third}\n");
     std::fs::write(&file, lines).unwrap();

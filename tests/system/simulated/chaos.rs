@@ -1,8 +1,8 @@
-//! The operator is killed again and again while it updates ten hosts, and what it leaves is that of an operator that
-//! nobody disturbed.
+//! The operator is killed again and again while it updates ten hosts, and the result must be the same as that of an
+//! operator without any disturbance.
 //!
-//! `CHAOS_KILLS` says how often, `CHAOS_SEED` repeats the choices of a run that was seen. What was hit is printed, and
-//! written to the file that `CHAOS_SUMMARY` names.
+//! `CHAOS_KILLS` sets the number of kills, `CHAOS_SEED` repeats the choices of an earlier run. What was hit is printed,
+//! and written to the file in `CHAOS_SUMMARY`.
 
 mod end;
 mod judge;
@@ -27,32 +27,32 @@ use moment::{Before, Moment, PHASES, Phase};
 use payloads::Payloads;
 
 const HOSTS: usize = 10;
-/// So many by default, which takes seconds; `make chaos` asks for 200.
+/// Default number of kills, which takes seconds; `make chaos` uses 200.
 const KILLS: u64 = 12;
-/// From so many on each phase must have been hit.
+/// With at least this many kills, each phase must have been hit.
 const MANY: u64 = 150;
-/// How long csi-proxy is stopped for an update: long enough to be hit, and short beside the pauses between visits.
+/// How long csi-proxy is stopped for an update: long enough to be hit, and short compared with the check interval.
 const INTERRUPTION: Duration = Duration::from_millis(400);
-/// A number of requests that no host ever gets.
+/// A request number that no host ever reaches.
 const NEVER: u64 = u64::MAX / 2;
-/// How long the last statuses may take to be written; what differs then is shown.
+/// How long the last statuses may take to be written; any difference left then is reported.
 const SETTLING: Duration = Duration::from_secs(60);
 /// SIGTERM.
 const TERMINATED: i32 = 15;
 const DRIVER: &str = "disk.csi.azure.com";
-/// The node that lacks the driver for a part of the time.
+/// The node that temporarily lacks the driver.
 const LACKING: &str = "win-003";
 
-/// What a run has and does.
+/// The state of a run.
 struct Chaos {
     simulation: Simulation,
     proxy: ApiProxy,
     payloads: Payloads,
     judge: Judge,
     dice: StdRng,
-    /// The version that is wanted now.
+    /// The current target version.
     version: u32,
-    /// Nodes that have lost their power during the update to it: a second time would speak against the update.
+    /// Nodes that lost power during this update: a second time would count as a failure of the update.
     lost_power: Vec<String>,
     hit: BTreeMap<Phase, u64>,
     disturbances: BTreeMap<&'static str, u64>,
@@ -78,7 +78,7 @@ fn killed_at_any_moment_of_rollouts_it_ends_where_an_undisturbed_one_does() {
         let logged = chaos.log().len();
         let operator = chaos.start();
         chaos.disturb(&operator);
-        // Chance alone leaves a phase out now and then, and a long run is to hit each.
+        // Chance alone occasionally misses a phase, but a long run has to hit each.
         let missed = PHASES.iter().find(|phase| !chaos.hit.contains_key(phase));
         let moment = match missed.filter(|_| kill % 8 == 7) {
             Some(phase) => Moment::aimed_at(*phase, &mut chaos.dice),
@@ -86,9 +86,9 @@ fn killed_at_any_moment_of_rollouts_it_ends_where_an_undisturbed_one_does() {
         };
         let phase = moment.come(&chaos.simulation, &chaos.proxy, &before, &mut chaos.dice);
         *chaos.hit.entry(phase).or_default() += 1;
-        // A kubelet asks first, and kills when it has waited in vain.
+        // A kubelet sends SIGTERM first, and kills the process after the grace period.
         if chaos.dice.random_bool(0.15) {
-            // A process that has only just begun knows no signals yet, and ends by them. Once it logs, it knows them.
+            // A process that has just started does not handle signals yet, and is ended by them. Once it logs, it does.
             let may_be_early = chaos.log().len() == logged;
             let status = operator.terminate().unwrap();
             let is_early = may_be_early && status.signal() == Some(TERMINATED);
@@ -101,7 +101,7 @@ fn killed_at_any_moment_of_rollouts_it_ends_where_an_undisturbed_one_does() {
             operator.kill().unwrap();
         }
         for host in &chaos.simulation.hosts {
-            // What was to be held and was not reached is not to be held later.
+            // Cancels a hold that was not reached, so that it does not apply later.
             host.hold_at(NEVER);
             host.release();
         }
@@ -162,13 +162,13 @@ impl Chaos {
         command.start(Some(&log), &[], true).unwrap()
     }
 
-    /// The first version is brought and updated with nobody in the way. What is there then is how it has to be.
+    /// Installs a first version and updates it, without disturbance, and returns the result as the reference.
     fn undisturbed(&mut self) -> end::State {
         self.want_next_version();
         let operator = self.start();
         self.arrive();
         assert!(operator.terminate().unwrap().success());
-        // From here on csi-proxy has to be there at every moment.
+        // From here on, csi-proxy must never be missing.
         self.judge.note_programs(&self.simulation);
         self.want_next_version();
         let operator = self.start();
@@ -189,7 +189,7 @@ impl Chaos {
         end::State::of(&self.simulation, self.version)
     }
 
-    /// Every host has what is wanted, and nobody is at work.
+    /// Returns whether every host has the current version, with no change in progress.
     fn has_arrived(&self) -> bool {
         let wanted = Payloads::sha256(self.version);
         let has_it = |host: &SimulatedHost| payloads::csi_proxy_of(host).as_ref() == Some(&wanted);
@@ -214,7 +214,7 @@ impl Chaos {
         harness.expect(settings, "RolloutProgressing", "False", "Complete");
     }
 
-    /// Another version from now on, on one node or two at a time by turns.
+    /// Targets another version, with alternating limits of one node and two nodes at a time.
     fn want_next_version(&mut self) {
         self.version += 1;
         self.lost_power.clear();
@@ -225,7 +225,7 @@ impl Chaos {
         self.judge.expect(&self.simulation, most);
     }
 
-    /// The driver comes or goes on one node.
+    /// Registers or unregisters the driver on one node.
     fn turn_driver(&mut self) {
         let is_there = !self.judge.lacks_driver();
         *self.disturbances.entry("driver").or_default() += 1;
@@ -233,13 +233,13 @@ impl Chaos {
             self.simulation.harness.register(LACKING, false);
             self.judge.driver_went();
         } else {
-            // Before it is there, nothing opens.
+            // The gate must not open before the driver is registered.
             self.judge.driver_comes();
             self.simulation.harness.register(LACKING, true);
         }
     }
 
-    /// Something else happens as well, sometimes.
+    /// Occasionally causes another disturbance.
     fn disturb(&mut self, operator: &Operator) {
         let name = self.simulation.hosts[self.dice.random_range(0..HOSTS)]
             .name()
@@ -277,7 +277,7 @@ impl Chaos {
         *self.disturbances.entry(what).or_default() += 1;
     }
 
-    /// The last operator is left alone, and comes to the end that one has to which nothing ever happened.
+    /// Lets the last operator finish without disturbance, and compares the result with the reference.
     fn settle(&mut self, reference: &end::State) {
         if self.judge.lacks_driver() {
             self.turn_driver();

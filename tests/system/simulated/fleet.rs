@@ -1,4 +1,4 @@
-//! Two hundred hosts, of which some are dead and some never come to an end.
+//! Two hundred hosts, of which some are dead and some never finish a command.
 
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ fn dead_and_slow_hosts_hold_up_no_other() {
     );
     assert_eq!(simulation.ready().len(), good.len());
     let connections = simulation.fleet.gauges().connections.most();
-    // 96, and those of which the hosts have not seen the end yet.
+    // 96, plus those whose end the hosts have not noticed yet.
     assert!(connections < 140, "{connections} connections at one time");
     let peak = operator.peak_memory().unwrap();
     println!(
@@ -49,7 +49,7 @@ fn dead_and_slow_hosts_hold_up_no_other() {
         elapsed.as_secs_f32(),
         peak >> 20
     );
-    // Far above what an unoptimized program needs for the whole fleet, and far below a copy of anything for each host.
+    // Far more than an unoptimized program needs for the whole fleet, and far less than one copy of anything per host.
     assert!(peak < 200 << 20, "{} MiB", peak >> 20);
 
     for host in slow {

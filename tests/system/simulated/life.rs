@@ -1,4 +1,4 @@
-//! What happens to a node over its life: it is rebooted, ignored, handed to another owner, and leaves.
+//! Events in the life of a node: it is rebooted, ignored, handed over to another owner, and deleted.
 
 use serde_json::json;
 use testbed::simulated_host::File;
@@ -9,7 +9,7 @@ use super::Simulation;
 fn a_node_is_looked_at_after_a_boot_and_let_alone_when_it_is_no_longer_ours() {
     let simulation = Simulation::new(3);
     let harness = &simulation.harness;
-    // Only news bring the operator to a node within the time of this test.
+    // A long interval, so that only events cause a reconcile during the test.
     simulation.want(&json!({"probeIntervalSeconds": 86400}));
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.eventually("all nodes are ready", || simulation.ready().len() == 3);
@@ -58,12 +58,12 @@ fn a_node_is_looked_at_after_a_boot_and_let_alone_when_it_is_no_longer_ours() {
         "Unknown",
         "External",
     );
-    // It says so while the agent is still being removed.
+    // The condition is reported while the agent is still being removed.
     harness.expect_management("win-000", "External");
     let (seen, there) = (logins("win-000"), disk("win-000"));
     assert!(!there.0.is_empty());
     simulation.write_statuses("boot-3", 2);
-    // The order of events is kept: once this change is told, the boot before it has been seen.
+    // Events are processed in order: once this change is reported, the boot before it has been processed.
     simulation.want(
         &json!({"probeIntervalSeconds": 86400, "csiProxy": {"management": "External"}, "upgradeGate": "Ignore"}),
     );

@@ -1,10 +1,10 @@
-//! What changes while a node is being worked on, and who else works on it.
+//! Changes while a node is being reconciled, and concurrent operators.
 
 use serde_json::json;
 
 use super::Simulation;
 
-/// A request of a first visit that comes after the agent was brought and before the end.
+/// A request of a first reconcile after the agent was transferred and before the end.
 const IN_THE_MIDDLE: u64 = 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a fleet gives to `must-gather`: the good, the dead, the strange, and nothing that is secret.
+//! `must-gather` on a fleet with healthy, dead and unusual hosts, without any secrets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::secrets::{MARK, secrets};
 use crate::must_gather::{check, command, contents, gather};
 
 const CSI_PROXY: &str = r"C:\var\log\csi-proxy";
-/// More than the line at the beginning of a log whose own beginning was left out.
+/// Allows for the line that marks a log whose beginning was left out.
 const LINE_OF_OURS: usize = 100;
 const AGENT: &str = r"C:\var\log\windows-storage-agent";
 
@@ -33,7 +33,7 @@ fn summary(dest: &Path) -> String {
     fs::read_to_string(dest.join("summary.txt")).unwrap()
 }
 
-/// Logs of every kind: far too large, too old to have room, one that may not be read, one that is called like objects.
+/// Adds logs of every kind: far too large, too old to fit, unreadable, and named like a file of objects.
 fn fill(host: &SimulatedHost) {
     put_log(
         host,
@@ -82,7 +82,7 @@ fn fill(host: &SimulatedHost) {
     host.with_disk(|disk| disk.lock(&format!(r"{AGENT}\locked.log"), true));
 }
 
-/// The kubeconfig of an account that may everything, and of which the audit log tells.
+/// Returns the kubeconfig of an account that has all permissions and is in the audit log.
 fn reader(simulation: &Simulation) -> PathBuf {
     let control_plane = &simulation.harness.sandbox.control_plane;
     let account = ["create", "serviceaccount", "reader", "-n", "default"];
@@ -178,7 +178,7 @@ fn a_fleet_is_gathered_without_a_change_and_judged_as_it_was() {
     let operator = harness.start_with(&simulation.payload("v1.3.0"));
     ready(&simulation, 5);
     harness.expect_gate("False", "DriversMissing", &["win-004"]);
-    // From here on nothing may change, so that both are judged alike.
+    // Nothing may change from here on, so that both verdicts are the same.
     operator.terminate().unwrap();
 
     let [good, dead, other, broken, silent] = &simulation.hosts[..] else {
@@ -298,7 +298,7 @@ fn a_log_that_is_shortened_while_it_is_read_is_no_failure() {
         File::new(b"of the agent\n").modified(1_000),
     );
 
-    // Once to see when it is read.
+    // A first run, to see when the log is read.
     let before = host.requests().len();
     gather(
         kubeconfig,

@@ -1,4 +1,4 @@
-//! Pools: what differs on some nodes, on the real API server.
+//! Node pools, which override settings for some nodes, on the real API server.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use testbed::objects;
 use super::Simulation;
 use crate::harness::Harness;
 
-/// Two nodes in pool blue, one in green, one in none. Only blue says how to get to its nodes.
+/// Sets up pools: two nodes in pool blue, one in green, one in none. Only blue has SSH access to its nodes.
 fn pools(simulation: &Simulation, blue: &Value) {
     let mut pool = json!({
         "name": "blue",
@@ -29,7 +29,7 @@ fn pools(simulation: &Simulation, blue: &Value) {
     }));
 }
 
-/// What the command ends with, and what it says.
+/// Runs the command `rollout`, and returns its exit status and output.
 pub fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .arg("rollout")
@@ -89,7 +89,7 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     assert!(said.contains("grey"), "{said}");
     assert_eq!(simulation.host("win-002").counters().logins, 0);
 
-    // A pool that is paused waits, and says so.
+    // A paused pool waits and reports that.
     let (code, said) = rollout(harness, &["pause", "--pool", "blue"]);
     let paused = "windowsstorage/cluster pool blue paused\n";
     assert_eq!((code, said.as_str()), (Some(0), paused));
@@ -120,12 +120,12 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
         progress()[0] == json!({"name": "blue", "nodes": 2, "updatedNodes": 2, "waitingNodes": 0, "failedNodes": 0})
     });
 
-    // The node of none lacks its key.
+    // The node outside all pools has no SSH key.
     let (code, said) = rollout(harness, &["status", "--timeout", "1s"]);
     assert!(code == Some(1) && said.contains("not done in 1s"), "{said}");
     assert!(said.contains("pool blue: 2 of 2 updated"), "{said}");
 
-    // A label moves a node to another pool, and its key has to be there.
+    // A label moves a node to another pool, whose SSH key is missing.
     harness.kubectl("label node win-001 pool=grey --overwrite");
     harness.expect(
         &node("win-001"),

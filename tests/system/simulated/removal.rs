@@ -1,4 +1,4 @@
-//! csi-proxy that goes from hosts: beside the services of others, in the middle of an update, and past a changed host key.
+//! csi-proxy is removed: next to services of others, in the middle of an update, and despite a changed host key.
 
 use serde_json::json;
 use testbed::simulated_host::KeyKind;
@@ -26,7 +26,7 @@ fn the_services_of_others_are_kept_without_csi_proxy() {
     for node in ["win-000", "win-001"] {
         harness.age(node);
     }
-    // One after the other, and a node without csi-proxy does not hold the next.
+    // One node after the other: a node without csi-proxy does not hold up the next.
     for node in ["win-000", "win-001"] {
         let object = format!("windowsnodestorage/{node}");
         harness.expect(&object, "CSIProxyReady", "Unknown", "NotNeeded");
@@ -44,7 +44,7 @@ fn the_services_of_others_are_kept_without_csi_proxy() {
     harness.assert_nothing_was_forbidden();
 }
 
-/// A request of the work on a node that comes in the middle of an update.
+/// A request during an update of a node.
 const IN_THE_MIDDLE: u64 = 4;
 
 #[test]
@@ -82,11 +82,11 @@ fn all_is_removed_in_the_middle_of_a_rollout_and_a_changed_key_is_named() {
         let (_, _, said) = harness.condition(settings, "RolloutProgressing");
         said.contains("2 of 3 node(s); to be removed: win-002 (")
     });
-    // Its pin is what an administrator compares the new key with.
+    // The pin is kept, so that an administrator can compare the new key with it.
     let pins = &harness.get("configmap/windows-storage-host-keys")["data"];
     assert!(pins["win-002"].is_string(), "{pins}");
 
-    // A node that is gone for good holds nothing.
+    // A node that was deleted does not block the removal.
     harness.kubectl("delete node win-002");
     harness.kubectl("delete windowsnodestorage win-002 --ignore-not-found");
     harness.expect(settings, "RolloutProgressing", "False", "Removed");

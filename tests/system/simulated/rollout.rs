@@ -1,4 +1,4 @@
-//! An update goes from node to node, stops where it does not work, and goes on when it is told to.
+//! An update goes from node to node, stops if it fails, and continues when it is resumed.
 
 use std::time::Duration;
 
@@ -6,8 +6,9 @@ use serde_json::json;
 
 use super::Simulation;
 
-/// A request of an update that comes after the look at the node and before its end.
+/// A request of an update after the node was checked and before the end.
 const IN_THE_MIDDLE: u64 = 8;
+const RIGHTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
 const CSI_PROXY: &str = r"C:\k\csi-proxy.exe";
 
 #[test]
@@ -26,7 +27,7 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     );
     assert!(operator.terminate().unwrap().success());
 
-    // The first in turn loses its power in the middle of the update, and comes up with what it had.
+    // The first node loses power in the middle of the update, and boots with the old version.
     let first = simulation.host("win-000");
     first.set_faults(|faults| faults.reboot_in_apply = true);
     let operator = harness.start_with(&simulation.payload("v1.3.0"));
@@ -42,7 +43,7 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
         );
     }
     harness.expect_gate("False", "NodeOperationInProgress", &["win-000"]);
-    // Once is bad luck, twice speaks against the update.
+    // One power loss is not counted as a failure; two are.
     first.set_faults(|faults| faults.reboot_in_apply = true);
     simulation.wait(first.boot()).unwrap();
     harness.eventually("it has lost its power again", || {
@@ -70,8 +71,8 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     assert_eq!(status["failedNodes"], 1);
     assert_eq!(status["waitingNodes"], 3, "{status}\n{}", harness.log());
 
-    // Another process knows it as well, and so does another operator, which brings another agent and another csi-proxy: nobody is
-    // updated, however often it looks.
+    // A new process still knows this, and so does another operator version with another agent and another csi-proxy: no
+    // node is updated, however often it is checked.
     let mut operator = operator;
     for payload in [
         simulation.payload("v1.3.0"),
@@ -115,6 +116,35 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     assert!(harness.get("windowsnodestorage/win-000")["status"]["failedUpdate"].is_null());
     harness.expect_gate("True", "NoInTreeVolumes", &[]);
     harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn no_update_begins_before_the_status_of_the_rollout_is_stored() {
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    let operator = harness.start_with(&simulation.payload("v1.1.3"));
+    harness.eventually("all nodes have the old csi-proxy", || {
+        simulation.ready().len() == 2
+    });
+    assert!(operator.terminate().unwrap().success());
+
+    let without = RIGHTS.replace("[windowsstorages/status, ", "[");
+    assert_ne!(RIGHTS, without);
+    harness.apply(&without);
+    let logins = || simulation.hosts.iter().map(|host| host.counters().logins);
+    let before: Vec<u64> = logins().collect();
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.eventually("every node was checked twice", || {
+        logins().zip(&before).all(|(now, before)| now >= before + 2)
+    });
+    for node in ["win-000", "win-001"] {
+        assert_eq!(simulation.version(node), "v1.1.3", "{}", harness.log());
+    }
+
+    harness.apply(RIGHTS);
+    harness.eventually("all nodes have the new csi-proxy", || {
+        ["win-000", "win-001"].map(|node| simulation.version(node)) == ["v1.3.0"; 2]
+    });
 }
 
 #[test]
@@ -176,7 +206,7 @@ fn only_one_node_is_worked_on_at_a_time_and_a_pause_is_kept() {
         simulation.ready().len() == 3
     });
     assert!(operator.terminate().unwrap().success());
-    // Only a turn brings the operator to a node within the time of this test.
+    // A long interval, so that only a free slot causes a reconcile during the test.
     simulation.want(&json!({"probeIntervalSeconds": 86400, "rollout": {"paused": true}}));
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.expect(
@@ -201,7 +231,7 @@ fn only_one_node_is_worked_on_at_a_time_and_a_pause_is_kept() {
                 .count()
                 == 1
         });
-        // The node before is told of at about the time when the next one begins.
+        // The previous node is reported as updated at about the time when the next one starts.
         harness.eventually("just the nodes before it are updated", || {
             let updated =
                 |number: &u32| simulation.version(&format!("win-{number:03}")) == "v1.3.0";
@@ -224,7 +254,7 @@ fn only_one_node_is_worked_on_at_a_time_and_a_pause_is_kept() {
 fn an_agent_goes_from_node_to_node_without_waiting_for_the_next_look() {
     let simulation = Simulation::new(3);
     let harness = &simulation.harness;
-    // Only turns bring the operator to a node within the time of this test.
+    // A long interval, so that only free slots cause a reconcile during the test.
     simulation.want(&json!({"probeIntervalSeconds": 86400}));
     let operator = harness.start_with(&simulation.payload_of("v1.3.0", env!("CARGO_PKG_VERSION")));
     harness.eventually("all nodes are ready", || simulation.ready().len() == 3);
@@ -260,7 +290,7 @@ fn nodes_that_fail_again_and_again_do_not_keep_the_others_from_a_slot() {
         host.with_disk(|disk| disk.free = Some(2));
     }
     for host in &simulation.hosts {
-        // A visit takes longer than the pause after the first failure.
+        // A reconcile takes longer than the backoff after the first failure.
         host.set_faults(|faults| faults.latency = Duration::from_millis(300));
     }
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
@@ -269,7 +299,7 @@ fn nodes_that_fail_again_and_again_do_not_keep_the_others_from_a_slot() {
             .iter()
             .all(|node| simulation.version(node) == "v1.3.0")
     });
-    // What is wrong is told also while it waits for its next turn.
+    // The problem is reported even while the node waits for its next slot.
     harness.expect_event("Node/win-000", "DiskFull");
     let told = || {
         harness

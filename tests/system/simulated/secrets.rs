@@ -1,14 +1,14 @@
-//! What must be seen nowhere, and where it is put.
+//! Secret values that must not appear anywhere, and where they are planted.
 
 use serde_json::json;
 use testbed::objects::NAMESPACE;
 
 use super::Simulation;
 
-/// In every place where something secret may be.
+/// The value in every place that may contain a secret.
 pub const MARK: &str = "hunter2-must-not-be-seen";
 
-/// Objects with something secret in each place where there may be one. One is called as the operator's and is not.
+/// Returns objects with the secret in every possible place. One only has the name of the operator's Deployment.
 pub fn secrets() -> String {
     let metadata = |name: &str| {
         json!({"name": name, "namespace": NAMESPACE, "annotations": {
@@ -43,7 +43,7 @@ pub fn secrets() -> String {
 }
 
 impl Simulation {
-    /// Parts of the SSH key as files have it and as the API server tells it, either of which would give it away.
+    /// Returns parts of the SSH key, both as in files and as in the API, each of which would reveal it.
     pub fn key_traces(&self) -> Vec<String> {
         const LONG: usize = 40;
         let key = self.fleet.private_key().unwrap();
@@ -52,7 +52,7 @@ impl Simulation {
         let mut traces: Vec<String> = [0, 100, middle, of_api.len() - LONG]
             .map(|begin| of_api[begin..begin + LONG].to_owned())
             .into();
-        // What is searched for must be what would be found.
+        // Verifies that the search would find them.
         let arguments = ["get", "secrets", "-A", "-o", "json"];
         let control_plane = &self.harness.sandbox.control_plane;
         let secrets = control_plane.kubectl(&arguments).unwrap();

@@ -1,4 +1,4 @@
-//! The core of a node's life on each version of Windows' own SSH server, in either shell.
+//! The main events in a node's life, with each version of Windows' own SSH server and in either shell.
 
 use serde_json::json;
 use testbed::simulated_host::{Moment, Profile, Shell};
@@ -20,7 +20,7 @@ fn a_nodes_life_is_the_same_on_every_version_of_windows_ssh_server() {
     });
     assert!(operator.terminate().unwrap().success());
 
-    // Each loses a connection on the way to the new ones.
+    // Each host loses a connection during the update.
     for host in &simulation.hosts {
         host.cut_at(5, Moment::After);
     }
@@ -40,7 +40,7 @@ fn a_nodes_life_is_the_same_on_every_version_of_windows_ssh_server() {
         assert_eq!(left.len(), 2, "the two programs alone: {left:?}");
     }
 
-    // A shell that begins to print of its own is named where it keeps files from a node, and the others go on.
+    // A shell that starts to print its own output is reported if that prevents transfers, and other nodes continue.
     let noisy = simulation.host("win-000");
     noisy.set_faults(|faults| faults.shell_prints = b"Transcript started\r\n".to_vec());
     simulation

@@ -1,4 +1,4 @@
-//! Services whose commands hold values of their Node, and a document that is edited while nodes are worked on.
+//! Services whose commands contain values from their Node, and a document that is edited while nodes are reconciled.
 
 use serde_json::json;
 
@@ -29,7 +29,7 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
             }),
         );
     };
-    // Our own entry, as somebody else has written it.
+    // The operator's own entry, as someone else has written it.
     let ours = json!({"name": "CSI-Proxy", "path": r"C:\k\csi-proxy.exe", "bootstrap": false, "priority": 2});
     write(&json!([service, ours]).to_string());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
@@ -47,7 +47,7 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
     harness.kubectl("annotate node win-001 example.org/subnet=10.1.1.0/24");
     harness.expect_csi_proxy("win-001");
 
-    // Edited to nonsense and back, with what works left alone all the time.
+    // An invalid edit and its correction do not disturb working services.
     let uploads = simulation.host("win-000").counters().uploads;
     let good = harness.get("configmap/windows-services")["data"]["services"]
         .as_str()

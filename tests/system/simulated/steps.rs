@@ -1,4 +1,4 @@
-//! A rollout in steps and windows, on the real API server.
+//! A rollout in steps and maintenance windows, on the real API server.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::pools::rollout;
 use crate::harness::Harness;
 
 const SETTINGS: &str = "windowsstorage/cluster";
-/// Longer than anything here takes.
+/// Longer than any step of the tests takes.
 const LONG: i64 = 600;
 const SHORT: i64 = 15;
 
-/// A canary that is watched for so many seconds, then half of the nodes, then the others.
+/// Returns a rollout strategy: a canary that soaks for this many seconds, then half of the nodes, then the rest.
 fn canary(soak: i64) -> Value {
     json!({
         "maxUnavailable": 4,
@@ -27,7 +27,7 @@ fn canary(soak: i64) -> Value {
     })
 }
 
-/// Four nodes with the old csi-proxy, of which the first is the canary.
+/// Creates four nodes with the old csi-proxy; the first is the canary.
 fn simulation() -> Simulation {
     let simulation = Simulation::new(4);
     let harness = &simulation.harness;
@@ -45,7 +45,7 @@ fn simulation() -> Simulation {
 }
 
 impl Simulation {
-    /// The nodes with that csi-proxy on disk.
+    /// Returns the nodes with this csi-proxy on disk.
     fn nodes_with(&self, version: &str) -> Vec<&str> {
         let content = format!("MZ csiProxy {version}");
         let has = |host: &&SimulatedHost| {
@@ -117,7 +117,7 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     let simulation = simulation();
     let harness = &simulation.harness;
     let mut rollout = canary(LONG);
-    // The step holds, whatever the limit of failures allows.
+    // A failure in a step stops the rollout, whatever `maxFailures` allows.
     rollout["maxFailures"] = 4.into();
     simulation.want(&json!({"rollout": rollout}));
     let canary = simulation.host("win-000");
@@ -125,7 +125,7 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     canary.set_faults(|faults| faults.reboot_in_apply = true);
     let served = ["--serve-address=127.0.0.1:0"];
     let mut operator = harness.start_with_both(&new, &served);
-    // It loses its power in the middle of the update, and once more when that is tried again.
+    // The canary loses power in the middle of the update, and again on the retry.
     for again in [true, false] {
         harness.eventually("the canary has lost its power", || {
             std::net::TcpStream::connect((canary.address(), canary.port())).is_err()
@@ -138,7 +138,7 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
         said.contains("did not work and was undone: win-000"),
         "{said}"
     );
-    // Without OLM it also says so, and may name that first.
+    // `Degraded` also covers the missing OLM, which may be named first.
     let (status, _, message) = harness.condition(SETTINGS, "Degraded");
     assert!(
         status == "True" && message.contains("RolloutProgressing"),
@@ -154,7 +154,7 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     }
     assert!(operator.terminate().unwrap().success());
 
-    // Another process knows it as well.
+    // A new process still knows this.
     operator = harness.start_with(&new);
     let logins = || simulation.hosts.iter().map(|host| host.counters().logins);
     let before: Vec<u64> = logins().collect();
@@ -180,7 +180,7 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
 fn nodes_wait_for_a_window_which_opens_by_itself() {
     let simulation = simulation();
     let harness = &simulation.harness;
-    // No look at a node comes in the time of this test.
+    // A long interval, so that the node checks cause no reconcile during the test.
     let want = |opens: Timestamp| {
         let schedule = opens.strftime("%M %H * * *").to_string();
         simulation.want(&json!({
@@ -204,13 +204,13 @@ fn nodes_wait_for_a_window_which_opens_by_itself() {
         assert_eq!(simulation.nodes_with("v1.1.3").len(), 4);
     }
 
-    // From here on nothing is new but that time goes by.
+    // From here on, nothing changes except the time.
     let soon = (Timestamp::now() + SignedDuration::from_secs(70)).as_second();
     let opens = Timestamp::from_second(soon - soon % 60).unwrap();
     want(opens);
     while Timestamp::now() < opens {
         let updated = simulation.nodes_with("v1.3.0");
-        // The look at them may have come at the very moment.
+        // The nodes may have been read at the very moment when the window opened.
         assert!(
             updated.is_empty() || Timestamp::now() >= opens,
             "{updated:?}"

@@ -1,4 +1,4 @@
-//! What makes a host key trustworthy, as the administrator says.
+//! How the administrator defines which host keys are trusted.
 
 use serde_json::json;
 use testbed::objects;
@@ -57,7 +57,7 @@ fn a_strict_operator_logs_in_to_known_hosts_only() {
         "nobody has vouched for this host"
     );
 
-    // A reinstalled host is another host until its line says so.
+    // A reinstalled host is refused until its line is updated.
     let logins = first.counters().logins;
     first.change_host_keys(&[KeyKind::Ed25519]).unwrap();
     let message = harness.expect(
@@ -101,7 +101,7 @@ fn a_key_that_the_machine_config_operator_noted_has_to_be_the_one_that_is_shown(
 }
 
 impl Simulation {
-    /// What a kubelet may do: it has its own Node tell another address.
+    /// Changes the address in a node's status, as a compromised kubelet could.
     fn tell_address(&self, node: &str, address: &str) {
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
         let arguments = [
@@ -117,7 +117,7 @@ impl Simulation {
         self.harness.kubectl_with(&arguments);
     }
 
-    /// A new Node that tells that address from the beginning.
+    /// Adds a Node with this address.
     fn join(&self, node: &str, address: &str) {
         let new = [objects::windows_node(node), objects::csi_node(node, &[])].join("---\n");
         let control_plane = &self.harness.sandbox.control_plane;
@@ -130,7 +130,7 @@ impl Simulation {
 fn a_kubelet_cannot_have_another_host_taken_for_its_own() {
     let simulation = Simulation::new(2);
     let harness = &simulation.harness;
-    // Nothing but news of the Nodes has hosts visited again.
+    // A long interval, so that only changes of Nodes cause a reconcile.
     simulation.want(&json!({"probeIntervalSeconds": 3600}));
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.eventually("both nodes are ready", || simulation.ready().len() == 2);
@@ -149,7 +149,7 @@ fn a_kubelet_cannot_have_another_host_taken_for_its_own() {
     let message = expect("new", "HostKeyUnknown");
     assert!(message.contains("also that of node win-00"), "{message}");
 
-    // Addresses are connected to, and nothing else is done with them.
+    // Addresses are only used for connections.
     for (node, hostile) in [
         ("option", "-oProxyCommand=touch /tmp/x"),
         ("lines", "127.0.0.1\n127.0.0.1"),

@@ -1,7 +1,7 @@
-//! The objects of `manifests/metrics.yaml` and `manifests/viewer.yaml`, which a bundle carries as manifests of their own.
+//! The objects of `manifests/metrics.yaml` and `manifests/viewer.yaml`, which a bundle includes as separate manifests.
 //!
-//! A `ServiceMonitor` and a `PrometheusRule` could be among them, and are not: OLM does not install a bundle with kinds that the
-//! cluster does not have.
+//! A `ServiceMonitor` and a `PrometheusRule` could be included as well, but are not: OLM does not install a bundle with
+//! kinds that the cluster does not have.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::sources::{documents, generated, mapping_at, text_at};
 
 const PATHS: [&str; 2] = ["manifests/metrics.yaml", "manifests/viewer.yaml"];
 
-/// Each object under the name that operator-sdk gives to its file.
+/// Returns each object with the file name that operator-sdk would give it.
 pub(crate) fn render(root: &Path) -> Result<Vec<(String, String)>> {
     let mut objects = Vec::new();
     for path in PATHS {
@@ -19,7 +19,7 @@ pub(crate) fn render(root: &Path) -> Result<Vec<(String, String)>> {
             let kind = text_at(&object, "kind", path)?.to_lowercase();
             let version = text_at(&object, "apiVersion", path)?.replace('/', "_");
             let name = text_at(&object, "metadata.name", path)?.to_owned();
-            // OLM puts it into the namespace of the Subscription.
+            // OLM installs it into the namespace of the Subscription.
             mapping_at(&mut object, "metadata", path)?.remove("namespace");
             objects.push((format!("{name}_{version}_{kind}.yaml"), generated(&object)?));
         }

@@ -9,7 +9,7 @@ use crate::releases::{Release, Releases};
 use crate::sources::{generated, object};
 use crate::{csv_name, image, metadata};
 
-/// The template for a release and all before it, which `opm alpha render-template basic` takes.
+/// Returns the template for a release and all earlier ones, for `opm alpha render-template basic`.
 pub(crate) fn template(root: &Path, release: &Release) -> Result<String> {
     let (mut entries, releases) = graph(root, release)?;
     for release in &releases {
@@ -22,9 +22,8 @@ pub(crate) fn template(root: &Path, release: &Release) -> Result<String> {
     ]))
 }
 
-/// The catalog itself without the newest bundle, which opm adds from `bundle/`. Of the bundles before it, which are
-/// nothing but images any more, it has name and version: enough to validate how OLM goes from one to the next, not to
-/// install one.
+/// Returns the catalog without the newest bundle, which opm adds from `bundle/`. Earlier bundles exist only as images,
+/// so the catalog has just their names and versions: enough to validate the upgrade graph, but not to install them.
 ///
 /// # Errors
 /// Like [`crate::render`].
@@ -43,7 +42,7 @@ pub fn without_newest_bundle(root: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// All images of a release, as `oc mirror --v2` takes the list. The drivers' samples have a list of their own.
+/// Returns all images of a release, as a list for `oc mirror --v2`. The drivers' samples have their own list.
 pub(crate) fn image_set(release: &Release) -> Result<String> {
     let images = [
         release.image.clone(),
@@ -59,16 +58,16 @@ pub(crate) fn image_set(release: &Release) -> Result<String> {
     ]))
 }
 
-/// The image of the newest release's bundle.
+/// Returns the image of the newest release's bundle.
 ///
 /// # Errors
-/// Where there is no release, or its image makes no sense.
+/// Fails if there is no release, or if its image is invalid.
 pub fn newest_bundle_image(root: &Path) -> Result<String> {
     let releases = Releases::read(root)?;
     image::of_bundle(&releases.newest().image, &releases.newest().version)
 }
 
-/// Package and channel, and the releases that are in it, oldest first.
+/// Returns package and channel, and the releases in the channel, oldest first.
 fn graph(root: &Path, release: &Release) -> Result<(Vec<Value>, Vec<Release>)> {
     let (package, channel) = metadata::channel(root)?;
     let mut releases = Releases::read(root)?.releases;
@@ -101,7 +100,7 @@ fn graph(root: &Path, release: &Release) -> Result<(Vec<Value>, Vec<Release>)> {
     Ok((blobs, releases))
 }
 
-/// A bundle by its image; with its package also what opm finds out of the image, which a template has none of.
+/// Returns a bundle by its image. With a package, it also has what opm would read from the image, unlike a template.
 fn bundle(release: &Release, package: Option<&str>) -> Result<Value> {
     let image = image::of_bundle(&release.image, &release.version)?;
     let mut members = vec![("schema", "olm.bundle".into()), ("image", image.into())];

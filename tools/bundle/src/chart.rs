@@ -1,8 +1,8 @@
-//! The Helm chart: the objects of `manifests/kustomization.yaml` as templates, and what only Helm asks for from
+//! The Helm chart: the objects of `manifests/kustomization.yaml` as templates, and Helm-specific files from
 //! `manifests/helm/`.
 //!
-//! The definitions go to `crds/`, which Helm installs before all else. As templates they would be upgraded with the release,
-//! but then the chart could not have the object of `windowsStorage.spec`: Helm asks the API server for the kinds of all
+//! CRDs go to `crds/`, which Helm installs first. As templates they would be upgraded with the release, but then the
+//! chart could not contain the object of `windowsStorage.spec`: Helm queries the API server for the kinds of all
 //! objects before it creates the first.
 
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf,
     Ok(files.into_iter().map(in_chart).collect())
 }
 
-/// `Chart.yaml`. What it says of the operator is what the `ClusterServiceVersion` says.
+/// Returns `Chart.yaml`. Its description of the operator is that of the `ClusterServiceVersion`.
 fn chart(root: &Path, release: &Release) -> Result<String> {
     let csv: Value = yaml(root, CSV)?;
     let kubernetes = text_at(&csv, "spec.minKubeVersion", CSV)?;
@@ -88,7 +88,7 @@ fn chart(root: &Path, release: &Release) -> Result<String> {
         ("type", "application".into()),
         ("version", version.clone().into()),
         ("appVersion", version.into()),
-        // Clusters of providers have versions such as 1.30.4-gke.1, which are before 1.30.4.
+        // Providers' clusters have versions such as 1.30.4-gke.1, which sort before 1.30.4.
         ("kubeVersion", format!(">={kubernetes}-0").into()),
         (
             "description",
@@ -105,7 +105,7 @@ fn chart(root: &Path, release: &Release) -> Result<String> {
     generated(&object(members))
 }
 
-/// The values, in which the images are the release's.
+/// Returns the values, with the images of the release.
 fn values(root: &Path, release: &Release) -> Result<String> {
     let (name, tag, digest) = image::parse(&release.image)?;
     let must_gather = release.must_gather()?;
@@ -122,7 +122,7 @@ fn values(root: &Path, release: &Release) -> Result<String> {
     Ok(format!("{GENERATED}{values}"))
 }
 
-/// The schema of the values, with that of `WindowsStorage` in it.
+/// Returns the schema of the values, including that of `WindowsStorage`.
 fn schema(root: &Path) -> Result<String> {
     let mut schema: Value = yaml(root, SCHEMA)?;
     let mut spec = settings_schema(root)?;
@@ -132,7 +132,7 @@ fn schema(root: &Path) -> Result<String> {
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
-/// Only the API server takes fields for unknown that are not among the properties; a JSON schema has to say so.
+/// Rejects unknown fields. The API server does so by itself, but a JSON schema has to say it.
 fn refuse_unknown_fields(schema: &mut Value) {
     match schema {
         Value::Mapping(members) => {
@@ -148,7 +148,7 @@ fn refuse_unknown_fields(schema: &mut Value) {
     }
 }
 
-/// An object as a template.
+/// Returns an object as a template.
 fn templated(mut object: Value, path: &str) -> Result<String> {
     follow_the_release(&mut object);
     let labels = mapping_at(&mut object, "metadata.labels", path)?;
@@ -172,7 +172,7 @@ fn templated(mut object: Value, path: &str) -> Result<String> {
     template::fill(&serde_yaml::to_string(&object)?)
 }
 
-/// Objects and those that they name are in the namespace of the release.
+/// Puts objects, and the objects they refer to, into the namespace of the release.
 fn follow_the_release(value: &mut Value) {
     match value {
         Value::Mapping(members) => {
@@ -189,7 +189,7 @@ fn follow_the_release(value: &mut Value) {
     }
 }
 
-/// Lets the values decide on the Deployment.
+/// Makes the Deployment configurable by the values.
 fn configure(deployment: &mut Value, path: &str) -> Result<()> {
     let image = "{{ with .Values.image }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}{{ end }}";
     image::set_in_deployment(deployment, image, path)?;

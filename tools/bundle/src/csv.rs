@@ -69,10 +69,10 @@ fn annotate(root: &Path, csv: &mut Value, release: &Release) -> Result<()> {
     set("alm-examples", &serde_json::to_string_pretty(&examples)?);
     set("containerImage", &release.image);
     set("createdAt", &release.created_at);
-    // `oc adm must-gather --all-images` looks for it.
+    // `oc adm must-gather --all-images` looks for this annotation.
     let must_gather = release.must_gather()?;
     set("operators.openshift.io/must-gather-image", &must_gather);
-    // What goes to nodes is in the image, so the images are all that is pulled. OpenShift before 4.13 mirrors by digest alone.
+    // The programs for nodes are in the image, so only images are pulled. OpenShift before 4.13 mirrors only by digest.
     let have_digests = [
         image::has_digest(&release.image)?,
         image::has_digest(&must_gather)?,
@@ -81,7 +81,7 @@ fn annotate(root: &Path, csv: &mut Value, release: &Release) -> Result<()> {
     let disconnected = "features.operators.openshift.io/disconnected";
     set(disconnected, &is_for_mirrors.to_string());
     if is_for_mirrors {
-        // What that was called before OpenShift 4.14.
+        // The annotation before OpenShift 4.14.
         let features = "operators.openshift.io/infrastructure-features";
         set(features, r#"["disconnected"]"#);
     }
@@ -100,7 +100,7 @@ fn annotate(root: &Path, csv: &mut Value, release: &Release) -> Result<()> {
     Ok(())
 }
 
-/// Fills the base's list of owned definitions from the definitions themselves.
+/// Fills the base's list of owned CRDs from the CRDs themselves.
 fn own(csv: &mut Value, crds: &[Crd]) -> Result<()> {
     let mut owned = mappings_at(csv, "spec.customresourcedefinitions.owned", BASE)?;
     for crd in crds {
@@ -120,7 +120,7 @@ fn own(csv: &mut Value, crds: &[Crd]) -> Result<()> {
     Ok(())
 }
 
-/// The Deployment with `image`, and the list of all images in it.
+/// Returns the Deployment with `image`, and the list of all images in it.
 fn deployment(root: &Path, image: &str) -> Result<(Value, Vec<Value>)> {
     let mut deployment: Value = yaml(root, DEPLOYMENT)?;
     let containers = image::set_in_deployment(&mut deployment, image, DEPLOYMENT)?;

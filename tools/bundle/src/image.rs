@@ -12,7 +12,7 @@ use crate::sources::{mappings_at, text};
 
 pub(crate) const KUSTOMIZATION: &str = "manifests/kustomization.yaml";
 
-/// A reference taken apart: name, tag and digest.
+/// Splits a reference into name, tag and digest.
 pub(crate) fn parse(image: &str) -> Result<(&str, Option<&str>, Option<&str>)> {
     let (rest, digest) = match image.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
@@ -39,31 +39,31 @@ pub(crate) fn parse(image: &str) -> Result<(&str, Option<&str>, Option<&str>)> {
     Ok((name, tag, digest))
 }
 
-/// The image that is used where nobody names one. It is in no registry: it is what `make image` builds here.
+/// Returns the default image, which is in no registry: it is the one that `make image` builds locally.
 #[must_use]
 pub(crate) fn default_image(version: &Version) -> String {
     format!("localhost/{PACKAGE}:{version}")
 }
 
-/// Where the bundle's own image goes: beside the operator's.
+/// Returns the reference of the bundle's image, next to the operator's.
 pub(crate) fn of_bundle(image: &str, version: &Version) -> Result<String> {
     let (name, ..) = parse(image)?;
     Ok(format!("{name}-bundle:{version}"))
 }
 
-/// Where the image for `oc adm must-gather` goes where nobody says: beside the operator's.
+/// Returns the default reference of the image for `oc adm must-gather`, next to the operator's.
 pub(crate) fn of_must_gather(image: &str, version: &Version) -> Result<String> {
     let (name, ..) = parse(image)?;
     Ok(format!("{name}-must-gather:{version}"))
 }
 
-/// Whether it names its content, so that a mirror of it stands in for it on every OpenShift.
+/// Returns whether a reference has a digest, so that a mirror can replace it on every OpenShift version.
 pub(crate) fn has_digest(image: &str) -> Result<bool> {
     let (.., digest) = parse(image)?;
     Ok(digest.is_some())
 }
 
-/// `manifests/kustomization.yaml` with another image. What stands before its `images:` is written by hand, and stays.
+/// Returns `manifests/kustomization.yaml` with another image. Everything before `images:` is written by hand and kept.
 pub(crate) fn set_in_kustomization(root: &Path, image: &str) -> Result<String> {
     let (name, tag, digest) = parse(image)?;
     let text = text(root, KUSTOMIZATION)?;
@@ -73,14 +73,14 @@ pub(crate) fn set_in_kustomization(root: &Path, image: &str) -> Result<String> {
     let mut text = format!("{before}\nimages:\n  - name: {PACKAGE}\n    newName: {name}\n");
     for (key, value) in [("newTag", tag), ("digest", digest)] {
         if let Some(value) = value {
-            // A tag such as 1.0 would be a number without the quotes.
+            // Without quotes, a tag such as 1.0 would be a number.
             writeln!(text, "    {key}: \"{value}\"")?;
         }
     }
     Ok(text)
 }
 
-/// Gives `image` to each container of a Deployment, and returns their names.
+/// Sets the image of each container in a Deployment, and returns the containers' names.
 pub(crate) fn set_in_deployment(
     deployment: &mut Value,
     image: &str,

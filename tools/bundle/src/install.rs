@@ -1,4 +1,4 @@
-//! `manifests/install.yaml`: all that `kubectl apply -k manifests` applies, in one file.
+//! `manifests/install.yaml`: everything that `kubectl apply -k manifests` applies, in one file.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) fn render(root: &Path, image: &str) -> Result<String> {
         }
         let document = serde_yaml::to_string(&object)?;
         match kind.as_str() {
-            // What is in it can only be created after it.
+            // The namespace must be created before the objects in it.
             "Namespace" => documents.insert(0, document),
             _ => documents.push(document),
         }

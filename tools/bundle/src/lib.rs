@@ -1,10 +1,10 @@
-//! Renders what installs the operator, each part of it from its one source: the OLM bundle, the Helm chart, and
+//! Renders everything that installs the operator, each part from a single source: the OLM bundle, the Helm chart, and
 //! `manifests/install.yaml`.
 //!
-//! Of the bundle: rules from `manifests/rbac.yaml`, the Deployment from
-//! `manifests/deployment.yaml`, definitions from `crds/`, the objects of `manifests/metrics.yaml` and
-//! `manifests/viewer.yaml` as they are, and what only OLM asks for from `manifests/olm/`. The chart and `install.yaml` have
-//! the objects that `manifests/kustomization.yaml` lists; what only Helm asks for is in `manifests/helm/`.
+//! Sources of the bundle: rules from `manifests/rbac.yaml`, the Deployment from `manifests/deployment.yaml`, CRDs from
+//! `crds/`, the objects of `manifests/metrics.yaml` and `manifests/viewer.yaml` unchanged, and OLM-specific parts from
+//! `manifests/olm/`. The chart and `install.yaml` have the objects that `manifests/kustomization.yaml` lists;
+//! Helm-specific parts are in `manifests/helm/`.
 
 mod carried;
 mod catalog;
@@ -36,16 +36,16 @@ pub use write::{differences, write};
 /// The name of the package, of the Deployment and of the image.
 pub const PACKAGE: &str = "windows-storage-operator";
 
-/// The name of the `ClusterServiceVersion` of that version.
+/// Returns the name of a version's `ClusterServiceVersion`.
 #[must_use]
 pub fn csv_name(version: &Version) -> String {
     format!("{PACKAGE}.v{version}")
 }
 
-/// All generated files, with their paths relative to `root`, the project's folder. Reads files; writes none.
+/// Returns all generated files, with paths relative to `root`, the project's folder. It only reads files.
 ///
 /// # Errors
-/// Where a source cannot be read, or has something for which a bundle has no place.
+/// Fails if a source cannot be read, or contains something that does not fit into a bundle.
 pub fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String>> {
     let manifests = Path::new("bundle/manifests");
     let crds = sources::crds(root)?;

@@ -1,4 +1,4 @@
-//! The command line of the bundler, for the Makefile.
+//! The bundler's command line, for the Makefile.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ struct Cli {
 enum Command {
     /// Write the bundle of the newest release
     Bundle(Published),
-    /// Take the step to a new release, and print the files that it changed
+    /// Cut a new release, and print the files that it changed
     Release {
         /// The new version
         version: Version,
-        /// From which versions OLM may go straight to this one: a range such as ">=0.1.0 <0.3.0", or "none". Default: from
-        /// every earlier release of the same major version
+        /// Versions from which OLM may upgrade directly to this one: a range such as ">=0.1.0 <0.3.0", or "none".
+        /// Default: every earlier release of the same major version
         #[arg(long, value_name = "RANGE")]
         skip_range: Option<String>,
         #[command(flatten)]

@@ -32,7 +32,7 @@ pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf,
     .into())
 }
 
-/// OLM takes a minor version only: it refuses to let the cluster be upgraded at all where there is a patch in it.
+/// OLM accepts only a minor version: if it has a patch version, OLM blocks all upgrades of the cluster.
 fn max_openshift_version(release: &Release) -> Result<Option<Value>> {
     let Some(version) = &release.max_openshift_version else {
         return Ok(None);
@@ -50,7 +50,7 @@ fn max_openshift_version(release: &Release) -> Result<Option<Value>> {
     Ok(Some(object(property)))
 }
 
-/// The package and channel that `annotations.yaml` names.
+/// Returns the package and channel in `annotations.yaml`.
 pub(crate) fn channel(root: &Path) -> Result<(String, String)> {
     let annotations: Value = yaml(root, ANNOTATIONS)?;
     let of = |key: &str| {
@@ -63,7 +63,7 @@ pub(crate) fn channel(root: &Path) -> Result<(String, String)> {
     Ok((of("package")?, of("channel.default")?))
 }
 
-/// Registries and opm read the labels, OLM the file: both say the same.
+/// Returns the Dockerfile. Registries and opm read its labels, OLM reads the file; both contain the same.
 fn dockerfile(root: &Path) -> Result<String> {
     let mut annotations: Value = yaml(root, ANNOTATIONS)?;
     let mut text = format!("{GENERATED}FROM scratch\n\n");

@@ -1,4 +1,4 @@
-//! Converts the RBAC rules of `manifests/rbac.yaml` to the form that OLM takes.
+//! Converts the RBAC rules of `manifests/rbac.yaml` to OLM's format.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::sources::{at, documents, list_at, object, text_at};
 
 const PATH: &str = "manifests/rbac.yaml";
 
-/// The two lists of a `ClusterServiceVersion`, each with one entry for a role.
+/// The two permission lists of a `ClusterServiceVersion`, each with one entry per role.
 #[derive(Default)]
 pub(crate) struct Permissions {
-    /// From each Role: rights in the operator's own namespace.
+    /// From each Role: permissions in the operator's own namespace.
     pub namespaced: Vec<Value>,
     /// From each `ClusterRole`.
     pub cluster: Vec<Value>,
@@ -26,7 +26,7 @@ pub(crate) fn read(root: &Path) -> Result<Permissions> {
         let entries = match kind {
             "Role" => &mut permissions.namespaced,
             "ClusterRole" => &mut permissions.cluster,
-            // OLM makes all three from the CSV, and a bundle may not carry the account that its CSV names.
+            // OLM creates all three from the CSV, and a bundle may not include the account that its CSV names.
             "ServiceAccount" | "RoleBinding" | "ClusterRoleBinding" => continue,
             other => bail!(
                 "{PATH}: has a {other}, for which a ClusterServiceVersion has no place: let tools/bundle carry it as a manifest of its own"
@@ -44,7 +44,7 @@ pub(crate) fn read(root: &Path) -> Result<Permissions> {
     Ok(permissions)
 }
 
-/// The account to which a role is bound. OLM's lists have room for one.
+/// Returns the account to which a role is bound. OLM's lists allow only one.
 fn service_account<'a>(documents: &'a [Value], kind: &str, name: &str) -> Result<&'a str> {
     let mut accounts = Vec::new();
     for document in documents {

@@ -1,4 +1,4 @@
-//! Renders `docs/configuration.md`, the reference of all settings, from the definition of `WindowsStorage`.
+//! Renders `docs/configuration.md`, the reference of all settings, from the CRD `WindowsStorage`.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use serde_yaml::{Mapping, Value};
 
 use crate::sources;
 
-/// The page, relative to the project's folder.
+/// The path of the page, relative to the project's folder.
 pub const PAGE: &str = "docs/configuration.md";
 const TEMPLATE: &str = include_str!("configuration.md.in");
 
-/// The page.
+/// Renders the page.
 ///
 /// # Errors
-/// Where the definition cannot be read, or a field has no description.
+/// Fails if the CRD cannot be read, or if a field has no description.
 pub fn configuration(root: &Path) -> Result<String> {
     let spec = &sources::settings_schema(root)?;
     let object = sources::object([("spec", defaults(spec))]);
@@ -23,7 +23,7 @@ pub fn configuration(root: &Path) -> Result<String> {
     for (name, field) in fields(spec) {
         let mut rows = Vec::new();
         collect(name, field, &mut rows)?;
-        // What has no fields of its own is a row of the last table.
+        // A field without subfields becomes a row of the last table.
         if let [only] = rows.as_slice() {
             plain.push(only.clone());
         } else {
@@ -43,7 +43,7 @@ fn fields(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     fields.filter_map(|(name, field)| Some((name.as_str()?, field)))
 }
 
-/// The defaults of an object's fields.
+/// Returns the defaults of an object's fields.
 fn defaults(schema: &Value) -> Value {
     let of_field = |(name, field): (&str, &Value)| {
         let has_fields = fields(field).next().is_some();
@@ -57,7 +57,7 @@ fn defaults(schema: &Value) -> Value {
     Value::Mapping(fields(schema).filter_map(of_field).collect::<Mapping>())
 }
 
-/// One row for each field that has none itself.
+/// Adds one row for each field without subfields.
 fn collect(path: &str, field: &Value, rows: &mut Vec<[String; 4]>) -> Result<()> {
     let item = field
         .get("items")
@@ -86,7 +86,7 @@ fn description(path: &str, field: &Value) -> Result<String> {
     Ok(text.replace('\n', " ").replace('|', "\\|"))
 }
 
-/// What may be written there.
+/// Returns a description of the allowed values.
 fn values(field: &Value) -> String {
     let limit = |key: &str| field.get(key).and_then(Value::as_f64);
     if let Some(values) = field.get("enum").and_then(Value::as_sequence) {

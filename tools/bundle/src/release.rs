@@ -1,4 +1,4 @@
-//! Changes the tree to a new release: every place that names the version, in one step.
+//! Changes the tree to a new release: every place that contains the version, in one step.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,15 +12,15 @@ use crate::write;
 
 const WORKSPACE: &str = "Cargo.toml";
 
-/// Writes the release into the list of releases, the workspace, the bundle, the catalog's template and the
-/// kustomization, and says which files it changed. A second time it changes nothing.
+/// Writes the release to the list of releases, the workspace, the bundle, the catalog's template and the kustomization,
+/// and returns the files that it changed. A second run changes nothing.
 ///
-/// OLM may go straight to it from the versions of `skip_range`: a range such as `>=0.2.0 <0.4.0`, `none`, or by default
-/// every earlier release of the same major version.
+/// OLM may upgrade directly to the release from the versions in `skip_range`: a range such as `>=0.2.0 <0.4.0`, `none`,
+/// or by default every earlier release of the same major version.
 ///
 /// # Errors
-/// Where the version is below the newest, or a file cannot be read or written. Nothing is written before everything is
-/// rendered.
+/// Fails if the version is lower than the newest one, or if a file cannot be read or written. Nothing is written before
+/// everything is rendered.
 pub fn cut_release(
     root: &Path,
     version: &Version,
@@ -79,7 +79,7 @@ pub fn cut_release(
     Ok(changed)
 }
 
-/// OLM takes comparisons with spaces between them, and `||` between alternatives.
+/// Checks a range. OLM accepts comparisons separated by spaces, and `||` between alternatives.
 fn check_range(range: &str, version: &Version) -> Result<()> {
     for alternative in range.split("||") {
         let words: Vec<&str> = alternative.split_whitespace().collect();
@@ -101,7 +101,7 @@ fn check_range(range: &str, version: &Version) -> Result<()> {
     Ok(())
 }
 
-/// The agent and everything else inherits the version of the workspace.
+/// Sets the version of the workspace, which the agent and all other members inherit.
 fn set_workspace_version(text: &str, version: &Version) -> Result<String> {
     let mut in_package = false;
     let mut set = 0;
@@ -124,7 +124,7 @@ fn set_workspace_version(text: &str, version: &Version) -> Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// Cargo's own lock file names the version of each member too.
+/// Updates Cargo.lock, which also contains the version of each member.
 fn update_lock(root: &Path) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

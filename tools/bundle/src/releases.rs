@@ -25,46 +25,46 @@ pub struct Releases {
     pub(crate) releases: Vec<Release>,
 }
 
-/// What differs from one bundle to the next.
+/// The properties that differ between bundles.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Release {
     /// The operator's version.
     pub version: Version,
-    /// When this was released, in RFC 3339. Given, and not the time of rendering, so that the result stays the same.
+    /// The release time, in RFC 3339. It is stored, not the time of rendering, so that the result is reproducible.
     pub created_at: String,
     /// The operator's image, with tag or digest.
     pub image: String,
-    /// The image for `oc adm must-gather`, with tag or digest. None: it is beside the operator's, with the version as its tag.
+    /// The image for `oc adm must-gather`, with tag or digest. `None`: next to the operator's, tagged with the version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub must_gather_image: Option<String>,
-    /// The version that OLM replaces by this one. None: this one is the first.
+    /// The version that OLM replaces with this one. `None` for the first version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Version>,
-    /// Versions from which OLM may go straight to this one, as a semver range such as `>=0.1.0 <0.3.0`. None: no others
-    /// than `replaces`.
+    /// Versions from which OLM may upgrade directly to this one, as a semver range such as `>=0.1.0 <0.3.0`. `None`:
+    /// only from `replaces`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_range: Option<String>,
-    /// The last OpenShift minor version, such as `4.21`, to which a cluster with this bundle may be upgraded. None: OLM
-    /// holds no upgrade of the cluster on its account.
+    /// The last OpenShift minor version, such as `4.21`, to which a cluster with this bundle may be upgraded. `None`:
+    /// OLM does not block cluster upgrades for this bundle.
     #[serde(
         rename = "maxOpenShiftVersion",
         skip_serializing_if = "Option::is_none"
     )]
     pub max_openshift_version: Option<String>,
-    /// The address of the source. None: the bundle names none.
+    /// The URL of the source. `None`: the bundle does not name one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
 }
 
 impl Release {
-    /// The name of the release's `ClusterServiceVersion`.
+    /// Returns the name of the release's `ClusterServiceVersion`.
     #[must_use]
     pub fn csv_name(&self) -> String {
         csv_name(&self.version)
     }
 
-    /// The image for `oc adm must-gather`.
+    /// Returns the image for `oc adm must-gather`.
     pub(crate) fn must_gather(&self) -> Result<String> {
         match &self.must_gather_image {
             Some(image) => Ok(image.clone()),
@@ -73,7 +73,7 @@ impl Release {
     }
 }
 
-/// Where a release is to be had. An empty value counts as none, so that a Makefile can hand on a variable that is not set.
+/// Where a release is published. An empty value counts as unset, so that a Makefile can pass on an unset variable.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Published {
     /// The operator's image, with tag or digest
@@ -85,36 +85,36 @@ pub struct Published {
     /// The last OpenShift minor version to which a cluster with this bundle may be upgraded
     #[arg(long, value_name = "MAJOR.MINOR")]
     max_openshift_version: Option<String>,
-    /// The address of the source
+    /// The URL of the source
     #[arg(long, value_name = "URL")]
     repository: Option<String>,
 }
 
 impl Releases {
-    /// The releases of the project in `root`.
+    /// Reads the releases of the project in `root`.
     ///
     /// # Errors
-    /// Where the file cannot be read, is not as it should be, or is empty.
+    /// Fails if the file cannot be read, is invalid, or is empty.
     pub fn read(root: &Path) -> Result<Self> {
         let releases: Self = yaml(root, PATH)?;
         ensure!(!releases.releases.is_empty(), "{PATH}: names no release");
         Ok(releases)
     }
 
-    /// The newest release.
+    /// Returns the newest release.
     #[must_use]
     pub fn newest(&self) -> &Release {
-        // `read` lets no empty list pass.
+        // `read` rejects an empty list.
         &self.releases[0]
     }
 
-    /// The first release of that major version.
+    /// Returns the first release of this major version.
     pub(crate) fn oldest_of_major(&self, major: u64) -> Option<&Version> {
         let versions = self.releases.iter().map(|release| &release.version);
         versions.filter(|version| version.major == major).min()
     }
 
-    /// Says where the newest release is to be had; without an image it is the one of `make image`, which is in no registry.
+    /// Sets where the newest release is published. Without an image, it is the local one of `make image`.
     pub fn publish(&mut self, published: Published) {
         let given = |value: Option<String>| value.filter(|value| !value.is_empty());
         let newest = &mut self.releases[0];
@@ -124,7 +124,7 @@ impl Releases {
         newest.repository = given(published.repository);
     }
 
-    /// All generated files of the newest release, this list with them.
+    /// Renders all generated files of the newest release, including this list.
     ///
     /// # Errors
     /// Like [`crate::render`].

@@ -1,7 +1,7 @@
-//! Turns an object into a template of Helm.
+//! Converts an object to a Helm template.
 //!
-//! An object cannot hold the actions of a template where they stand for more or less than one text. So marks are put into
-//! it first, as texts that begin with `@`, and become actions in the finished YAML:
+//! An object cannot contain template actions that stand for more or less than one string. Therefore marks are put into
+//! it first, as strings that begin with `@`, and are replaced by actions in the finished YAML:
 //!
 //! | mark | becomes |
 //! |---|---|
@@ -12,7 +12,7 @@
 
 use anyhow::{Context, Result, bail};
 
-/// YAML with marks as a template.
+/// Converts YAML with marks to a template.
 pub(crate) fn fill(yaml: &str) -> Result<String> {
     let mut lines = Vec::new();
     for line in yaml.lines() {

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The folders in which nothing but generated files may be.
+/// Folders that contain only generated files.
 const GENERATED_ONLY: [&str; 2] = ["bundle", "charts"];
 
-/// What would have to change in `root` for the files to be as given, sorted: a path with its text, or with None where a
-/// file has to go.
+/// Returns what has to change in `root` to match the given files, sorted: a path with its text, or with `None` for a
+/// file to remove.
 ///
 /// # Errors
-/// Where a file is there and cannot be read.
+/// Fails if an existing file cannot be read.
 pub fn differences<'a>(
     root: &Path,
     files: &'a BTreeMap<PathBuf, String>,
@@ -45,10 +45,10 @@ pub fn differences<'a>(
     Ok(differences)
 }
 
-/// Makes the files in `root` as given, and says which were not.
+/// Makes the files in `root` match the given ones, and returns those that were changed.
 ///
 /// # Errors
-/// Where a file cannot be read, written or removed.
+/// Fails if a file cannot be read, written or removed.
 pub fn write(root: &Path, files: &BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>> {
     let differences = differences(root, files)?;
     for (path, text) in &differences {

@@ -1,17 +1,18 @@
-//! A heap in which damage does not pass unseen, for the `unsafe` of this agent: buffers that Windows fills, structures
-//! that it is handed.
+//! A heap that detects damage caused by this agent's `unsafe` code: by buffers that Windows fills, and structures that it is
+//! given.
 //!
-//! Each block takes pages of its own.
-//! It ends where a page begins that nobody may touch, so reading or writing past its end ends the process at once,
-//! whether we do it or Windows on our behalf. What is before it in its pages, and the bytes that its alignment leaves behind
-//! it, are a pattern that is compared when it is freed. A block that was freed can no longer be touched, and its address is
-//! given away again only after many thousand others. Fresh memory is no zeros, so that what was never written shows.
+//! Each block gets its own pages. It ends where a page begins that cannot be accessed, so reading or writing past its end
+//! ends the process at once, whether we do it or Windows on our behalf. The bytes before a block in its pages, and the bytes
+//! that its alignment leaves after it, contain a pattern that is compared when it is freed. A freed block can no longer be
+//! accessed, and its address is reused only after many thousand others. Fresh memory is not zeroed, so that reads of
+//! uninitialized memory show.
 //!
-//! It sees nothing of what Windows allocates itself, and of what is before a block only writing, within its pages. A call
-//! that the kernel itself carries out ends nothing either: it fails with `ERROR_NOACCESS`, as the call's caller will report.
+//! The heap does not detect damage to memory that Windows itself allocates. Before a block it detects only writes, and only
+//! within the block's pages. A call that the kernel itself carries out does not end the process either: it fails with
+//! `ERROR_NOACCESS`, which its caller reports.
 //!
-//! What it finds is added to the file `heap.damage` in the agent's folder. `heap.trial` there names a fault to commit, by
-//! which a test knows that such are found.
+//! Findings are appended to the file `heap.damage` in the agent's folder. The file `heap.trial` there names a fault to
+//! commit, with which a test checks that faults are found.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::fs::OpenOptions;
@@ -37,7 +38,7 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, TerminateProcess}
 const PAGE: usize = 4096;
 const AROUND: u8 = 0xFD;
 const FRESH: u8 = 0xCD;
-/// How many freed blocks are kept from being given away again: 64 KiB of addresses each, and no memory.
+/// How many freed blocks are kept before their addresses are reused. Each takes 64 KiB of addresses, and no memory.
 const KEPT: usize = 16_384;
 
 static FREED: [AtomicPtr<u8>; KEPT] = [const { AtomicPtr::new(ptr::null_mut()) }; KEPT];
@@ -48,11 +49,11 @@ static HEAP: Guarded = Guarded;
 
 struct Guarded;
 
-/// How a block lies in its pages.
+/// The position of a block in its pages.
 struct Place {
-    /// Bytes of the pages in front of the page that nobody may touch.
+    /// The size of the pages before the inaccessible page, in bytes.
     pages: usize,
-    /// Where in them the block begins.
+    /// The offset of the block in these pages.
     start: usize,
 }
 
@@ -64,30 +65,30 @@ impl Place {
     }
 }
 
-// SAFETY: a block is committed memory of its own that begins at a multiple of the alignment, as pages do and what is taken from their
-// end is one; it stays so until it is freed.
+// SAFETY: a block is committed memory of its own until it is freed. It begins at a multiple of the alignment, because pages
+// do, and so does what is taken from their end.
 unsafe impl GlobalAlloc for Guarded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() > PAGE {
             return ptr::null_mut();
         }
         let place = Place::of(layout);
-        // The last page is never committed, so that nobody may touch it.
+        // The last page is never committed, so that it cannot be accessed.
         let all = place.pages + PAGE;
-        // SAFETY: new addresses, wherever Windows has room; no pointer of ours is handed in.
+        // SAFETY: Windows chooses new addresses; none of our pointers is passed.
         let base = unsafe { VirtualAlloc(ptr::null(), all, MEM_RESERVE, PAGE_NOACCESS) };
         if base.is_null() {
             return ptr::null_mut();
         }
-        // SAFETY: these addresses were reserved just now, and are nobody else's.
+        // SAFETY: these addresses were reserved just now, and nothing else uses them.
         let pages = unsafe { VirtualAlloc(base, place.pages, MEM_COMMIT, PAGE_READWRITE) };
         if pages.is_null() {
-            // SAFETY: the reservation's base, which nobody else knows.
+            // SAFETY: the reservation's base, which nothing else knows.
             unsafe { VirtualFree(base, 0, MEM_RELEASE) };
             return ptr::null_mut();
         }
         let base = base.cast::<u8>();
-        // SAFETY: so many bytes are committed from the base on, and the block lies in them.
+        // SAFETY: this many bytes are committed from the base on, and the block lies in them.
         unsafe {
             ptr::write_bytes(base, AROUND, place.pages);
             let block = base.add(place.start);
@@ -98,9 +99,9 @@ unsafe impl GlobalAlloc for Guarded {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let place = Place::of(layout);
-        // SAFETY: the block came from `alloc` with this layout, so its pages begin so much before it and are committed.
+        // SAFETY: the block came from `alloc` with this layout, so its committed pages begin `place.start` bytes before it.
         let base = unsafe { block.sub(place.start) };
-        // SAFETY: as above; nobody else uses the pages any more.
+        // SAFETY: as above; nothing else uses the pages any more.
         let pages = unsafe { std::slice::from_raw_parts(base, place.pages) };
         let (front, rest) = pages.split_at(place.start);
         let behind = rest.get(layout.size()..).unwrap_or_default();
@@ -108,7 +109,7 @@ unsafe impl GlobalAlloc for Guarded {
             report(&format!("{} bytes have been written around", layout.size()));
             end();
         }
-        // SAFETY: it was one reservation from its base on; nobody may touch it after it was freed.
+        // SAFETY: it was one reservation, from its base on; nothing may access it after it was freed.
         if unsafe { VirtualFree(base.cast(), 0, MEM_DECOMMIT) } == 0 {
             report("what was freed can still be touched");
             end();
@@ -116,17 +117,16 @@ unsafe impl GlobalAlloc for Guarded {
         let slot = NEXT.fetch_add(1, Ordering::Relaxed) % KEPT;
         let oldest = FREED[slot].swap(base, Ordering::AcqRel);
         if !oldest.is_null() {
-            // SAFETY: it was a reservation's base, and only who takes it out of its slot gives it back.
+            // SAFETY: it was a reservation's base, and only the thread that takes it out of its slot releases it.
             unsafe { VirtualFree(oldest.cast(), 0, MEM_RELEASE) };
         }
     }
 }
 
-/// From here on a fault is reported before it ends the process: where memory was touched that may not be, before anybody
-/// handles it, because some functions of Windows do, and only say that an argument was bad. Commits the fault that a test
-/// asks for.
+/// Makes every fault from here on be reported before it ends the process. An access violation is reported before any handler
+/// sees it, because some Windows functions handle it and only report a bad argument. Commits the fault that a test asks for.
 pub fn watch_heap() {
-    // SAFETY: the functions have the form that Windows asks for, and are there until the process ends.
+    // SAFETY: the functions have the required signatures, and exist until the process ends.
     unsafe {
         AddVectoredExceptionHandler(1, Some(touched));
         SetUnhandledExceptionFilter(Some(fault));
@@ -138,9 +138,9 @@ pub fn watch_heap() {
     }
 }
 
-/// What Windows calls at each fault, before anybody else.
+/// The handler that Windows calls first at each fault.
 unsafe extern "system" fn touched(exception: *mut EXCEPTION_POINTERS) -> i32 {
-    // SAFETY: Windows hands over pointers to a record that is there until this returns.
+    // SAFETY: Windows passes pointers to a record that exists until this returns.
     let code = unsafe { (*(*exception).ExceptionRecord).ExceptionCode };
     if code != STATUS_ACCESS_VIOLATION {
         return EXCEPTION_CONTINUE_SEARCH;
@@ -149,9 +149,9 @@ unsafe extern "system" fn touched(exception: *mut EXCEPTION_POINTERS) -> i32 {
     unsafe { fault(exception) }
 }
 
-/// What Windows calls where nobody else handles a fault.
+/// The handler that Windows calls if no other one handles a fault.
 unsafe extern "system" fn fault(exception: *const EXCEPTION_POINTERS) -> i32 {
-    // SAFETY: Windows hands over pointers to a record that is there until this returns.
+    // SAFETY: Windows passes pointers to a record that exists until this returns.
     let record = unsafe { &*(*exception).ExceptionRecord };
     report(&format!(
         "exception {:#x}, at {:#x}",
@@ -160,7 +160,7 @@ unsafe extern "system" fn fault(exception: *const EXCEPTION_POINTERS) -> i32 {
     end();
 }
 
-/// Wine would have its debugger look at the process first, for seconds.
+/// Ends the process before Wine runs its debugger on it, for seconds.
 fn end() -> ! {
     // SAFETY: the pseudo-handle of the own process is always valid.
     unsafe { TerminateProcess(GetCurrentProcess(), 10) };
@@ -177,11 +177,11 @@ fn report(what: &str) {
     }
 }
 
-/// Does what must not be done.
+/// Commits a memory fault.
 fn commit(trial: &str) {
     let mut block = vec![0_u8; 13];
     let start = black_box(block.as_mut_ptr());
-    // SAFETY: none of this is sound. It is there to be found, in a program that goes to no node.
+    // SAFETY: none of this is sound. These are the faults to be found, in a program that is never installed on a node.
     unsafe {
         match trial {
             "write behind" => start.add(13).write_volatile(1),

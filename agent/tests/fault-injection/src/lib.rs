@@ -1,4 +1,4 @@
-//! What only an agent for tests has: `tools/build-agent --fault-injection` builds it in.
+//! Code that only the build for tests contains: `tools/build-agent --fault-injection` adds it.
 
 #![cfg(windows)]
 

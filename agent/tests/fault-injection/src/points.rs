@@ -1,8 +1,7 @@
-//! Points at which a test lets the agent die, as a power failure would.
+//! Points at which a test kills the agent, as a power failure would.
 //!
-//! The file `fault` in the agent's folder says where: a number, to die at the so manieth point that any of the agent's
-//! processes reaches; or the beginning of a point's name, to die there every time. The points that are passed are listed
-//! in `fault.trace`.
+//! The file `fault` in the agent's folder selects the point: a number n kills the agent once, at the n-th point that any of
+//! its processes reaches; the beginning of a point's name kills it there every time. `fault.trace` lists the points passed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -40,13 +39,13 @@ pub fn point(name: &str) {
     }
 }
 
-/// Whether a test has Windows shut down: while the file `shutdown` is in the agent's folder.
+/// Returns whether a test simulates a shutdown of Windows: while the file `shutdown` exists in the agent's folder.
 #[must_use]
 pub fn shuts_down() -> bool {
     fs::exists(format!(r"{STATE_DIR}\shutdown")).unwrap_or(false)
 }
 
-/// Stands still, while a test has the file `hang` in the agent's folder.
+/// Blocks while the file `hang` exists in the agent's folder.
 pub fn hang() {
     while fs::exists(format!(r"{STATE_DIR}\hang")).unwrap_or(false) {
         HANGS.store(true, Ordering::Relaxed);
@@ -55,7 +54,7 @@ pub fn hang() {
     HANGS.store(false, Ordering::Relaxed);
 }
 
-/// Whether [`hang`] stands still.
+/// Returns whether [`hang`] blocks.
 #[must_use]
 pub fn hangs() -> bool {
     HANGS.load(Ordering::Relaxed)
@@ -63,7 +62,7 @@ pub fn hangs() -> bool {
 
 static HANGS: AtomicBool = AtomicBool::new(false);
 
-/// Without a word to anybody: no destructor, no handler, no flush.
+/// Ends the process without destructors, handlers or flushing.
 fn die() {
     // SAFETY: the pseudo-handle of the own process is always valid.
     unsafe { TerminateProcess(GetCurrentProcess(), 9) };

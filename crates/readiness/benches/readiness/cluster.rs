@@ -1,9 +1,9 @@
-//! Generates a large cluster, always the same.
+//! Generates a large, deterministic cluster.
 
 use readiness::objects::Loader;
 use serde_json::{Value, json};
 
-/// How large it is.
+/// The size of the cluster.
 #[derive(Clone, Copy)]
 pub struct Size {
     pub nodes: usize,
@@ -11,7 +11,7 @@ pub struct Size {
     pub claims: usize,
 }
 
-/// Drivers and the in-tree plugins that they take over from.
+/// Drivers with the field and name of the in-tree plugin whose volumes they take over.
 pub const DRIVERS: [(&str, &str, &str); 4] = [
     (
         "disk.csi.azure.com",
@@ -51,7 +51,7 @@ pub fn node(number: usize) -> Value {
         "status": {"nodeInfo": {"operatingSystem": os, "kubeletVersion": "v1.33.4"}}})
 }
 
-/// All drivers but one are on all nodes; the last one is missing on every tenth.
+/// Registers the first `drivers` drivers. [`loader`] leaves out the last one on every tenth Windows node.
 pub fn csi_node(number: usize, drivers: usize) -> Value {
     let entries: Vec<Value> = DRIVERS[..drivers]
         .iter()
@@ -61,7 +61,7 @@ pub fn csi_node(number: usize, drivers: usize) -> Value {
         "metadata": {"name": format!("node-{number:05}")}, "spec": {"drivers": entries}})
 }
 
-/// Every pod is of a ReplicaSet and bound; the first ones have a claim each.
+/// Every pod is bound and belongs to a ReplicaSet. The first pods have one claim each.
 pub fn pod(number: usize, size: Size) -> Value {
     let volumes = if number < size.claims {
         json!([{"name": "data", "persistentVolumeClaim": {"claimName": format!("claim-{number:05}")}}])
@@ -82,7 +82,7 @@ pub fn replica_set(number: usize) -> Value {
         "spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "windows"}, "containers": []}}}})
 }
 
-/// Nine of ten are bound; of the others half are used by Windows workloads.
+/// Nine of ten claims are bound. Windows workloads use half of the others.
 pub fn claim(number: usize) -> Value {
     let spec = if number % 10 == 9 {
         json!({"storageClassName": format!("class-{}", number % DRIVERS.len())})
@@ -93,7 +93,7 @@ pub fn claim(number: usize) -> Value {
         "metadata": {"name": format!("claim-{number:05}"), "namespace": namespace(number)}, "spec": spec})
 }
 
-/// Half of them are in-tree.
+/// Half of the volumes are in-tree.
 pub fn volume(number: usize) -> Value {
     let (driver, field, _) = DRIVERS[number / 4 % DRIVERS.len()];
     let mut spec = json!({"persistentVolumeReclaimPolicy": "Delete"});
@@ -116,7 +116,7 @@ fn namespace(number: usize) -> String {
     format!("team-{:03}", number / 10 % 200)
 }
 
-/// All of it.
+/// Loads the whole cluster.
 pub fn loader(size: Size) -> Loader {
     let mut loader = Loader::default();
     let mut put = |object: Value| {

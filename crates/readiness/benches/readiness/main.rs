@@ -1,5 +1,5 @@
-//! How long the judgement takes: for a whole cluster, and for one event. On a cluster and on one of ten times its size, so
-//! that it shows what of an event's cost grows.
+//! Measures the assessment of a whole cluster and of single events, on a cluster and on one of a tenth of its size, to
+//! show which costs of an event grow with the cluster.
 #![allow(clippy::expect_used, reason = "a benchmark fails by panicking")]
 
 mod cluster;
@@ -27,7 +27,7 @@ const TENTH: Size = Size {
     pods: FULL.pods / 10,
     claims: FULL.claims / 10,
 };
-/// Of a whole pass: each takes a good part of a second.
+/// Samples of a full pass. A pass takes a considerable part of a second.
 const PASSES: usize = 10;
 const EVENTS: usize = 50;
 
@@ -58,7 +58,7 @@ fn measure(mut group: BenchmarkGroup<'_, WallTime>, size: Size) {
                 let mut assessment = Assessment::default();
                 assessment.update(&mut cluster);
                 let verdict = assessment.verdict(&cluster);
-                // What is returned is dropped outside of the time.
+                // Returned so that dropping it is not measured.
                 (verdict, assessment, cluster)
             },
             BatchSize::PerIteration,
@@ -73,7 +73,7 @@ fn measure(mut group: BenchmarkGroup<'_, WallTime>, size: Size) {
         bencher.iter_with_large_drop(|| live.assessment.report(&live.cluster));
     });
     group.sample_size(EVENTS).sampling_mode(SamplingMode::Flat);
-    // Of the events alone: to make the objects takes a hundred times as long.
+    // Counts the events only: building the objects takes a hundred times as long.
     group.measurement_time(Duration::from_millis(100));
     live.pods(&mut group, size);
     live.storage(&mut group, size);
@@ -81,14 +81,14 @@ fn measure(mut group: BenchmarkGroup<'_, WallTime>, size: Size) {
     group.finish();
 }
 
-/// A cluster that is followed.
+/// A cluster with its assessment, kept up to date.
 struct Live {
     cluster: Cluster,
     assessment: Assessment,
 }
 
 impl Live {
-    /// An object as it comes from a watch, to the verdict.
+    /// Measures the time from a watch event to the verdict.
     fn put(&mut self, object: &Value) -> Duration {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
         let kind = objects::kind(text("apiVersion"), text("kind")).expect("the kind is used");
@@ -173,14 +173,14 @@ impl Live {
     }
 }
 
-/// Measures what an event takes, one after the other all over the cluster.
+/// Measures single events, spread over the whole cluster.
 fn events(
     group: &mut BenchmarkGroup<'_, WallTime>,
     what: &str,
     objects: usize,
     mut put: impl FnMut(usize) -> Duration,
 ) {
-    // A stride that meets every part of the cluster.
+    // A stride that reaches every part of the cluster.
     const STRIDE: usize = 7919;
     let mut event = 0;
     group.bench_function(what, |bencher| {

@@ -1,4 +1,4 @@
-//! Recommends the next step: in-tree or CSI at this version, and how to move data that no driver takes over.
+//! Recommends the next step: in-tree or CSI at this version, and how to migrate data that no CSI driver takes over.
 //!
 //! Sources: the table of plugins; the vSphere driver's notes on redirected volumes.
 
@@ -11,13 +11,13 @@ use crate::assess::versions::{Distribution, Release};
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, WorkloadKey};
 
-/// The version of OpenShift 4 at which only clusters that were installed with it redirect vSphere volumes.
+/// The OpenShift version (4.13) at which new installations redirect vSphere volumes and upgraded clusters must opt in.
 const VSPHERE_OPT_IN: Release = Distribution::OpenShift.at(26);
 const VSPHERE_PLUGIN: &str = "kubernetes.io/vsphere-volume";
 const VSPHERE_VERSIONS: &str = " Redirected vSphere volumes need vCenter and ESXi 7.0.3-21424296 or 8.0.1-22088125, \
                                 or later; without them OpenShift asks for an acknowledgement before it upgrades.";
 
-/// In-tree or CSI for the volumes of that plugin today, by the version of the cluster and by what its kubelets note.
+/// Recommends in-tree or CSI for a plugin's volumes, by the cluster's version and the kubelets' annotations.
 #[must_use]
 pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option<Finding> {
     let driver = plugin.driver?;
@@ -26,7 +26,7 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
     } = *plugin;
     let is_redirected = noted.unwrap_or_else(|| plugin.is_redirected_at(today));
     let gone = today.distribution.at(removed_in);
-    // What is off today, though it is on by default, somebody has turned off, and can until it is locked.
+    // Off although on by default: an administrator turned the gate off, which is possible until it is locked.
     let lost = if noted == Some(false) && plugin.is_redirected_at(today) {
         today.distribution.at(plugin.always_from)
     } else {
@@ -75,7 +75,7 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
     Some(Finding::new(code, format!("CSIDriver/{driver}"), message))
 }
 
-/// How to move the data of a volume that no driver takes over.
+/// Explains how to migrate the data of a volume that no CSI driver takes over.
 #[must_use]
 pub fn move_data(
     cluster: &Cluster,
@@ -111,7 +111,7 @@ pub fn move_data(
         .and_then(|name| Some((name, cluster.volumes.get(name)?)))
         .filter(|(_, persistent_volume)| persistent_volume.goes_with_claim);
     if let Some((name, _)) = lost_with_claim {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = write!(
             message,
             " Warning: PersistentVolume {name} has the reclaim policy Delete: its data is lost when the claim is \
@@ -132,7 +132,7 @@ mod tests {
         recommend(plugin, today.parse().unwrap(), noted)
     }
 
-    /// What each version is advised, by its first letter: in-tree, opt in, CSI, removed.
+    /// Returns the advice for each version as a letter: in-tree, opt in, CSI, removed.
     fn letters(plugin: &str, major: u64, minors: impl Iterator<Item = u64>) -> String {
         let letter = |minor| {
             let finding = advice(plugin, &format!("{major}.{minor}"), None).unwrap();
@@ -182,7 +182,7 @@ mod tests {
                 "InTreeRecommended",
                 "from OpenShift 4.13 on",
             ),
-            // Turned off, which it can be until the gate is locked.
+            // Turned off, which is possible until the gate is locked.
             (
                 "azure-disk",
                 "1.24",
@@ -211,7 +211,7 @@ mod tests {
                 "CSIRecommended",
                 "by default from Kubernetes 1.25 on",
             ),
-            // Turned on before its time.
+            // Turned on before it is the default.
             (
                 "portworx-volume",
                 "1.27",

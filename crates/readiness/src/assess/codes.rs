@@ -1,4 +1,4 @@
-//! The codes of findings. Machines rely on them: a code keeps its meaning, and is never used for another.
+//! The codes of findings. Machines depend on them: a code never changes its meaning and is never reused.
 
 macro_rules! codes {
     ($(#[doc = $meaning:literal] $name:ident = $code:literal;)+) => {

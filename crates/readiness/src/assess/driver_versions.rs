@@ -1,12 +1,13 @@
 //! The Kubernetes versions that each driver version supports, from the vendors' documentation.
 //!
-//! Only what was found written is here: a driver, or a version of it, that is not is not judged. Nothing of it holds on
-//! OpenShift, which brings builds of its own at versions of its own: vSphere's 3.3, that ends at 1.30 here, with its 1.32.
+//! A driver, or a version of it, without documentation is not listed and not judged. The table does not apply to OpenShift,
+//! which ships its own builds with its own versions: vSphere 3.3 ends at 1.30 here, but comes with OpenShift's 1.32.
 //!
-//! Sources: the README of the SMB driver and of the two Azure drivers at each release; docs/install.md of the EBS driver; for
-//! vSphere the notes of its releases, for 3.1 kubernetes-sigs/kubespray#10451, for 3.6, 3.7 and what 3.5 begins with
-//! vsphere-tmm/helm-charts#106, before 3.0 artifacts/compatibility-yaml of vmware-tanzu/vsphere-kubernetes-drivers-operator; for
-//! OpenShift the branches of openshift/vmware-vsphere-csi-driver. GCE's README only recommends.
+//! Sources: the READMEs of the SMB driver and the two Azure drivers at each release; docs/install.md of the EBS driver. For
+//! vSphere, its release notes; for 3.1, kubernetes-sigs/kubespray#10451; for 3.6, 3.7 and the lower bound of 3.5,
+//! vsphere-tmm/helm-charts#106; before 3.0, artifacts/compatibility-yaml of
+//! vmware-tanzu/vsphere-kubernetes-drivers-operator; for OpenShift, the branches of openshift/vmware-vsphere-csi-driver.
+//! GCE's README only recommends.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -16,16 +17,16 @@ use crate::assess::drivers::VSPHERE;
 /// The major and minor version of a driver.
 pub type Version = (u64, u64);
 
-/// The minor versions of Kubernetes 1 that a version of a driver is for, as far as they are known.
+/// The minor versions of Kubernetes 1 that a driver version supports, where documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supported {
-    /// The first.
+    /// The first supported version.
     pub least: Option<u64>,
-    /// The last.
+    /// The last supported version.
     pub most: Option<u64>,
 }
 
-/// Driver, versions of it, and what these are for.
+/// A driver, a range of its versions, and what they support.
 pub type Row = (&'static str, RangeInclusive<Version>, Supported);
 
 const fn since(least: u64) -> Supported {
@@ -53,7 +54,7 @@ const fn vsphere(version: Version, supported: Supported) -> Row {
     (VSPHERE, version..=version, supported)
 }
 
-/// All that is known.
+/// The documented versions.
 pub const ROWS: [Row; 16] = [
     ("ebs.csi.aws.com", (1, 12)..=(1, 64), since(20)),
     ("disk.csi.azure.com", (1, 22)..=(1, 34), since(21)),
@@ -73,7 +74,7 @@ pub const ROWS: [Row; 16] = [
     vsphere((3, 8), within(34, 36)),
 ];
 
-/// What that version of the driver is for, where that is known.
+/// Returns what a driver version supports, if documented.
 #[must_use]
 pub fn of(driver: &str, version: Version) -> Option<Supported> {
     let mut rows = ROWS.iter();
@@ -82,7 +83,7 @@ pub fn of(driver: &str, version: Version) -> Option<Supported> {
     Some(*supported)
 }
 
-/// The versions of the driver that are known to be for that minor version of Kubernetes 1.
+/// Returns the driver versions that are documented to support this minor version of Kubernetes 1.
 pub fn made_for(driver: &str, minor: u64) -> impl Iterator<Item = Version> {
     ROWS.iter()
         .filter(move |(name, ..)| *name == driver)
@@ -91,13 +92,13 @@ pub fn made_for(driver: &str, minor: u64) -> impl Iterator<Item = Version> {
 }
 
 impl Supported {
-    /// Whether nothing speaks against that minor version.
+    /// Whether no documentation rules out this minor version.
     #[must_use]
     pub fn allows(self, minor: u64) -> bool {
         self.least.is_none_or(|least| least <= minor) && self.most.is_none_or(|most| minor <= most)
     }
 
-    /// Whether it is one of those that are known. Of a range without a beginning only the end is.
+    /// Whether the documentation names this minor version. Of a range without a lower bound, only the upper bound counts.
     fn names(self, minor: u64) -> bool {
         self.allows(minor) && (self.least.is_some() || self.most == Some(minor))
     }
@@ -152,7 +153,7 @@ mod tests {
     fn the_versions_for_a_kubernetes_are_those_that_are_known_to_be() {
         let made_for = |minor| made_for(VSPHERE, minor).collect::<Vec<_>>();
         assert_eq!(made_for(33), [(3, 5), (3, 6), (3, 7)]);
-        // 3.0 to 3.2 and 3.4 may be as well, but nobody says what they begin with.
+        // 3.0 to 3.2 and 3.4 may support it too, but their lower bounds are not documented.
         assert_eq!(made_for(27), [(3, 0), (3, 3)]);
         assert!(made_for(37).is_empty());
     }

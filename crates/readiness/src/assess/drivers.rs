@@ -1,22 +1,22 @@
-//! The CSI drivers that are known to support Windows nodes.
+//! The CSI drivers known to support Windows nodes.
 //!
 //! Sources: the drivers' own manifests for Windows nodes.
 
 use crate::index::Image;
 
-/// What is known of a driver's node side for Windows.
+/// A driver's node side for Windows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WindowsDriver {
     /// The driver's name.
     pub name: &'static str,
-    /// The DaemonSet in its own manifests, as `namespace/name`.
+    /// The DaemonSet in the driver's own manifests, as `namespace/name`.
     pub daemon_set: &'static str,
-    /// Where those manifests are.
+    /// The repository with those manifests.
     pub home: &'static str,
-    /// How the repositories of its image end: upstream's, then OpenShift's.
+    /// The suffixes of the driver's image repositories: upstream's, then OpenShift's.
     images: &'static [&'static str],
-    /// The last part of upstream's image, and from which version on it is known to do without csi-proxy in HostProcess containers,
-    /// if it is. OpenShift's images have versions of their own, and go on using the pipes there.
+    /// The last part of upstream's image name, and the first version known to work without csi-proxy in HostProcess
+    /// containers, if any. OpenShift's images have other versions and still use the pipes.
     without_csi_proxy: Option<(&'static str, (u64, u64))>,
 }
 
@@ -32,7 +32,7 @@ macro_rules! drivers {
     };
 }
 
-/// All of them.
+/// All known drivers.
 pub static WINDOWS_DRIVERS: [WindowsDriver; 6] = drivers! {
     VSPHERE, "vmware-system-csi/vsphere-csi-node-windows", "kubernetes-sigs/vsphere-csi-driver",
         ["csi-vsphere/driver", "cloud-provider-vsphere/csi/release/driver", "vmware-vsphere-csi-driver"], Some(("driver", (3, 5)));
@@ -49,18 +49,18 @@ pub static WINDOWS_DRIVERS: [WindowsDriver; 6] = drivers! {
         ["aws-ebs-csi-driver"], None;
 };
 
-/// The vSphere driver, which has a switch for Windows.
+/// The vSphere driver, which has a feature switch for Windows.
 pub const VSPHERE: &str = "csi.vsphere.vmware.com";
 
 impl WindowsDriver {
-    /// Whether an image of [that name](image_name) is one of the driver's.
+    /// Whether an image with [this name](image_name) belongs to the driver.
     #[must_use]
     pub fn is_image(&self, name: &str) -> bool {
         self.images.iter().any(|image| image_name(image) == name)
     }
 }
 
-/// Containers that stand beside every driver and have versions of their own.
+/// Sidecars that many drivers share. Their versions say nothing about the driver.
 const SIDECARS: [&str; 6] = [
     "csi-node-driver-registrar",
     "csi-livenessprobe",
@@ -69,24 +69,25 @@ const SIDECARS: [&str; 6] = [
     "csi-provisioner",
     "kube-rbac-proxy",
 ];
-/// What OpenShift puts before and, with a number, behind the names of its images.
+/// The prefix and the suffix (followed by a number) of OpenShift's image names.
 const OPENSHIFT_PREFIX: &str = "ose-";
 const OPENSHIFT_SUFFIX: &str = "-rhel";
 
-/// What is known of that driver.
+/// Returns the driver with this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static WindowsDriver> {
     WINDOWS_DRIVERS.iter().find(|driver| driver.name == name)
 }
 
-/// Whether a driver's image is known to do without csi-proxy in HostProcess containers. One without a version is not.
+/// Whether a driver's image is known to work without csi-proxy in HostProcess containers. False for an image without a
+/// version.
 #[must_use]
 pub fn does_without_csi_proxy(driver: &str, image: Option<&Image>) -> bool {
     let known = by_name(driver).and_then(|driver| driver.without_csi_proxy);
     matches!((known, image), (Some((name, since)), Some(image)) if image.name == name && image.version >= since)
 }
 
-/// The drivers whose image is in that repository.
+/// Returns the drivers whose image has this repository.
 pub fn of_image(repository: &str) -> impl Iterator<Item = &'static str> + Clone {
     let repository = without_release(repository);
     let is_in = move |image: &&str| {
@@ -101,7 +102,7 @@ pub fn of_image(repository: &str) -> impl Iterator<Item = &'static str> + Clone 
         .map(|driver| driver.name)
 }
 
-/// The last part of an image's repository, without what OpenShift puts around it.
+/// Returns the last part of an image's repository, without OpenShift's prefix and suffix.
 #[must_use]
 pub fn image_name(repository: &str) -> &str {
     let repository = without_release(repository);
@@ -120,7 +121,7 @@ fn without_release(repository: &str) -> &str {
     }
 }
 
-/// Whether an image of [that name](image_name) is a usual sidecar.
+/// Whether an image with [this name](image_name) is a common sidecar.
 #[must_use]
 pub fn is_sidecar(name: &str) -> bool {
     SIDECARS.contains(&name)

@@ -1,6 +1,6 @@
 //! The assessment: pure functions from the index to the readiness report.
 
-/// A finding of that code on that object. The rest is its message, as for `format!`.
+/// Creates a finding with this code on this object. The rest is the message, as for `format!`.
 macro_rules! finding {
     ($code:ident, $object:expr, $($message:tt)+) => {
         crate::assess::report::Finding::new(
@@ -39,14 +39,15 @@ use crate::index::Cluster;
 use report::ReadinessReport;
 use versions::Release;
 
-/// Judges a whole cluster at once. What has not been read completely, or cannot be read as it is now, makes the verdict
-/// `ReadinessUnknown`: no earlier one stands.
+/// Assesses a whole cluster at once. Incomplete or stale inputs make the verdict `ReadinessUnknown`, because there is no
+/// earlier verdict to keep.
 #[must_use]
 pub fn assess(cluster: &mut Cluster) -> ReadinessReport {
     assess_for(cluster, None)
 }
 
-/// The same for a version to come, where one is given: volumes that their plugins still serve there hold nothing.
+/// Assesses a whole cluster for a future version, if one is given. Volumes that in-tree plugins still serve there do not
+/// hold upgrades.
 #[must_use]
 pub fn assess_for(cluster: &mut Cluster, target: Option<Release>) -> ReadinessReport {
     let mut assessment = Assessment::default();

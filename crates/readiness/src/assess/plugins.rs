@@ -1,31 +1,32 @@
-//! The in-tree volume plugins and the CSI drivers that take over from them.
+//! The in-tree volume plugins and the CSI drivers that take over their volumes.
 //!
 //! Source: Kubernetes, `k8s.io/csi-translation-lib` and the removed plugins' API documentation.
 
 use crate::assess::drivers;
 use crate::assess::versions::{Distribution, Release};
 
-/// An in-tree volume plugin. Versions are minor ones of Kubernetes 1.
+/// An in-tree volume plugin. Versions are Kubernetes 1 minor versions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plugin {
-    /// Its name, which is a StorageClass's provisioner as well.
+    /// The plugin's name, which is also a StorageClass's provisioner.
     pub name: &'static str,
-    /// Its field in a `PersistentVolume`'s spec and in a Pod's volume.
+    /// The plugin's field in a `PersistentVolume`'s spec and in a Pod's volume.
     pub field: &'static str,
-    /// The CSI driver to which its volumes are redirected; `None` where no driver takes over.
+    /// The CSI driver that the volumes are redirected to; `None` if no driver takes over.
     pub driver: Option<&'static str>,
-    /// Since when Kubernetes redirects its volumes unless an administrator turns that off: `CSIMigration…` is on by default.
+    /// The first version that redirects volumes unless an administrator disables it: `CSIMigration…` is on by default.
     redirected_from: u64,
-    /// Since when OpenShift does, which sets the feature gates itself.
+    /// The same for OpenShift, which sets the feature gates itself.
     openshift_from: u64,
-    /// Since when they are redirected whatever is set: the feature gate is locked.
+    /// The first version that always redirects volumes: the feature gate is locked.
     pub always_from: u64,
-    /// Since when it is gone.
+    /// The first version without the plugin.
     pub removed_in: u64,
 }
 
 impl Plugin {
-    /// Since when its volumes are redirected by default. Where no driver takes over: since when it is gone.
+    /// Returns the first release that redirects volumes by default, or without a driver, the first release without the
+    /// plugin.
     #[must_use]
     pub fn redirected_from(&self, distribution: Distribution) -> Release {
         let minor = match distribution {
@@ -35,13 +36,13 @@ impl Plugin {
         distribution.at(minor)
     }
 
-    /// Whether it does not serve its volumes at that version, by default.
+    /// Whether a release by default redirects volumes or no longer has the plugin.
     #[must_use]
     pub fn is_redirected_at(&self, release: Release) -> bool {
         release.minor >= self.redirected_from(release.distribution).minor
     }
 
-    /// Whether that version is without it.
+    /// Whether a release no longer has the plugin.
     #[must_use]
     pub fn is_gone_at(&self, release: Release) -> bool {
         release.minor >= self.removed_in
@@ -64,52 +65,56 @@ macro_rules! plugins {
 
 /// All in-tree plugins that can hold an upgrade. Types such as nfs, iscsi, fc and hostPath stay in Kubernetes.
 ///
-/// Sources: for Kubernetes the feature gates in `pkg/features/kube_features.go` and the folders in `pkg/volume` of the
-/// module `k8s.io/kubernetes`, from 1.22.17 to 1.37.2. For OpenShift table 1 of the article on storage in the Windows
-/// Machine Config Operator 9; what is not in it is as in Kubernetes. A type that no driver takes over counts as
-/// redirected when it is gone.
+/// Sources: for Kubernetes, the feature gates in `pkg/features/kube_features.go` and the folders in `pkg/volume` of the
+/// module `k8s.io/kubernetes`, from 1.22.17 to 1.37.2. For OpenShift, table 1 of the article on storage in the Windows
+/// Machine Config Operator 9; plugins that are not in the table follow Kubernetes. A plugin without a driver counts as
+/// redirected when it is removed.
 pub static PLUGINS: [Plugin; 14] = plugins! {
-    // CSIMigrationAWS: on at 1.23.17, locked at 1.25.16; its folder is gone at 1.27.16. Table 1: CSI from OpenShift 4.12.
+    // CSIMigrationAWS: on at 1.23.17, locked at 1.25.16; plugin removed at 1.27.16. Table 1: CSI from OpenShift 4.12.
     "aws-ebs", "awsElasticBlockStore", Some("ebs.csi.aws.com"), 23, 25, 25, 27;
-    // CSIMigrationAzureDisk: on at 1.23.17, GA at 1.24.17 but not locked before 1.25.16; gone at 1.27.16. Table 1: from 4.12.
+    // CSIMigrationAzureDisk: on at 1.23.17, GA at 1.24.17 but not locked before 1.25.16; removed at 1.27.16. Table 1: from
+    // 4.12.
     "azure-disk", "azureDisk", Some("disk.csi.azure.com"), 23, 25, 25, 27;
-    // CSIMigrationAzureFile: on at 1.24.17, GA at 1.26.15 but not locked before 1.27.16; gone at 1.30.14. Table 1: from 4.13.
+    // CSIMigrationAzureFile: on at 1.24.17, GA at 1.26.15 but not locked before 1.27.16; removed at 1.30.14. Table 1: from
+    // 4.13.
     "azure-file", "azureFile", Some("file.csi.azure.com"), 24, 26, 27, 30;
-    // CSIMigrationGCE: on at 1.23.17, locked at 1.25.16; gone at 1.28.15. Table 1: from 4.12.
+    // CSIMigrationGCE: on at 1.23.17, locked at 1.25.16; removed at 1.28.15. Table 1: from 4.12.
     "gce-pd", "gcePersistentDisk", Some("pd.csi.storage.gke.io"), 23, 25, 25, 28;
-    // CSIMigrationOpenStack: on at 1.22.17 already, since 1.18 by the documentation of the gate; locked at 1.24.17; gone at 1.26.15.
+    // CSIMigrationOpenStack: on at 1.22.17 (since 1.18 per the gate's documentation); locked at 1.24.17; removed at
+    // 1.26.15.
     "cinder", "cinder", Some("cinder.csi.openstack.org"), 18, 18, 24, 26;
-    // CSIMigrationvSphere: off at 1.24.17, on at 1.25.16, GA at 1.26.15 but not locked before 1.27.16; gone at 1.30.14. Table 1: from 4.13.
+    // CSIMigrationvSphere: off at 1.24.17, on at 1.25.16, GA at 1.26.15 but not locked before 1.27.16; removed at 1.30.14.
+    // Table 1: from 4.13.
     "vsphere-volume", "vsphereVolume", Some("csi.vsphere.vmware.com"), 25, 26, 27, 30;
-    // CSIMigrationPortworx: off at 1.30.14, on at 1.31.14, locked at 1.33.13; gone at 1.36.3.
+    // CSIMigrationPortworx: off at 1.30.14, on at 1.31.14, locked at 1.33.13; removed at 1.36.3.
     "portworx-volume", "portworxVolume", Some("pxd.portworx.com"), 31, 31, 33, 36;
-    // CSIMigrationRBD was never on by default and went with the plugin, which is there at 1.30.14 and gone at 1.31.14.
+    // CSIMigrationRBD was never on by default and was removed with the plugin: present at 1.30.14, removed at 1.31.14.
     "rbd", "rbd", None, 31, 31, 31, 31;
-    // There at 1.30.14, gone at 1.31.14.
+    // Present at 1.30.14, removed at 1.31.14.
     "cephfs", "cephfs", None, 31, 31, 31, 31;
-    // There at 1.25.16, gone at 1.26.15.
+    // Present at 1.25.16, removed at 1.26.15.
     "glusterfs", "glusterfs", None, 26, 26, 26, 26;
-    // These three: there at 1.24.17, gone at 1.25.16.
+    // These three: present at 1.24.17, removed at 1.25.16.
     "flocker", "flocker", None, 25, 25, 25, 25;
     "quobyte", "quobyte", None, 25, 25, 25, 25;
     "storageos", "storageos", None, 25, 25, 25, 25;
-    // Gone at 1.22.17.
+    // Removed at 1.22.17.
     "scaleio", "scaleIO", None, 22, 22, 22, 22;
 };
 
-/// The plugin whose field that is.
+/// Returns the plugin with this field.
 #[must_use]
 pub fn by_field(field: &str) -> Option<&'static Plugin> {
     PLUGINS.iter().find(|plugin| plugin.field == field)
 }
 
-/// The plugin of that name.
+/// Returns the plugin with this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static Plugin> {
     PLUGINS.iter().find(|plugin| plugin.name == name)
 }
 
-/// Whether a table of this program knows the name as that of a CSI driver.
+/// Whether a built-in table lists a CSI driver with this name.
 #[must_use]
 pub fn is_known_driver(name: &str) -> bool {
     drivers::by_name(name).is_some() || PLUGINS.iter().any(|plugin| plugin.driver == Some(name))

@@ -1,10 +1,10 @@
-//! Decides which in-tree plugins serve their volumes themselves, today and at a future version.
+//! Decides which in-tree plugins serve their own volumes, today and at a future version.
 
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::versions::{self, Distribution, Release, TargetError};
 use crate::index::{AnyTable, Cluster, Node, ReadFrom};
 
-/// The API server's version where that is known, else that of the newest kubelet.
+/// Returns the API server's version, or for files, the newest kubelet's version.
 #[must_use]
 pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
     match cluster.read_from {
@@ -16,7 +16,7 @@ pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
     }
 }
 
-/// Whose versions the cluster goes by: that shows on its nodes.
+/// Returns the distribution whose versions the cluster uses, as its nodes show.
 #[must_use]
 pub fn distribution(cluster: &Cluster) -> Distribution {
     let mut nodes = cluster.nodes.iter().map(|(_, node)| node.distribution);
@@ -25,14 +25,14 @@ pub fn distribution(cluster: &Cluster) -> Distribution {
         .unwrap_or_default()
 }
 
-/// The version that the cluster has today.
+/// Returns the cluster's current version.
 #[must_use]
 pub fn today(cluster: &Cluster) -> Option<Release> {
     let version = versions::parse(kubernetes_version(cluster)?)?;
     (version.major == 1).then(|| distribution(cluster).at(version.minor))
 }
 
-/// Refuses a version of another distribution than the cluster's. Without a node nobody knows which that is.
+/// Rejects a version of another distribution than the cluster's. Accepts any if there are no nodes.
 pub fn check_target(cluster: &Cluster, target: Release) -> Result<(), TargetError> {
     let of = distribution(cluster);
     if cluster.nodes.is_empty() || of == target.distribution {
@@ -41,9 +41,9 @@ pub fn check_target(cluster: &Cluster, target: Release) -> Result<(), TargetErro
     Err(TargetError::OtherDistribution { of, target })
 }
 
-/// Whether kubelets of Windows nodes redirect its volumes today, by what they note in their CSINodes. One that does is
-/// enough. To say that none does all have to deny it, and none may lag behind the cluster: an older kubelet knows nothing
-/// of what one of today's version does.
+/// Returns whether kubelets on Windows nodes redirect the plugin's volumes today, from their CSINodes. One kubelet that
+/// redirects them is enough for yes. For no, all must report otherwise and have the cluster's minor version: an older
+/// kubelet does not show what one of today's version does.
 #[must_use]
 pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
     let today = today(cluster).map(|today| today.minor);
@@ -57,7 +57,7 @@ pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
     if noted.iter().any(|(_, noted)| noted.contains(&plugin)) {
         return Some(true);
     }
-    // A kubelet that redirects nothing notes nothing; so does one whose note is left out of the files.
+    // A kubelet that redirects nothing has no annotation; but files may also lack an annotation.
     let denies = |(node, noted): &(&Node, &[&Plugin])| {
         let version = versions::parse(&node.kubelet_version);
         !noted.is_empty() && version.is_some_and(|version| Some(version.minor) == today)
@@ -66,8 +66,8 @@ pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
     all_deny.then_some(false)
 }
 
-/// The plugins that serve their volumes themselves at that version. What a kubelet redirects already it goes on
-/// redirecting; that one does not counts for today's version alone.
+/// Returns the plugins that serve their own volumes at a version. What kubelets already redirect stays redirected; what
+/// they do not redirect counts for today's version only.
 #[must_use]
 pub fn served_at(cluster: &Cluster, target: Release) -> Vec<&'static Plugin> {
     let today = today(cluster).map(|today| today.minor);
@@ -86,7 +86,7 @@ mod tests {
     use crate::assess::plugins;
     use crate::index::{CsiNode, Node};
 
-    /// A cluster whose Windows nodes have these kubelets and note that.
+    /// Returns a cluster whose Windows nodes have these kubelet versions and migrated plugins.
     fn cluster(nodes: &[(&str, Option<&str>)]) -> Cluster {
         let mut cluster = Cluster {
             read_from: ReadFrom::Files,
@@ -132,19 +132,19 @@ mod tests {
             (&file, DISK, "1.24", true),
             (&both, DISK, "1.24", false),
             (&half, DISK, "1.24", false),
-            // What a kubelet that lags behind leaves to the plugin says nothing of today.
+            // An older kubelet that does not redirect the plugin proves nothing about today's version.
             (&mixed, DISK, "1.24", false),
             (&mixed, FILE, "1.24", false),
-            // That a gate is off today says nothing of the next version.
+            // A gate that is off today proves nothing about the next version.
             (&file, DISK, "1.25", false),
             (&without, FILE, "1.23", true),
-            // One that is on stays on.
+            // A gate that is on stays on.
             (&early, FILE, "1.23", false),
             (&file, FILE, "1.24", false),
             (&early, DISK, "1.23", true),
-            // Before today only the table knows.
+            // For versions before today's, only the table counts.
             (&file, FILE, "1.23", true),
-            // Code that is gone serves nothing.
+            // A removed plugin serves nothing.
             (&late, DISK, "1.27", false),
         ] {
             assert_eq!(
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_plugin_serves_its_volumes_up_to_the_version_of_the_tables() {
-        // The first minor version of Kubernetes 1 that redirects, and that of OpenShift 4.
+        // The first minor versions of Kubernetes 1 and OpenShift 4 that redirect.
         for (plugin, kubernetes, openshift) in [
             ("aws-ebs", 23, 12),
             ("azure-disk", 23, 12),

@@ -9,7 +9,7 @@ pub const API_VERSION: &str = "windowsstorage.dev/v1alpha1";
 /// The report's `kind`.
 pub const KIND: &str = "ReadinessReport";
 
-/// The whole judgement.
+/// The readiness report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadinessReport {
@@ -17,19 +17,19 @@ pub struct ReadinessReport {
     pub api_version: String,
     /// [`KIND`].
     pub kind: String,
-    /// What was judged.
+    /// The cluster that was judged.
     pub cluster: ClusterFacts,
-    /// The version that was judged for, such as `1.27` or `4.14`; `None` for any to come.
+    /// The target version, such as `1.27` or `4.14`; `None` for any future version.
     pub target: Option<String>,
     /// Whether the cluster may be upgraded.
     pub verdict: Verdict,
-    /// The Windows nodes, by name.
+    /// The Windows nodes, sorted by name.
     pub nodes: Vec<NodeReadiness>,
     /// The volumes of Windows workloads that need a driver or are in-tree.
     pub volumes: Vec<VolumeUse>,
-    /// The drivers that some Windows workload needs or some Windows node has, by name.
+    /// The drivers that some Windows workload needs or some Windows node has, sorted by name.
     pub drivers: Vec<DriverReadiness>,
-    /// What else is worth knowing.
+    /// Findings on the cluster as a whole.
     pub findings: Vec<Finding>,
 }
 
@@ -40,13 +40,13 @@ impl ReadinessReport {
     }
 }
 
-/// What was judged.
+/// The cluster that was judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterFacts {
-    /// The API server's version, or the highest kubelet version where only files were read.
+    /// The API server's version, or for files, the highest kubelet version.
     pub kubernetes_version: Option<String>,
-    /// How many Windows nodes there are.
+    /// The number of Windows nodes.
     pub windows_nodes: usize,
 }
 
@@ -55,9 +55,9 @@ pub struct ClusterFacts {
 pub struct Verdict {
     /// True or False.
     pub upgradeable: Upgradeable,
-    /// A word for machines.
+    /// The reason code.
     pub reason: Reason,
-    /// A sentence for people.
+    /// The message for people.
     pub message: String,
 }
 
@@ -65,15 +65,15 @@ names! {
     /// A condition's status, without `Unknown`.
     #[derive(Serialize, Deserialize)]
     pub enum Upgradeable {
-        /// Go.
+        /// The upgrade may proceed.
         True,
-        /// Hold.
+        /// The upgrade is held.
         False,
     }
 }
 
 names! {
-    /// Why the verdict is as it is.
+    /// The reason for the verdict.
     #[derive(Serialize, Deserialize)]
     pub enum Reason {
         /// An input has not been read completely.
@@ -82,7 +82,7 @@ names! {
         NoWindowsNodes,
         /// No Windows workload uses an in-tree volume.
         NoInTreeVolumes,
-        /// A volume's type has no driver that takes over.
+        /// No CSI driver takes over a volume.
         NoCSIMigration,
         /// A Windows node has no CSINode object.
         CSINodeMissing,
@@ -92,57 +92,57 @@ names! {
         DriversRegistered,
         /// The administrator accepts the risk.
         Override,
-        /// The in-tree plugins still serve their volumes at the version that was judged for. Only `check` says so.
+        /// In-tree plugins still serve the volumes at the target version. Only `check` returns this.
         InTreeServed,
-        /// A node is in the middle of an update. Only the gate says so.
+        /// A node is being updated. Only the gate returns this.
         NodeOperationInProgress,
     }
 }
 
 impl Reason {
-    /// Those that the operator judges the cluster by: all but those of `check` and of the gate alone.
+    /// The reasons that the operator's own assessment returns: all but those of `check` and the gate.
     pub const JUDGED: &[Self] = Self::ALL.split_at(Self::ALL.len() - 2).0;
 }
 
-/// One Windows node.
+/// The readiness of one Windows node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReadiness {
     /// The node's name.
     pub name: String,
-    /// Whether it has its CSINode object.
+    /// Whether the node has a CSINode object.
     pub csi_node: bool,
-    /// The drivers that are registered on it.
+    /// The drivers registered on the node.
     pub drivers: Vec<String>,
-    /// The drivers that are needed and not registered on it.
+    /// The drivers that are needed but not registered on the node.
     pub missing_drivers: Vec<String>,
-    /// CSINode there, no driver missing, and csi-proxy running where it is needed and that can be known.
+    /// Whether the CSINode exists, no driver is missing, and csi-proxy runs if needed (as far as known).
     pub ready: bool,
-    /// What is wrong with it, and why drivers are missing on it.
+    /// The node's problems, and why drivers are missing on it.
     pub findings: Vec<Finding>,
-    /// Whether csi-proxy has to run on it: something there uses its pipes, or the administrator says so.
+    /// Whether csi-proxy must run on the node: a pod or DaemonSet uses its pipes, or the administrator requires it.
     #[serde(skip)]
     pub needs_csi_proxy: bool,
-    /// What uses csi-proxy there, or may.
+    /// What uses, or may use, csi-proxy on the node.
     #[serde(skip)]
     pub csi_proxy_use: Option<CsiProxyUse>,
 }
 
-/// One CSI driver.
+/// The readiness of one CSI driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DriverReadiness {
     /// The driver's name.
     pub name: String,
-    /// The Windows nodes on which it is registered.
+    /// The Windows nodes where the driver is registered.
     pub registered_on: Vec<String>,
-    /// The Windows nodes on which it is needed and not registered.
+    /// The Windows nodes where the driver is needed but not registered.
     pub missing_on: Vec<String>,
-    /// Its DaemonSet for Windows nodes, as `namespace/name`.
+    /// The driver's DaemonSet for Windows nodes, as `namespace/name`.
     pub daemon_set: Option<String>,
-    /// The pipes of csi-proxy that the DaemonSet mounts, without `\\.\pipe\`.
+    /// The csi-proxy pipes that the DaemonSet mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Vec<String>,
-    /// Why it is missing, and what to do about it.
+    /// Why the driver is missing, and what to do about it.
     pub findings: Vec<Finding>,
 }
 
@@ -150,65 +150,65 @@ pub struct DriverReadiness {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeUse {
-    /// Who uses it.
+    /// The workload that uses the volume.
     pub workload: Workload,
-    /// Its name in the workload.
+    /// The volume's name in the workload.
     pub volume: String,
     /// How it was found.
     pub source: Source,
-    /// The claim, where there is one.
+    /// The claim, if any.
     pub persistent_volume_claim: Option<String>,
-    /// The `PersistentVolume`, where the claim is bound.
+    /// The `PersistentVolume`, if the claim is bound.
     pub persistent_volume: Option<String>,
-    /// The class that decides, or that the claim names.
+    /// The class that determines the driver, or that the claim names.
     pub storage_class: Option<String>,
     /// The in-tree plugin.
     pub plugin: Option<String>,
     /// The CSI driver that the volume needs.
     pub csi_driver: Option<String>,
-    /// Whether it is an in-tree volume.
+    /// Whether the volume is in-tree.
     pub in_tree: bool,
-    /// Whether it holds upgrades.
+    /// Whether the volume holds upgrades.
     pub blocking: bool,
-    /// The Windows nodes on which its driver is missing.
+    /// The Windows nodes where the volume's driver is missing.
     pub missing_on: Vec<String>,
 }
 
-/// Who uses a volume.
+/// A workload that uses a volume.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Workload {
     /// The object's kind.
     pub kind: String,
-    /// Its namespace.
+    /// The object's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
 }
 
 /// How a volume was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
-    /// Written into the pod.
+    /// In the pod's spec.
     Inline,
-    /// Through a claim that is bound.
+    /// Through a bound claim.
     PersistentVolume,
-    /// Through the class of a claim that is not bound.
+    /// Through the class of an unbound claim.
     StorageClass,
 }
 
-/// Something worth knowing.
+/// A problem or recommendation on an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Finding {
-    /// A stable word for machines.
+    /// A stable code for machines.
     pub code: String,
-    /// `Kind/namespace/name` or `Kind/name`.
+    /// The object: `Kind/namespace/name` or `Kind/name`.
     pub object: String,
-    /// What it is and what to do.
+    /// The problem and what to do.
     pub message: String,
 }
 
 impl Finding {
-    /// A finding.
+    /// Creates a finding.
     #[must_use]
     pub fn new(code: &str, object: String, message: impl Into<String>) -> Self {
         Self {

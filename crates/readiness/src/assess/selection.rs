@@ -8,37 +8,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::index::{Labels, Name};
 
-/// A node selector and the terms of a required node affinity, both of which have to match.
+/// A node selector and the terms of a required node affinity. Both must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeSelection {
     /// The node selector.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The affinity's terms, of which one has to match, where there is one.
+    /// The affinity's terms, if any. At least one must match.
     pub terms: Option<Vec<NodeSelectorTerm>>,
 }
 
 impl NodeSelection {
-    /// Whether it says nothing.
+    /// Whether there is no constraint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.terms.is_none()
     }
 
-    /// The same for the same selection, to be kept once for all who have it.
+    /// Serializes the selection. Equal selections give equal text, so that it can be interned.
     #[must_use]
     pub fn to_text(&self) -> String {
-        // Maps with texts for keys can always be written.
+        // Maps with string keys always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What [`to_text`](Self::to_text) has made.
+    /// Parses the result of [`to_text`](Self::to_text).
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    /// Whether the scheduler would take a node of that name and labels. What Kubernetes refuses matches nothing.
+    /// Whether the scheduler would accept a node with this name and labels. Terms that Kubernetes rejects match nothing.
     #[must_use]
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         let mut wanted = self.labels.iter();
@@ -50,7 +50,7 @@ impl NodeSelection {
     }
 }
 
-/// A term without any requirement matches nothing.
+/// Whether a term matches. A term without requirements matches nothing.
 fn term_matches(term: &NodeSelectorTerm, name: &str, labels: &Labels) -> bool {
     let mut expressions = term.match_expressions.iter().flatten().peekable();
     let mut fields = term.match_fields.iter().flatten().peekable();

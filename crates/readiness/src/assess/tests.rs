@@ -19,7 +19,7 @@ use crate::index::{
 
 use crate::objects::cluster_kinds;
 
-/// A cluster whose tables have all been read completely.
+/// Builds a cluster whose tables are all complete.
 #[derive(Default)]
 struct Builder {
     cluster: Cluster,
@@ -127,7 +127,7 @@ fn claim(name: &str) -> PodVolumeSource {
     PodVolumeSource::Claim(name.into())
 }
 
-/// Why the report holds upgrades, if it does.
+/// Returns why the report holds upgrades, if it does.
 fn held(report: &ReadinessReport) -> Option<Reason> {
     let verdict = &report.verdict;
     (verdict.upgradeable == Upgradeable::False).then_some(verdict.reason)

@@ -8,33 +8,33 @@ use crate::assess::volumes::Resolved;
 use crate::index::{Name, Unread, WorkloadKey};
 use crate::visible::some_of;
 
-/// How many volumes a message names before it only counts.
+/// How many volumes a message names before it counts the rest.
 pub const NAMED_VOLUMES: usize = 10;
-/// How many nodes a message names for one volume before it only counts.
+/// How many nodes a message names per volume before it counts the rest.
 const NAMED_NODES: usize = 10;
-/// What an `OperatorCondition` takes.
+/// The maximum message length of an `OperatorCondition`.
 const MESSAGE_LIMIT: usize = 32_768;
 
-/// What the verdict on complete inputs follows from.
+/// The inputs of the verdict when everything has been read.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// How many Windows nodes there are.
+    /// The number of Windows nodes.
     pub windows_nodes: usize,
-    /// How many in-tree volumes Windows workloads use.
+    /// The number of in-tree volumes that Windows workloads use.
     pub in_tree: usize,
-    /// How many of them no driver takes over.
+    /// How many of them no CSI driver takes over.
     pub abandoned: usize,
-    /// How many others their plugins still serve at the version that is judged for.
+    /// How many other in-tree volumes the plugins still serve at the target version.
     pub served: usize,
     /// The Windows nodes without a CSINode object.
     pub without_csi_node: &'a BTreeSet<Name>,
-    /// How many volumes hold upgrades.
+    /// The number of volumes that hold upgrades.
     pub blocking: usize,
-    /// The first [`NAMED_VOLUMES`] of those, as [`name_volume`] names them.
+    /// The first [`NAMED_VOLUMES`] of those, formatted by [`name_volume`].
     pub named: Vec<String>,
 }
 
-/// Judges complete inputs.
+/// Returns the verdict on complete inputs.
 #[must_use]
 pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
     if facts.windows_nodes == 0 && facts.blocking == 0 {
@@ -73,14 +73,14 @@ pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
     go(Reason::DriversRegistered, message)
 }
 
-/// The verdict while an input is incomplete; nothing overrides it.
+/// Returns the verdict on incomplete inputs. No setting overrides it.
 #[must_use]
 pub fn unknown(unread: &[Unread<'_>]) -> Verdict {
     readiness_unknown("not all of the cluster has been read, missing", unread)
 }
 
-/// Lets a verdict become True only on data that is fresh. One that was True already stands while something cannot be
-/// read for a moment, and False is believed at once.
+/// Lets a verdict become True only on fresh data. A verdict that was already True stays True while data is temporarily
+/// stale; False applies immediately.
 #[must_use]
 pub fn only_fresh_data_opens(
     last: Option<&Verdict>,
@@ -129,7 +129,7 @@ fn name_volumes(facts: &Facts<'_>) -> String {
     }
 }
 
-/// Names a volume that holds upgrades, with the nodes on which its driver is missing: none where there is no Windows node.
+/// Names a volume that holds upgrades, and the nodes where its driver is missing (none if there are no Windows nodes).
 #[must_use]
 pub fn name_volume(
     workload: &WorkloadKey,
@@ -153,7 +153,7 @@ pub fn name_volume(
     format!("{kind} {}: {what} ({plugin}) {fault}", workload.object)
 }
 
-/// Names nodes, and counts those that are too many to name.
+/// Joins node names, and counts the rest beyond a limit.
 #[must_use]
 pub fn list(names: &BTreeSet<Name>) -> String {
     some_of(names.iter().map(Name::as_str), NAMED_NODES)

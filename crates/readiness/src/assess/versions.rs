@@ -6,23 +6,23 @@ use std::str::FromStr;
 
 use semver::Version;
 
-/// Whose versions a cluster goes by.
+/// The distribution whose version numbers a cluster uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distribution {
-    /// `1.27`.
+    /// Versions such as `1.27`.
     #[default]
     Kubernetes,
-    /// `4.14`.
+    /// Versions such as `4.14`.
     OpenShift,
 }
 
 /// OpenShift 4.N is Kubernetes 1.(N + 13).
 const OPENSHIFT_OFFSET: u64 = 13;
-/// The minor versions of Kubernetes 1 that the table of plugins was made from.
+/// The minor versions of Kubernetes 1 that the plugin table covers.
 const KNOWN: RangeInclusive<u64> = 23..=37;
 
 impl Distribution {
-    /// Its version that has this minor version of Kubernetes 1.
+    /// Returns the release that contains this minor version of Kubernetes 1.
     #[must_use]
     pub const fn at(self, minor: u64) -> Release {
         Release {
@@ -31,7 +31,7 @@ impl Distribution {
         }
     }
 
-    /// The versions that the table of plugins knows.
+    /// Returns the versions that the plugin table covers, for messages.
     fn known(self) -> String {
         let (first, last) = (self.at(*KNOWN.start()), self.at(*KNOWN.end()));
         format!("{first} to {}", last.number())
@@ -41,14 +41,14 @@ impl Distribution {
 /// A minor version of Kubernetes or OpenShift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// Whose it is.
+    /// The distribution.
     pub distribution: Distribution,
-    /// The minor version of the Kubernetes 1 in it.
+    /// The minor version of the Kubernetes 1 that the release contains.
     pub minor: u64,
 }
 
 impl Release {
-    /// Such as `1.27` or `4.14`.
+    /// Returns the version number, such as `1.27` or `4.14`.
     #[must_use]
     pub fn number(self) -> String {
         match self.distribution {
@@ -66,22 +66,22 @@ impl fmt::Display for Release {
     }
 }
 
-/// Why a version cannot be judged for.
+/// Why a target version is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The table of plugins does not know it.
+    /// The plugin table does not cover the version.
     #[error("known are {}, and {}", Distribution::Kubernetes.known(), Distribution::OpenShift.known())]
     Unknown,
-    /// It is one of OpenShift, and the cluster's nodes are not OpenShift's, or the other way round.
+    /// The version is OpenShift's and the cluster's nodes are not, or the other way round.
     #[error(
         "the nodes of this cluster go by versions of {of:?}, so say {} for {target}: known are {}",
         of.at(target.minor).number(),
         of.known()
     )]
     OtherDistribution {
-        /// Whose versions the cluster goes by.
+        /// The cluster's distribution.
         of: Distribution,
-        /// What was asked for.
+        /// The requested version.
         target: Release,
     },
 }
@@ -89,9 +89,9 @@ pub enum TargetError {
 impl FromStr for Release {
     type Err = TargetError;
 
-    /// Reads `1.27` or `4.14`, also with a patch version. The table of plugins has to know it.
+    /// Parses `1.27` or `4.14`, optionally with a patch version. The plugin table must cover it.
     fn from_str(text: &str) -> Result<Self, TargetError> {
-        // As versions are written: without a sign and without zeros before it.
+        // Reject signs and leading zeros.
         let number = |part: &str| {
             let number: u64 = part.parse().ok()?;
             (number.to_string() == part).then_some(number)
@@ -110,19 +110,19 @@ impl FromStr for Release {
     }
 }
 
-/// A version such as `v1.30.4` or `v1.27.3-gke.100`.
+/// Parses a version such as `v1.30.4` or `v1.27.3-gke.100`.
 #[must_use]
 pub fn parse(text: &str) -> Option<Version> {
     Version::parse(text.strip_prefix('v').unwrap_or(text)).ok()
 }
 
-/// The highest of them, as it was given. What is no version does not count.
+/// Returns the highest version, unchanged. Ignores texts that are not versions.
 #[must_use]
 pub fn highest<'a>(versions: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let parsed = versions.filter_map(|text| Some((parse(text)?, text)));
     parsed
         .max_by(|(left, left_text), (right, right_text)| {
-            // What a vendor adds to a version orders nothing, but the choice must not depend on the order of nodes.
+            // Vendor suffixes do not affect precedence, but the result must not depend on the order of nodes.
             let order = left.cmp_precedence(right);
             order.then_with(|| left_text.cmp(right_text))
         })
@@ -131,7 +131,7 @@ pub fn highest<'a>(versions: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 
 /// Whether a kubelet on Windows is too old to see drivers that register after its start.
 ///
-/// Mended in Kubernetes 1.23.10, 1.24.4 and 1.25.0.
+/// Fixed in Kubernetes 1.23.10, 1.24.4 and 1.25.0.
 #[must_use]
 pub fn misses_registrations(kubelet: &str) -> bool {
     parse(kubelet).is_some_and(|version| match (version.major, version.minor) {

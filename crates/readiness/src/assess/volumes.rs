@@ -8,25 +8,25 @@ use crate::index::{
     WorkloadKey, WorkloadKind,
 };
 
-/// A volume and what serves it.
+/// A volume and the driver or plugin that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// Its name in the pod.
+    /// The volume's name in the pod.
     pub volume: Name,
     /// How it was found.
     pub source: Source,
-    /// The claim, where its name is known.
+    /// The claim, if its name is known.
     pub claim: Option<Name>,
     /// The `PersistentVolume`.
     pub persistent_volume: Option<Name>,
     /// The class.
     pub storage_class: Option<Name>,
-    /// What serves it.
+    /// The driver or plugin.
     pub served_by: VolumeType,
 }
 
 impl Resolved {
-    /// The in-tree plugin, if it is one.
+    /// Returns the in-tree plugin, if the volume is in-tree.
     #[must_use]
     pub fn plugin(&self) -> Option<&'static Plugin> {
         match self.served_by {
@@ -35,7 +35,7 @@ impl Resolved {
         }
     }
 
-    /// The CSI driver that it needs, if there is one.
+    /// Returns the CSI driver that the volume needs, if any.
     #[must_use]
     pub fn driver(&self) -> Option<&str> {
         match &self.served_by {
@@ -45,25 +45,25 @@ impl Resolved {
     }
 }
 
-/// What the volumes of a workload come to.
+/// The result of resolving a workload's volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Resolution {
-    /// Those that need a driver or are in-tree, by volume and claim.
+    /// The volumes that need a driver or are in-tree, sorted by volume and claim.
     pub rows: Vec<Resolved>,
-    /// What is wrong with others.
+    /// Problems with the other volumes.
     pub findings: Vec<Finding>,
-    /// What was looked up: when it changes, this is to be done again.
+    /// The objects that were looked up. Changes to them require resolving again.
     pub dependencies: Vec<Dependency>,
 }
 
-/// What resolving looks things up in.
+/// The data that volumes are resolved with.
 #[derive(Clone, Copy)]
 pub struct Lookup<'a> {
     /// The objects.
     pub cluster: &'a Cluster,
     /// The default class.
     pub default_class: Option<&'a Name>,
-    /// The drivers that some CSINode has.
+    /// The drivers that at least one CSINode lists.
     pub registered: &'a Counts<Name>,
 }
 
@@ -126,7 +126,7 @@ impl Resolver<'_> {
         self.depend_on(Dependency::Claim(key));
     }
 
-    /// The pod that will come from a template has no name yet, and so its claim has none.
+    /// Resolves an ephemeral volume. For a template, the claim has no name yet, because the pod has none.
     fn ephemeral(&mut self, volume: &Name, template: &Claim) {
         if self.workload.kind != WorkloadKind::Pod {
             return self.claim(volume, None, template);
@@ -138,7 +138,7 @@ impl Resolver<'_> {
         self.depend_on(Dependency::Claim(key));
     }
 
-    /// The claims that a StatefulSet has left, or else what the next one will be.
+    /// Resolves a claim template: the claims that already exist for the StatefulSet, else the template itself.
     fn claim_template(&mut self, template: &ClaimTemplate) {
         let set = &self.workload.object;
         let stem = format!("{}-{}", template.name, set.name);
@@ -197,7 +197,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A volume and how it was found, with its `PersistentVolume` and its class.
+    /// Adds a resolved volume.
     fn row(
         &mut self,
         volume: &Name,
@@ -215,7 +215,7 @@ impl Resolver<'_> {
         });
     }
 
-    /// The class that a claim gets its volume from, and that class's provisioner.
+    /// Returns the class that provisions a claim, and the class's provisioner.
     fn class_of(&mut self, key: Option<&ObjectKey>, claim: &Claim) -> Option<(Name, Name)> {
         let classes = &self.lookup.cluster.classes;
         let Some(name) = &claim.storage_class else {
@@ -268,7 +268,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The part before the ordinal of a claim that a StatefulSet has made: `data-web` of `data-web-0`.
+/// Returns the part of a StatefulSet claim's name before the ordinal: `data-web` of `data-web-0`.
 #[must_use]
 pub fn ordinal_stem(claim: &str) -> Option<&str> {
     let (stem, ordinal) = claim.rsplit_once('-')?;

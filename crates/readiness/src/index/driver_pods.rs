@@ -1,4 +1,4 @@
-//! The node side of CSI drivers: what a pod or a DaemonSet shows of the driver that it brings to nodes.
+//! The node side of CSI drivers, as pods and DaemonSets show it.
 
 use std::collections::BTreeSet;
 
@@ -10,27 +10,27 @@ use crate::objects::object_only;
 
 object_only!(Taint, Toleration);
 
-/// What a pod template shows of a CSI driver's node side.
+/// The node side of a CSI driver, as a pod template shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSide {
-    /// Names of drivers that it may be: from the registrar's path, the plugin's folder and the images.
+    /// Candidate driver names: from the registrar's path, the plugin's folder and the images.
     pub names: BTreeSet<Name>,
-    /// The csi-proxy pipes that it mounts, without `\\.\pipe\`.
+    /// The csi-proxy pipes that the template mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Vec<String>,
-    /// The nodes that it selects, as a [`NodeSelection`]'s text; absent where it selects all.
+    /// The template's node selection as a [`NodeSelection`]'s text; absent if it selects all nodes.
     pub selector: Option<Name>,
-    /// What it tolerates.
+    /// The template's tolerations.
     pub tolerations: Vec<Toleration>,
-    /// Its images but those of the usual sidecars.
+    /// The template's images, without common sidecars.
     pub images: Vec<Image>,
-    /// The tag of an image of csi-proxy itself; empty where the image has none.
+    /// The tag of a csi-proxy image; empty if the image has no tag.
     pub csi_proxy: Option<String>,
-    /// A driver in HostProcess containers, which reach csi-proxy's pipes without mounting them, and of which it is not known that
-    /// it does without.
+    /// A driver in HostProcess containers that is not known to work without csi-proxy. Such containers reach csi-proxy's
+    /// pipes without mounting them.
     pub may_reach_csi_proxy: bool,
 }
 
-/// Taints that the DaemonSet controller lets its pods tolerate, each with that effect only.
+/// Taints that the DaemonSet controller makes its pods tolerate, each with this effect only.
 const TOLERATED_BY_EVERY_DAEMON_SET: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -41,20 +41,20 @@ const TOLERATED_BY_EVERY_DAEMON_SET: [(&str, &str); 6] = [
 ];
 
 impl NodeSide {
-    /// Whether a DaemonSet with this template has a pod on that node.
+    /// Whether a DaemonSet with this template has a pod on the node.
     #[must_use]
     pub fn covers(&self, name: &str, node: &Node) -> bool {
         self.selects(name, node) && self.repelled_by(node).is_empty()
     }
 
-    /// Whether its node selector and affinity fit that node.
+    /// Whether the template's node selector and affinity match the node.
     #[must_use]
     pub fn selects(&self, name: &str, node: &Node) -> bool {
         let selection = self.selector.as_deref().map(NodeSelection::from_text);
         selection.is_none_or(|selection| selection.matches(name, &node.labels))
     }
 
-    /// The node's taints that keep the pods of such a DaemonSet away.
+    /// Returns the node's taints that the template does not tolerate.
     #[must_use]
     pub fn repelled_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
         let is_tolerated = |taint: &&Taint| {
@@ -67,31 +67,31 @@ impl NodeSide {
     }
 }
 
-/// A pod that looks like a part of a CSI driver.
+/// A pod that looks like part of a CSI driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverPod {
-    /// Names of drivers that it may be.
+    /// Candidate driver names.
     pub names: BTreeSet<Name>,
-    /// Its condition `Ready`; a pod that is being deleted is not ready.
+    /// The pod's `Ready` condition; false while the pod is being deleted.
     pub ready: bool,
-    /// Why a container of it waits or has ended, such as `CrashLoopBackOff`.
+    /// Why one of the containers waits or terminated, such as `CrashLoopBackOff`.
     pub trouble: Option<String>,
-    /// As [`NodeSide::may_reach_csi_proxy`].
+    /// See [`NodeSide::may_reach_csi_proxy`].
     pub may_reach_csi_proxy: bool,
 }
 
-/// An image by the last part of its name and its version.
+/// The name and version of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The last part of its name.
+    /// The last part of the image's name.
     pub name: String,
-    /// Major and minor version in its tag.
+    /// The tag's major and minor version.
     pub version: (u64, u64),
-    /// The tag as it is.
+    /// The unparsed tag.
     pub tag: String,
 }
 
-/// A taint that keeps pods from a Node: its effect is `NoSchedule` or `NoExecute`.
+/// A taint that keeps pods off a Node: `NoSchedule` or `NoExecute`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(remote = "Self", default)]
 pub struct Taint {
@@ -113,7 +113,7 @@ impl std::fmt::Display for Taint {
     }
 }
 
-/// A toleration. An empty key or effect stands for all, as does the value where the operator is `Exists`.
+/// A toleration. An empty key or effect matches all; with operator `Exists`, so does any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Toleration {
@@ -124,7 +124,7 @@ pub struct Toleration {
 }
 
 impl Toleration {
-    /// As Kubernetes matches it.
+    /// Whether this tolerates a taint, by Kubernetes' rules.
     #[must_use]
     pub fn covers(&self, taint: &Taint) -> bool {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();

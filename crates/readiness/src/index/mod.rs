@@ -1,4 +1,4 @@
-//! The cluster as plain data: what was read, and whether it is complete.
+//! The cluster as plain data: the objects that were read, and whether they are complete.
 
 mod driver_pods;
 mod names;
@@ -34,16 +34,16 @@ pub enum ReadFrom {
     /// The API server.
     #[default]
     Api,
-    /// Files, which say nothing of what runs on nodes at present.
+    /// Files, which do not show what currently runs on nodes.
     Files,
 }
 
-/// Everything that is known of the cluster.
+/// All that was read from the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// Where it was read from.
     pub read_from: ReadFrom,
-    /// What of the files could not be read, though it may be of use.
+    /// Why a part of the files could not be read.
     pub unread_input: Option<String>,
     /// The API server's version.
     pub api_server_version: Option<String>,
@@ -55,14 +55,14 @@ pub struct Cluster {
     pub csi_nodes: Table<Name, CsiNode>,
     /// Names of `CSIDrivers`.
     pub csi_drivers: Table<Name, ()>,
-    /// Pods that have not ended and have a volume of interest, a part in a CSI driver, or a controller and a node; of those
-    /// that the API server has, not those on nodes of another system.
+    /// Running and pending pods that have a relevant volume, are part of a CSI driver, or have both a controller and a
+    /// node. When read from the API server, pods on non-Windows nodes are left out.
     pub pods: Table<ObjectKey, Pod>,
-    /// Nodes whose pods were left out.
+    /// Nodes whose pods were left out of [`pods`](Self::pods).
     pub without_pods: BTreeSet<Name>,
-    /// The objects that make pods, by kind.
+    /// The objects that create pods, by kind.
     pub owners: Owners,
-    /// Claims.
+    /// PersistentVolumeClaims.
     pub claims: Table<ObjectKey, Claim>,
     /// `PersistentVolumes` by name.
     pub volumes: Table<Name, PersistentVolume>,
@@ -70,19 +70,19 @@ pub struct Cluster {
     pub classes: Table<Name, StorageClass>,
     /// `RuntimeClasses` by name.
     pub runtime_classes: Table<Name, RuntimeClass>,
-    /// `ConfigMaps` with the feature switches of a CSI driver, in any namespace.
+    /// `ConfigMaps` with a CSI driver's feature switches, in any namespace.
     pub feature_switches: Table<ObjectKey, ConfigMap>,
-    /// What the administrator wants: the object `cluster`.
+    /// The administrator's settings: the object `cluster`.
     pub settings: Table<String, WindowsStorage>,
-    /// The status that the operator itself has written per Windows node.
+    /// The statuses that the operator wrote, one per Windows node.
     pub node_statuses: Table<String, WindowsNodeStorageStatus>,
-    /// `ConfigMaps` of the operator's namespace.
+    /// `ConfigMaps` in the operator's namespace.
     pub config_maps: Table<String, ConfigMap>,
     /// The Secret with the SSH key.
     pub secrets: Table<String, Secret>,
 }
 
-/// The objects that make pods: one table a kind. That of [`WorkloadKind::Pod`] stays empty.
+/// The objects that create pods, one table per kind. The table of [`WorkloadKind::Pod`] stays empty.
 #[derive(Clone, Debug, Default)]
 pub struct Owners([Table<ObjectKey, Owner>; WorkloadKind::ALL.len()]);
 
@@ -101,19 +101,19 @@ impl IndexMut<WorkloadKind> for Owners {
 }
 
 impl Owners {
-    /// The owner of that key; a Pod is none.
+    /// Returns the owner with this key; `None` for a Pod.
     #[must_use]
     pub fn get(&self, key: &WorkloadKey) -> Option<&Owner> {
         self[key.kind].get(&key.object)
     }
 }
 
-/// A kind that cannot be relied on, or a part of the files that could hold any.
+/// A kind, or a part of the files, that was not read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread<'a> {
-    /// What it is.
+    /// The kind, or the part.
     pub kind: &'static str,
-    /// Why, where it is known: a list that only has not ended yet has no problem.
+    /// The cause, if known. A list still in progress has none.
     pub problem: Option<&'a str>,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Unread<'_> {
 }
 
 impl Cluster {
-    /// What the verdict rests on and has not been read completely.
+    /// Returns the kinds and files that the verdict depends on and that have not been read completely.
     #[must_use]
     pub fn unread(&self) -> Vec<Unread<'_>> {
         let mut unread = self.unread_where(|table| !table.is_complete());
@@ -138,7 +138,7 @@ impl Cluster {
         unread
     }
 
-    /// The kinds on which the verdict rests and that were read once, but cannot be read at present.
+    /// Returns the kinds that the verdict depends on and that were read once but currently cannot be read.
     #[must_use]
     pub fn stale(&self) -> Vec<Unread<'_>> {
         self.unread_where(|table| table.is_complete() && table.problem().is_some())
@@ -156,21 +156,21 @@ impl Cluster {
             .collect()
     }
 
-    /// Whether everything that work on nodes depends on has been read.
+    /// Whether everything that node management depends on has been read.
     #[must_use]
     pub fn knows_configuration(&self) -> bool {
         self.config_maps.is_complete()
             && self.secrets.is_complete()
             && self.settings.is_complete()
-            // What the administrator wants is there and cannot be read: the defaults would be something else.
+            // If the settings exist but cannot be read, the defaults could contradict them.
             && !self.settings.is_unreadable(&SETTINGS_NAME.to_owned())
-            // Whose a node is follows from these: nobody logs in before.
+            // These show who manages a node. The operator must not log in before it knows.
             && self.nodes.is_complete()
             && self.node_statuses.is_complete()
             && self.owners[WorkloadKind::DaemonSet].is_complete()
     }
 
-    /// csi-proxy as last seen on that node. Files say nothing of what runs at present.
+    /// Returns csi-proxy's last known state on a node. `None` for files, which do not show what currently runs.
     #[must_use]
     pub fn csi_proxy(&self, node: &str) -> Option<&CsiProxyStatus> {
         match self.read_from {
@@ -179,12 +179,12 @@ impl Cluster {
         }
     }
 
-    /// The Windows nodes, by name.
+    /// Returns the Windows nodes, sorted by name.
     pub fn windows_nodes(&self) -> impl Iterator<Item = (&Name, &Node)> {
         self.nodes.iter().filter(|(_, node)| node.is_windows())
     }
 
-    /// What the administrator wants, by default everything at its default.
+    /// Returns the administrator's settings, or the defaults if there are none.
     #[must_use]
     pub fn wanted(&self) -> WindowsStorageSpec {
         let object = self.settings.get(SETTINGS_NAME);

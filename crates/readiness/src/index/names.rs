@@ -7,20 +7,20 @@ use arcstr::ArcStr;
 
 use crate::index::Name;
 
-/// Below this number nobody looks for names that are no longer used.
+/// Below this number of names, unused ones are not dropped.
 const FEW: usize = 1_024;
 
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
-/// The one copy of that text: namespaces, nodes, classes, drivers, and what one object says of another.
+/// Returns the shared copy of a name: of a namespace, node, class, driver or owner.
 #[must_use]
 pub fn intern(text: &str) -> Name {
-    // Every change is one call, so a panic elsewhere leaves the set usable.
+    // Every change is a single call, so a panic elsewhere leaves the set usable.
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     names.intern(text)
 }
 
-/// Forgets names that nobody uses any more.
+/// Drops interned names that nothing refers to.
 pub fn drop_unused_names() {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     names.drop_unused();
@@ -29,7 +29,7 @@ pub fn drop_unused_names() {
 #[derive(Default)]
 struct Names {
     known: HashSet<Name>,
-    /// How many there were after those that nobody used had been dropped.
+    /// The number of names after the last cleanup.
     used: usize,
 }
 
@@ -47,7 +47,7 @@ impl Names {
     }
 
     fn drop_unused(&mut self) {
-        // A literal has no count, and takes no memory.
+        // A literal has no reference count and takes no memory.
         let is_used = |name: &Name| ArcStr::strong_count(name).is_none_or(|count| count > 1);
         self.known.retain(is_used);
         self.known.shrink_to_fit();

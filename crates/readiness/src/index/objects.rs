@@ -15,7 +15,7 @@ use crate::index::driver_pods::{DriverPod, Taint};
 use crate::index::placement::{Placement, System};
 use crate::index::platform::PlatformSignal;
 
-/// A name that many rows share.
+/// An interned name.
 pub type Name = ArcStr;
 
 /// Namespace and name of an object.
@@ -28,7 +28,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The key of an object in a namespace.
+    /// Creates the key of an object in a namespace.
     #[must_use]
     pub fn new(namespace: impl Into<Name>, name: impl Into<Name>) -> Self {
         Self {
@@ -49,57 +49,57 @@ const WINDOWS: &str = "windows";
 /// A Node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
-    /// The object's uid, for owner references and events.
+    /// The Node's uid, for owner references and events.
     pub uid: String,
-    /// `kubernetes.io/os`, or what `status.nodeInfo` says where the label is absent.
+    /// The label `kubernetes.io/os`, or `status.nodeInfo` if the label is absent.
     pub operating_system: String,
     /// Labelled `windowsstorage.dev/ignore=true`.
     pub ignored: bool,
     /// Being deleted.
     pub deleting: bool,
-    /// Whose it is, by its labels and annotations.
+    /// The distribution that the Node's labels and annotations show.
     pub distribution: Distribution,
-    /// The platform that looks after csi-proxy there, as far as the Node shows one.
+    /// The platform that manages csi-proxy on the Node, if the Node shows one.
     pub platform: Option<PlatformSignal>,
-    /// Annotated `windowsstorage.dev/management=Managed`: an administrator gives it to this operator whatever it shows.
+    /// Annotated `windowsstorage.dev/management=Managed`: this operator manages the Node even if a platform is detected.
     pub given: bool,
-    /// Since when its condition `Ready` is True; absent while it is not.
+    /// When condition `Ready` last became True; absent if it is not True.
     pub ready_since: Option<Timestamp>,
-    /// The version of WMCO whose services document the node follows.
+    /// The WMCO version whose services document applies to the Node.
     pub wmco_version: Option<String>,
-    /// `status.nodeInfo.bootID`: another one means that the host was started again.
+    /// `status.nodeInfo.bootID`. It changes when the host reboots.
     pub boot_id: String,
-    /// The host key that WMCO has noted in an annotation.
+    /// The SSH host key from WMCO's annotation.
     pub wmco_host_key: Option<String>,
-    /// Its type, from another.
+    /// The host key's type, from another annotation.
     pub wmco_host_key_type: Option<String>,
-    /// `status.addresses`, in their order.
+    /// `status.addresses`, in order.
     pub addresses: Vec<NodeAddress>,
     /// `status.nodeInfo.kubeletVersion`.
     pub kubelet_version: String,
-    /// Taints that keep pods away.
+    /// `NoSchedule` and `NoExecute` taints.
     pub taints: Vec<Taint>,
-    /// Its labels in the order of their keys.
+    /// The Node's labels, sorted by key.
     pub labels: Labels,
 }
 
-/// Labels in the order of their keys.
+/// Labels sorted by key.
 pub type Labels = Arc<[(Name, Name)]>;
 
 impl Node {
-    /// Whether the operator counts it among the Windows nodes.
+    /// Whether the operator handles this as a Windows node: ignored and deleted nodes do not count.
     #[must_use]
     pub fn is_windows(&self) -> bool {
         self.runs_windows() && !self.ignored && !self.deleting
     }
 
-    /// Whether Windows is its operating system, whatever else it is.
+    /// Whether the Node's operating system is Windows, even if it is ignored or being deleted.
     #[must_use]
     pub fn runs_windows(&self) -> bool {
         self.system() == Some(System::Windows)
     }
 
-    /// Its operating system, where that is known.
+    /// Returns the Node's operating system, if known.
     #[must_use]
     pub fn system(&self) -> Option<System> {
         match self.operating_system.as_str() {
@@ -110,56 +110,56 @@ impl Node {
     }
 }
 
-/// A CSINode: what the node's kubelet says of drivers and plugins.
+/// A CSINode: the drivers and redirected plugins that the kubelet reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
     /// Names of the entries in `spec.drivers`.
     pub drivers: Arc<BTreeSet<Name>>,
-    /// The in-tree plugins whose volumes the kubelet redirects, as far as it has noted any.
+    /// The in-tree plugins whose volumes the kubelet redirects, from its annotation.
     pub redirected: Box<[&'static Plugin]>,
 }
 
-/// A Pod that has not ended.
+/// A Pod that has not terminated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// The Node that it is bound to.
     pub node_name: Option<Name>,
-    /// Where else it might run.
+    /// The Pod's scheduling constraints.
     pub placement: Placement,
-    /// The uid of its controller.
+    /// The uid of the Pod's controller.
     pub controller: Option<Name>,
-    /// Its volumes that matter for storage.
+    /// The Pod's relevant volumes.
     pub volumes: Box<[PodVolume]>,
-    /// csi-proxy pipes that it mounts, without `\\.\pipe\`.
+    /// The csi-proxy pipes that the Pod mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Box<[String]>,
-    /// What it is as a part of a CSI driver, if it looks like one.
+    /// Present if the Pod looks like part of a CSI driver.
     pub driver: Option<Box<DriverPod>>,
 }
 
 /// A volume of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodVolume {
-    /// Its name within the Pod.
+    /// The volume's name in the Pod.
     pub name: Name,
-    /// Where it comes from.
+    /// The volume's source.
     pub source: PodVolumeSource,
 }
 
-/// Where a Pod's volume comes from.
+/// The source of a Pod's volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVolumeSource {
     /// A claim in the Pod's namespace.
     Claim(Name),
-    /// A claim made for this Pod, named `<pod>-<volume>`, from this template.
+    /// A generic ephemeral volume: a claim named `<pod>-<volume>`, created from this template.
     Ephemeral(Claim),
-    /// Written into the Pod itself: a CSI driver or an in-tree type.
+    /// An inline volume: a CSI driver or an in-tree type.
     Inline(VolumeType),
 }
 
-/// What serves a volume.
+/// The driver or plugin that serves a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeType {
-    /// The CSI driver of that name.
+    /// The CSI driver with this name.
     Csi(Name),
     /// An in-tree plugin.
     InTree(&'static Plugin),
@@ -170,58 +170,58 @@ pub enum VolumeType {
 pub struct Claim {
     /// `spec.volumeName`.
     pub volume_name: Option<Name>,
-    /// Its class; `None` stands for the default class, `""` for none.
+    /// The class; `None` means the default class, `""` means no class.
     pub storage_class: Option<Name>,
-    /// The provisioner that the controller has noted on it.
+    /// The provisioner from the controller's annotation.
     pub provisioner: Option<Name>,
 }
 
 /// A `PersistentVolume`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersistentVolume {
-    /// What serves it; `None` for types that neither are in-tree plugins nor need a driver.
+    /// The driver or plugin; `None` for types that are not in-tree plugins and need no driver.
     pub source: Option<VolumeType>,
-    /// Its data goes when its claim goes: `persistentVolumeReclaimPolicy` is `Delete`.
+    /// Whether deleting the claim deletes the data: `persistentVolumeReclaimPolicy` is `Delete`.
     pub goes_with_claim: bool,
-    /// The claim that an in-tree one is bound to.
+    /// The claim that an in-tree volume is bound to.
     pub bound_to: Option<ObjectKey>,
 }
 
 /// A StorageClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageClass {
-    /// Its provisioner.
+    /// The provisioner.
     pub provisioner: Name,
     /// Marked as the default class.
     pub is_default: bool,
-    /// Creation time in seconds since 1970: of several default classes the newest is taken.
+    /// Creation time in seconds since 1970. The newest of several default classes applies.
     pub created: i64,
 }
 
 /// A RuntimeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeClass {
-    /// Its `scheduling.nodeSelector`, which Kubernetes adds to that of its pods.
+    /// `scheduling.nodeSelector`, which Kubernetes merges into the pods' own node selector.
     pub selector: BTreeMap<String, String>,
-    /// The system that this names.
+    /// The operating system that the selector requires.
     pub names: Option<System>,
 }
 
 /// A `ConfigMap` of the operator's namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigMap {
-    /// Its `data`.
+    /// The ConfigMap's `data`.
     pub data: BTreeMap<String, String>,
-    /// Cannot be changed.
+    /// Whether the ConfigMap is immutable.
     pub immutable: bool,
-    /// For writes that must not overwrite another's.
+    /// For optimistic concurrency on writes.
     pub resource_version: String,
 }
 
-/// A Secret of the operator's namespace. Its content never appears in `Debug`.
+/// A Secret in the operator's namespace. `Debug` output omits the values.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret {
-    /// Its `data`.
+    /// The Secret's `data`.
     pub data: BTreeMap<String, Zeroizing<Vec<u8>>>,
 }
 

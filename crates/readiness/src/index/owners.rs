@@ -5,7 +5,7 @@ use std::fmt;
 use crate::index::{Claim, Name, NodeSide, ObjectKey, Placement, PodVolume};
 
 names! {
-    /// The kinds of workloads, in the order of their names.
+    /// The kinds of workloads, sorted by name.
     #[derive(Default, PartialOrd, Ord, Hash)]
     pub enum WorkloadKind {
         /// `batch` CronJob.
@@ -29,7 +29,7 @@ names! {
 }
 
 impl WorkloadKind {
-    /// The kind that makes such objects, and is judged in their stead.
+    /// Returns the kind that creates objects of this kind and that is judged in their place.
     #[must_use]
     pub fn maker(self) -> Option<Self> {
         match self {
@@ -40,7 +40,7 @@ impl WorkloadKind {
     }
 }
 
-/// A workload, in the order in which reports list them: by namespace, name and kind.
+/// A workload's key. Reports sort by it: namespace, name, kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadKey {
     /// Namespace and name.
@@ -50,7 +50,7 @@ pub struct WorkloadKey {
 }
 
 impl WorkloadKey {
-    /// A Pod's key.
+    /// Creates a Pod's key.
     #[must_use]
     pub fn pod(object: ObjectKey) -> Self {
         let kind = WorkloadKind::Pod;
@@ -65,41 +65,41 @@ impl fmt::Display for WorkloadKey {
     }
 }
 
-/// An object that makes pods from a template, or makes objects that do.
+/// An object that creates pods from a template, directly or through other objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// Its uid, which pods and other owners refer to.
+    /// The uid that pods and other owners refer to.
     pub uid: Option<Name>,
-    /// The uid of its own controller.
+    /// The uid of the owner's own controller.
     pub controller: Option<Name>,
-    /// Where its template's pods may run.
+    /// The template's scheduling constraints.
     pub placement: Placement,
-    /// A ReplicaSet or a `ReplicationController` as one of the revisions of what controls it.
+    /// Set for a ReplicaSet or `ReplicationController`, which may be one of several revisions.
     pub revision: Option<Revision>,
-    /// The template's volumes, but those that a claim template replaces.
+    /// The template's volumes, without those that a claim template replaces.
     pub volumes: Box<[PodVolume]>,
     /// A StatefulSet's claim templates.
     pub claim_templates: Box<[ClaimTemplate]>,
-    /// A Job that has come to its end.
+    /// Whether a Job has finished.
     pub finished: bool,
-    /// A DaemonSet's template as the node side of a CSI driver, if it looks like one.
+    /// Present if a DaemonSet's template looks like the node side of a CSI driver.
     pub node_side: Option<Box<NodeSide>>,
 }
 
-/// One of the objects that a controller has made one after another, of which the last are in use.
+/// One of the objects that a controller creates for its revisions. Only the latest are in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Revision {
-    /// Whether it shall have pods.
+    /// Whether `spec.replicas` is above 0.
     pub has_replicas: bool,
     /// Creation time in seconds since 1970.
     pub created: i64,
 }
 
-/// A claim that a StatefulSet makes for each of its pods, named `<name>-<set>-<ordinal>`.
+/// A template for the claims of a StatefulSet's pods, named `<name>-<set>-<ordinal>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimTemplate {
-    /// Its name, which is the volume's as well.
+    /// The template's name, which is also the volume's.
     pub name: Name,
-    /// The claim as it will be made.
+    /// The claim that the template creates.
     pub claim: Claim,
 }

@@ -2,30 +2,30 @@
 
 use crate::index::Name;
 
-/// An operating system, as far as it matters.
+/// An operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// Windows.
     Windows,
-    /// Linux, or whatever else is not Windows.
+    /// Linux, or anything else that is not Windows.
     Other,
 }
 
-/// What a pod's spec says of the nodes that it may run on.
+/// The scheduling constraints in a pod's spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// The system that its `spec.os`, node selector or required node affinity names.
+    /// The operating system that `spec.os`, the node selector or the required node affinity selects.
     pub names: Option<System>,
-    /// Its RuntimeClass, which may name one in its stead.
+    /// The RuntimeClass, which may select an operating system if the spec does not.
     pub runtime_class: Option<Name>,
-    /// The Node that a template names.
+    /// The Node that a template names in `spec.nodeName`.
     pub node: Option<Name>,
-    /// Its node selector and required node affinity as a [`NodeSelection`](crate::assess::NodeSelection)'s text.
+    /// The node selector and required node affinity as a [`NodeSelection`](crate::assess::NodeSelection)'s text.
     pub selector: Option<Name>,
 }
 
 impl Placement {
-    /// Whether nothing in it can ask for Windows.
+    /// Whether no constraint could select Windows.
     #[must_use]
     pub fn never_asks(&self) -> bool {
         match self.names {

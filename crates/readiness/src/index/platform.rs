@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A platform that looks after csi-proxy on its nodes.
+/// A platform that manages csi-proxy on its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
     /// The Windows Machine Config Operator of OpenShift.
@@ -13,14 +13,14 @@ pub enum Platform {
     Eks,
     /// Google Kubernetes Engine.
     Gke,
-    /// Rancher, by its wins.
+    /// Rancher, through its wins service.
     Rancher,
 }
 
 impl Platform {
     const ALL: [Self; 5] = [Self::Wmco, Self::Aks, Self::Eks, Self::Gke, Self::Rancher];
 
-    /// Its short name.
+    /// Returns the short name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,26 +32,26 @@ impl Platform {
         }
     }
 
-    /// The platform of that short name.
+    /// Returns the platform with this short name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// Whether the node itself suffers where its csi-proxy is changed: WMCO undoes that and fails at it, and the kubelet of AKS
-    /// is a service that depends on csi-proxy.
+    /// Whether changing csi-proxy breaks the node: WMCO reverts the change and fails, and on AKS the kubelet service
+    /// depends on csi-proxy.
     #[must_use]
     pub fn depends_on_csi_proxy(self) -> bool {
         matches!(self, Self::Wmco | Self::Aks)
     }
 }
 
-/// The platform of a Node, and what shows it.
+/// The platform of a Node, and the evidence for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlatformSignal {
     /// The platform.
     pub platform: Platform,
-    /// The label, annotation, taint or version.
+    /// The label, annotation, taint or version that shows the platform.
     pub shown: String,
 }
 

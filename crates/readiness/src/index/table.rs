@@ -1,4 +1,4 @@
-//! A table of one kind of objects that knows whether the kind was read completely.
+//! A table of the objects of one kind, which tracks whether the kind was read completely.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -7,9 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::index::{Name, ObjectKey, intern};
 
-/// A key under which objects are kept.
+/// A key of a table.
 pub trait Key: Ord + Clone + Display + 'static {
-    /// The key of the object with that metadata.
+    /// Returns the key of the object with this metadata.
     fn of(meta: &ObjectMeta) -> Self;
 }
 
@@ -26,48 +26,48 @@ impl Key for Name {
 }
 
 impl Key for ObjectKey {
-    /// A manifest without a namespace is of the one that kubectl would take.
+    /// Uses the namespace `default` for a manifest without one, as kubectl does.
     fn of(meta: &ObjectMeta) -> Self {
         let namespace = meta.namespace.as_deref().unwrap_or("default");
         ObjectKey::new(intern(namespace), Name::of(meta))
     }
 }
 
-/// What a list or a watch does with a table, whatever its rows are. Each change says whether it changes anything.
+/// The operations of lists and watches on a table of any row type. Each returns whether it changed the table.
 pub trait AnyTable {
-    /// A list starts.
+    /// Starts a list.
     fn begin(&mut self);
-    /// A list is complete.
+    /// Finishes a list.
     fn finish(&mut self) -> bool;
-    /// Reading fails. What was read before stays.
+    /// Records that reading fails. Keeps the rows.
     fn fail(&mut self, problem: String) -> bool;
-    /// Reading goes on from where it failed: nothing was missed.
+    /// Records that reading continues without a gap after a failure.
     fn resume(&mut self) -> bool;
-    /// What was there at that resourceVersion has been read.
+    /// Records the resourceVersion that was read up to.
     fn come_to(&mut self, version: &str);
-    /// An object is gone.
+    /// Removes an object.
     fn delete_object(&mut self, meta: &ObjectMeta) -> bool;
-    /// An object is there but cannot be read. What was read of it before stays.
+    /// Records that an object exists but cannot be decoded. Keeps its last row.
     fn reject(&mut self, meta: &ObjectMeta, problem: String) -> bool;
-    /// Whether a new list is needed; the caller that takes this requests it.
+    /// Returns whether a relist is needed, and clears the request. The caller must then relist.
     fn take_relist(&mut self) -> bool;
-    /// The object's key as text.
+    /// Returns the object's key as text.
     fn key(&self, meta: &ObjectMeta) -> String;
-    /// Whether there is a row of that object.
+    /// Whether the table has a row for the object.
     fn has(&self, meta: &ObjectMeta) -> bool;
-    /// Whether there is no row.
+    /// Whether the table has no rows.
     fn is_empty(&self) -> bool;
     /// Whether the table has been read completely at least once.
     fn is_complete(&self) -> bool;
-    /// Why reading fails at present, as a whole or for one of the objects.
+    /// Why reading currently fails, for the kind or for one object.
     fn problem(&self) -> Option<&str>;
 }
 
 /// The objects of one kind.
 ///
-/// A table is fed by a watch: `begin`, any number of `apply`, then `finish` for a list; single `apply` and `delete`
-/// afterwards. What a new list does not name any more is removed when that list is finished, not before.
-/// A consumer of the rows takes the keys of those that have changed, so that work is in proportion to them.
+/// A watch feeds the table: for a list, `begin`, any number of `apply`, then `finish`; afterwards single `apply` and
+/// `delete`. `finish` removes the rows that the new list did not contain. Consumers take the keys of changed rows, so
+/// that they only process those.
 #[derive(Clone, Debug, Default)]
 pub struct Table<K, V> {
     rows: BTreeMap<K, V>,
@@ -80,14 +80,14 @@ pub struct Table<K, V> {
     version: u64,
 }
 
-/// A resourceVersion as the number that it is; one that is none comes before all.
+/// Parses a resourceVersion as a number; 0 if it is not one.
 #[must_use]
 pub fn version_number(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 
 impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
-    /// An object was listed, added or changed. Says whether that changes anything.
+    /// Stores an object that was listed, added or changed. Returns whether the table changed.
     pub fn apply(&mut self, key: K, value: V) -> bool {
         if let Some(listing) = &mut self.listing {
             listing.insert(key.clone());
@@ -103,7 +103,7 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         }
     }
 
-    /// An object is gone, or no longer of interest. Says whether that changes anything.
+    /// Removes an object that was deleted or is no longer relevant. Returns whether the table changed.
     pub fn delete(&mut self, key: &K) -> bool {
         let was_rejected = self.rejected.remove(key).is_some();
         let known = self.rows.remove(key).is_some();
@@ -113,36 +113,36 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         known || was_rejected
     }
 
-    /// Rows that were left out matter now, so a new list is needed. Until it is finished that is a problem.
+    /// Requests a relist because omitted rows became relevant. Reports a problem until a later list finishes.
     pub fn want_relist(&mut self, problem: String) {
         self.relist = true;
         self.problem = Some(problem);
     }
 
-    /// Whether a new list is needed.
+    /// Whether a relist is needed.
     #[must_use]
     pub fn needs_relist(&self) -> bool {
         self.relist
     }
 
-    /// The keys of the rows that were added, changed or removed since this was last asked.
+    /// Takes the keys of the rows that were added, changed or removed since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<K> {
         std::mem::take(&mut self.changed)
     }
 
-    /// Whether an object is there of which nothing could ever be read.
+    /// Whether an object exists but was never decoded.
     #[must_use]
     pub fn is_unreadable(&self, key: &K) -> bool {
         self.rejected.contains_key(key) && !self.rows.contains_key(key)
     }
 
-    /// Up to which resourceVersion the objects have been read.
+    /// Returns the resourceVersion that was read up to.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The object of that key.
+    /// Returns the object with this key.
     pub fn get<Q>(&self, key: &Q) -> Option<&V>
     where
         K: std::borrow::Borrow<Q>,
@@ -151,18 +151,18 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         self.rows.get(key)
     }
 
-    /// The objects whose keys are not below that one, in the order of their keys.
+    /// Iterates over the objects from this key on, sorted by key.
     pub fn from(&self, key: &K) -> impl Iterator<Item = (&K, &V)> {
         self.rows.range(key..)
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     #[must_use]
     pub fn count(&self) -> usize {
         self.rows.len()
     }
 
-    /// All objects in the order of their keys.
+    /// Iterates over all objects, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.rows.iter()
     }
@@ -189,7 +189,7 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
             self.rejected.retain(|key, _| listing.contains(key));
             changed |= self.rows.len() != before || self.rejected.len() != unreadable;
         }
-        // Rows that came one by one in their order leave the map's nodes half empty.
+        // Rebuild the map: inserting sorted rows one by one leaves its tree nodes half empty.
         self.rows = std::mem::take(&mut self.rows).into_iter().collect();
         self.complete = true;
         if !self.relist {
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// A table after a list of these objects.
+    /// Returns a table after a list of these objects.
     fn listed(names: &[&str]) -> Table<String, u8> {
         let mut table = Table::default();
         relist(&mut table, names);
@@ -312,7 +312,7 @@ mod tests {
         let mut table = listed(&[]);
         table.want_relist("why".into());
         assert_eq!(table.problem(), Some("why"));
-        // The list that was under way may have left out what matters now.
+        // The list in progress may have omitted the rows that are now relevant.
         table.finish();
         assert_eq!(table.problem(), Some("why"));
         assert!(table.take_relist() && !table.take_relist());

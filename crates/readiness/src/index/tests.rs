@@ -3,7 +3,7 @@ use crate::api::{CsiProxyNeed, SETTINGS_NAME, UpgradeGate, WindowsStorage, Windo
 
 type Finish = fn(&mut Cluster) -> bool;
 
-/// A cluster of which only what the work on nodes depends on has been read, but for what is left out.
+/// Returns a cluster where only the kinds for node management have been read, except `left_out`.
 fn configured(left_out: &str) -> Cluster {
     let mut cluster = Cluster::default();
     let kinds: [(&str, Finish); 6] = [
@@ -28,7 +28,7 @@ fn configured(left_out: &str) -> Cluster {
 fn work_on_nodes_waits_for_each_kind_that_it_depends_on() {
     let mut unreadable = configured("");
     assert!(unreadable.knows_configuration());
-    // What the administrator wants is not guessed where it cannot be read.
+    // Settings that exist but cannot be read must not be replaced by defaults.
     let settings = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
     unreadable
         .settings

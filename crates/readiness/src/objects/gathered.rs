@@ -1,4 +1,4 @@
-//! Reads the metadata of a must-gather: which kinds it has, and whether they are complete.
+//! Reads a must-gather's record: the kinds that it contains, and whether they are complete.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::index::{Cluster, ReadFrom};
 use crate::objects::kinds::group;
 use crate::objects::{Kind, cluster_kinds};
 
-/// The record of a must-gather: with it, its files are as good for the judgement as the API server was then.
+/// The record in a must-gather. With it, the files are judged like the API server that they came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gathered {
@@ -18,7 +18,7 @@ pub struct Gathered {
     kind: String,
     /// The API server's version.
     pub kubernetes_version: Option<String>,
-    /// The kinds that were asked for.
+    /// The kinds that the must-gather requested.
     pub kinds: Vec<GatheredKind>,
 }
 
@@ -26,24 +26,24 @@ pub struct Gathered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatheredKind {
-    /// Its apiVersion.
+    /// The kind's apiVersion.
     pub api_version: String,
     /// The kind.
     pub kind: String,
-    /// Whether its list was read to the end.
+    /// Whether the list was read to the end.
     pub complete: bool,
-    /// How many objects of it are in the files.
+    /// The number of objects in the files.
     pub objects: u64,
-    /// Why it could not be read, or why an object of it could not.
+    /// Why the kind, or one of its objects, could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 impl Gathered {
-    /// Its kind.
+    /// The record's kind.
     pub const KIND: &'static str = "MustGather";
 
-    /// A record.
+    /// Creates a record.
     #[must_use]
     pub fn new(kubernetes_version: Option<String>, kinds: Vec<GatheredKind>) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Gathered {
         }
     }
 
-    /// Whether an object of that kind is a record.
+    /// Whether an object of this kind is a record.
     #[must_use]
     pub fn is_one(api_version: &str, kind: &str) -> bool {
         kind == Self::KIND && group(api_version) == GROUP
@@ -67,7 +67,7 @@ impl Gathered {
     }
 }
 
-/// Lets the tables of a cluster be as complete as these records say, where the objects that they count are there.
+/// Marks the tables as complete if the records say so and all the objects that they count were found.
 pub fn settle(records: &[Gathered], counts: &BTreeMap<&'static str, u64>, cluster: &mut Cluster) {
     cluster.read_from = ReadFrom::Api;
     let mut latest = records.iter().rev();
@@ -123,7 +123,7 @@ mod tests {
         json!({"metadata": {"name": "win-1", "labels": {"kubernetes.io/os": "windows"}}, "status": {"nodeInfo": {"kubeletVersion": "v1.29.0"}}})
     }
 
-    /// All kinds complete and empty, but for one node, and what is changed.
+    /// Returns a record of complete kinds, empty except for one node, after applying `change`.
     fn record(change: impl Fn(&mut GatheredKind)) -> Gathered {
         let kinds = cluster_kinds().map(|kind| {
             let mut kind = GatheredKind {

@@ -1,4 +1,4 @@
-//! The kinds of objects that are read: the API path of each and the table that stores it.
+//! The kinds of objects that are read, with their API path and their table.
 
 use std::sync::LazyLock;
 
@@ -14,31 +14,31 @@ use crate::index::{AnyTable, Cluster, Key, Table, WorkloadKind};
 use crate::objects::received::{Received, Source};
 use crate::objects::{FieldError, node, own, pod, storage as stored, workloads};
 
-/// Where `apps` kinds were before Kubernetes 1.16, as old dumps still have them.
+/// The group of the `apps` kinds before Kubernetes 1.16, still found in old dumps.
 const OLD_APPS_GROUP: &str = "extensions";
 
 /// Which objects of a kind are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All of the cluster.
+    /// All objects in the cluster.
     Cluster,
-    /// Those of that name, in any namespace.
+    /// Objects with this name, in any namespace.
     Named(&'static str),
-    /// Those of the operator's own namespace.
+    /// Objects in the operator's own namespace.
     OwnNamespace,
 }
 
 type Put = dyn Fn(&mut Cluster, &ObjectMeta, Source<'_>) -> Result<bool, FieldError> + Send + Sync;
 
-/// A kind of object. A value and no type parameter, so that code that is the same for all kinds is there once.
+/// A kind of object. A value instead of a type parameter, so that shared code is compiled once, not once per kind.
 pub struct Kind {
-    /// How to ask for it.
+    /// The API resource.
     pub resource: ApiResource,
-    /// Which of its objects are used.
+    /// Which objects are used.
     pub scope: Scope,
-    /// Whether the verdict rests on it.
+    /// Whether the verdict depends on this kind.
     pub decides: bool,
-    /// Takes an object into its table. Says whether that changes anything.
+    /// Decodes an object and stores its row. Returns whether the table changed.
     pub(super) put: Box<Put>,
     table: Box<dyn (Fn(&Cluster) -> &dyn AnyTable) + Send + Sync>,
     table_mut: Box<dyn (Fn(&mut Cluster) -> &mut dyn AnyTable) + Send + Sync>,
@@ -51,40 +51,40 @@ impl Kind {
         &self.resource.kind
     }
 
-    /// Whether it is a custom resource of this operator.
+    /// Whether this is a custom resource of this operator.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.resource.group == GROUP
     }
 
-    /// Whether what such an object holds is a secret: nothing may quote it.
+    /// Whether objects of this kind are confidential and must not be quoted.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.name() == "Secret"
     }
 
-    /// Whether the nodes are to be listed first, because they say which of its objects matter.
+    /// Whether nodes must be listed first, because they decide which objects of this kind are kept.
     #[must_use]
     pub fn follows_nodes(&self) -> bool {
         self.name() == "Pod"
     }
 
-    /// Its table.
+    /// Returns the kind's table.
     #[must_use]
     pub fn table<'a>(&self, cluster: &'a Cluster) -> &'a dyn AnyTable {
         (self.table)(cluster)
     }
 
-    /// Its table, to change it.
+    /// Returns the kind's table for changes.
     pub fn table_mut<'a>(&self, cluster: &'a mut Cluster) -> &'a mut dyn AnyTable {
         (self.table_mut)(cluster)
     }
 
-    /// Takes an object as the API server sent it into its table. Says whether that changes anything.
+    /// Decodes an object from the API server and stores its row. Returns whether the table changed.
     pub fn absorb(&self, cluster: &mut Cluster, object: &Received) -> bool {
         let meta = object.meta();
         (self.put)(cluster, meta, Source::Text(object.text())).unwrap_or_else(|error| {
-            // What it says is not known, so nothing good may follow from it.
+            // The content is unknown, so it must not lead to a positive verdict.
             let problem = if self.is_secret() {
                 "it is not as Kubernetes defines it".to_owned()
             } else {
@@ -102,12 +102,12 @@ impl Kind {
     }
 }
 
-/// The group of an apiVersion; that of `v1` is empty.
+/// Returns the group of an apiVersion; empty for `v1`.
 pub(super) fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// The kind of which objects are used, wherever they are in the cluster.
+/// Returns the kind with this name among those read from the whole cluster.
 #[must_use]
 pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
     let group = group(api_version);
@@ -117,21 +117,21 @@ pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
     })
 }
 
-/// The kind of which the operator's own objects are used: `ConfigMap` or `Secret`.
+/// Returns the kind with this name among those read from the operator's namespace: `ConfigMap` or `Secret`.
 #[must_use]
 pub fn own_kind(name: &str) -> Option<&'static Kind> {
     let mut kinds = KINDS.iter();
     kinds.find(|kind| kind.scope == Scope::OwnNamespace && kind.name() == name)
 }
 
-/// The kinds that the judgement rests on, and those that help to explain it.
+/// Returns the kinds that the verdict depends on or that help to explain it.
 pub fn cluster_kinds() -> impl Iterator<Item = &'static Kind> {
     KINDS
         .iter()
         .filter(|kind| kind.scope != Scope::OwnNamespace)
 }
 
-/// A kind's resource, its table, how an object becomes a row, and perhaps what else is done when a row is stored.
+/// Builds a [`Kind`] from a resource, its table, a function from object to row and, optionally, a store function.
 macro_rules! kind {
     ($resource:ty, $table:ident $([$owner:ident])?, $row:expr) => {
         kind!($resource, $table $([$owner])?, $row, |cluster, key, row| {
@@ -168,7 +168,7 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         kind!(storage::CSINode, csi_nodes, node::csi_node),
         kind!(storage::CSIDriver, csi_drivers, node::csi_driver),
         kind!(core::Pod, pods, pod::row, pod::store),
-        // After the pods: a node that joins meanwhile must not be unknown to a pod on it.
+        // After the pods, so that a pod's node is known even if it joined in between.
         kind!(core::Node, nodes, node::row, node::store),
         kind!(batch::CronJob, owners[CronJob], workloads::owner),
         kind!(apps::DaemonSet, owners[DaemonSet], workloads::daemon_set),
@@ -193,7 +193,7 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     ]
 });
 
-/// A kind whose objects are decoded as `O`, of which rows are made and kept in that table.
+/// Builds a kind whose objects decode as `O` and whose rows go to this table.
 fn kind_of<O, K, V, R>(
     resource: ApiResource,
     table: fn(&Cluster) -> &Table<K, V>,

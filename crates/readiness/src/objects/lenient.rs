@@ -1,36 +1,36 @@
-//! Fields that only show something, such as which driver a container is of. One of another type than Kubernetes gives it
-//! shows nothing, and is no error.
+//! Fields that are only hints, such as which driver a container runs. A value of an unexpected type is ignored and is not
+//! an error.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A value that is there where it has the right type.
+/// A value that falls back to its default if the input has another type.
 #[derive(Default)]
 pub struct Lenient<T>(pub T);
 
-/// What values of the one type that is right become.
+/// Converts values of the expected type.
 pub trait Shown<'de>: Default {
-    /// Of a text.
+    /// Converts a string.
     #[must_use]
     fn of_text(_: &str) -> Self {
         Self::default()
     }
 
-    /// Of a truth value.
+    /// Converts a boolean.
     #[must_use]
     fn of_bool(_: bool) -> Self {
         Self::default()
     }
 
-    /// Of a list.
+    /// Converts a list.
     fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Self::default())
     }
 
-    /// Of an object.
+    /// Converts an object.
     fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Self::default())

@@ -11,26 +11,26 @@ use crate::objects::{FieldError, Gathered, Kind, Scope, cluster_kinds, decode, g
 
 const NO_NODES: &str = "the input has none; add the output of kubectl get nodes -o yaml";
 
-/// Fills a cluster with objects, each of which may come more than once.
+/// Builds a cluster from objects, which may occur more than once.
 #[derive(Debug, Default)]
 pub struct Loader {
     cluster: Cluster,
     /// The resourceVersion of each object, by kind and key.
     versions: BTreeMap<(&'static str, String), Option<u128>>,
     counts: BTreeMap<&'static str, u64>,
-    /// What must-gathers say of themselves.
+    /// The must-gathers' records.
     records: Vec<Gathered>,
 }
 
 impl Loader {
-    /// Whether a must-gather says what there was and what was not.
+    /// Whether the input contains a must-gather's record.
     #[must_use]
     pub fn has_record(&self) -> bool {
         !self.records.is_empty()
     }
 
-    /// Takes an object of a kind that [is used](kind), or the record of a must-gather. Of one that comes again the higher resourceVersion counts,
-    /// else the later one.
+    /// Adds an object of a kind that [is used](kind), or a must-gather's record. Of duplicates, keeps the one with the
+    /// higher resourceVersion, otherwise the later one.
     pub fn put(&mut self, api_version: &str, name: &str, value: &Value) -> Result<(), FieldError> {
         if Gathered::is_one(api_version, name) {
             self.records.push(decode(value)?);
@@ -51,7 +51,7 @@ impl Loader {
                 what: "is missing".to_owned(),
             });
         }
-        // Files are not read again: no object is left out because of others that come later.
+        // Files are read only once, so no object may be left out because of a later one.
         self.cluster.read_from = ReadFrom::Files;
         if self.note_version(kind, &metadata) {
             (kind.put)(&mut self.cluster, &metadata, Source::Value(value))?;
@@ -59,14 +59,14 @@ impl Loader {
         Ok(())
     }
 
-    /// How many objects of each kind were taken.
+    /// Returns the number of objects read per kind.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
 
-    /// The cluster: what was not given is not there. But a cluster has nodes, and a claim that a volume is bound to. Where
-    /// a must-gather says what there was, that holds.
+    /// Returns the cluster. Objects that were not given are taken as absent, except that missing nodes and missing claims
+    /// of bound volumes are problems. With a must-gather's record, the record decides what is complete.
     #[must_use]
     pub fn finish(self) -> Cluster {
         let mut cluster = self.cluster;
@@ -106,8 +106,8 @@ impl Loader {
     }
 }
 
-/// A claim that an in-tree volume is bound to and that was not given: with it, who uses the volume may be missing, as
-/// in a must-gather without the namespaces of workloads.
+/// Reports a claim that an in-tree volume is bound to and that was not given: the workloads that use it may be missing
+/// too, as in a must-gather without the workloads' namespaces.
 fn lost_claim(cluster: &Cluster) -> Option<String> {
     cluster.windows_nodes().next()?;
     let volumes = cluster.volumes.iter();

@@ -19,11 +19,10 @@ object_only!(
     Reference
 );
 
-/// Texts by key.
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// That by which any object is known. All else is decoded, and checked, only with the kinds that it is used of;
-/// `managedFields`, the largest part of many objects, never.
+/// The metadata decoded for every object. Each kind decodes and checks the other fields that it uses. `managedFields`,
+/// the largest part of many objects, is never decoded.
 #[derive(Deserialize)]
 #[serde(remote = "ObjectMeta", rename_all = "camelCase")]
 pub(super) struct Metadata {
@@ -56,7 +55,7 @@ pub(super) struct Metadata {
     self_link: Option<String>,
 }
 
-/// What is used of a Node's.
+/// The metadata used from a Node.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", default)]
 pub(super) struct NodeMeta {
@@ -66,14 +65,14 @@ pub(super) struct NodeMeta {
     pub annotations: Option<Texts>,
 }
 
-/// What is used of a claim's and of a CSINode's.
+/// The metadata used from a claim or CSINode.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", default)]
 pub(super) struct Annotated {
     pub annotations: Option<Texts>,
 }
 
-/// What is used of a StorageClass's.
+/// The metadata used from a StorageClass.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", default)]
 pub(super) struct ClassMeta {
@@ -81,7 +80,7 @@ pub(super) struct ClassMeta {
     pub annotations: Option<Texts>,
 }
 
-/// What is used of a pod's.
+/// The metadata used from a pod.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", default)]
 pub(super) struct PodMeta {
@@ -89,7 +88,7 @@ pub(super) struct PodMeta {
     pub owner_references: Option<Vec<Reference>>,
 }
 
-/// What is used of that of objects that make pods.
+/// The metadata used from objects that create pods.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", default)]
 pub(super) struct OwnerMeta {
@@ -97,7 +96,7 @@ pub(super) struct OwnerMeta {
     pub owner_references: Option<Vec<Reference>>,
 }
 
-/// The same of objects that may be one of several revisions.
+/// The metadata used from objects that may be one of several revisions.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", default)]
 pub(super) struct RevisionMeta {
@@ -106,7 +105,7 @@ pub(super) struct RevisionMeta {
     pub owner_references: Option<Vec<Reference>>,
 }
 
-/// An owner of an object.
+/// An owner reference.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", default)]
 pub(super) struct Reference {
@@ -114,21 +113,20 @@ pub(super) struct Reference {
     uid: String,
 }
 
-/// The text of that key.
 pub(super) fn text<'a>(texts: Option<&'a Texts>, key: &str) -> Option<&'a str> {
     texts?.get(key).map(String::as_str)
 }
 
-/// When an object was made, in seconds since 1970; without that, before all others.
+/// Returns the creation time in seconds since 1970, or the minimum if there is none.
 pub(super) fn created(at: Option<&Time>) -> i64 {
     at.map_or(i64::MIN, |time| time.0.as_second())
 }
 
-/// The uid of the controller among an object's owners.
+/// Returns the uid of an object's controller.
 pub(super) fn controller(owners: Option<&[Reference]>) -> Option<Name> {
     let controller = owners?
         .iter()
         .find(|owner| owner.controller == Some(true))?;
-    // An empty uid, as in a dump that was made anonymous, is nobody's.
+    // Anonymized dumps have empty uids, which identify nothing.
     (!controller.uid.is_empty()).then(|| intern(&controller.uid))
 }

@@ -1,10 +1,10 @@
 //! Decodes each kind of object into a row of the index.
 //!
-//! The same types decode what watches send and what files hold. A field that is used and has another type than
-//! Kubernetes gives it is an error that names the field; fields that are not used are not looked at.
+//! The same types decode watch events and files. A used field of an unexpected type is an error that names the field;
+//! unused fields are ignored.
 
-/// Decodes these structs from objects only. What serde derives takes a list for one as well: its items in the order of the
-/// fields. They are derived with `remote = "Self"`, which leaves the trait to this.
+/// Makes these structs decode from JSON objects only: serde's derive also accepts a list, with items in field order. The
+/// structs derive with `remote = "Self"`, which leaves the trait implementation to this macro.
 macro_rules! object_only {
     ($($struct:ty),+) => {$(
         impl<'de> serde::Deserialize<'de> for $struct {
@@ -57,18 +57,17 @@ pub use node_side::registered_path;
 pub use own::FEATURE_SWITCHES;
 pub use received::Received;
 
-/// Decodes an object.
 fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(value).map_err(FieldError::from)
 }
 
-/// A field that is not as Kubernetes defines it.
+/// A field that does not match Kubernetes' definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field {field}: {what}")]
 pub struct FieldError {
     /// The field's path, such as `spec.volumes[0].name`.
     pub field: String,
-    /// What is wrong with it.
+    /// The error.
     pub what: String,
 }
 
@@ -76,7 +75,7 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
     fn from(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
         let field = error.path().to_string();
         Self {
-            // The names of fields in it are data, and so are values that are quoted.
+            // The path may contain keys from the input, and the message may quote values.
             field: visible(if field == "." {
                 "of the object"
             } else {
@@ -87,12 +86,10 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
     }
 }
 
-/// Decodes a name and interns it.
 fn interned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
     String::deserialize(deserializer).map(|name| intern(&name))
 }
 
-/// The same where it may be absent.
 fn interned_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Name>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
     Ok(name.as_deref().map(intern))

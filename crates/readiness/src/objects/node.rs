@@ -28,7 +28,7 @@ object_only!(
     Scheduling
 );
 
-/// What kubelets redirect, as a list with commas.
+/// The plugins that the kubelet redirects, comma-separated.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
 const MANAGEMENT_ANNOTATION: &str = "windowsstorage.dev/management";
@@ -59,7 +59,7 @@ struct NodeStatus {
     conditions: Lenient<Vec<NodeCondition>>,
 }
 
-/// No judgement rests on it.
+/// Decoded leniently: the verdict does not depend on it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct NodeCondition {
@@ -100,7 +100,7 @@ pub(super) fn row(node: NodeObject) -> Node {
         ..Node::default()
     };
     if other.system() == Some(System::Other) {
-        // Nothing else of it is looked at.
+        // Other fields are not needed.
         return other;
     }
     let noted = |key| text(meta.annotations.as_ref(), key).map(str::to_owned);
@@ -145,7 +145,7 @@ fn labels(meta: &NodeMeta) -> Labels {
         .collect()
 }
 
-/// Pods that were left out on a node that may run Windows matter now.
+/// Stores a node. If the node's pods were left out and it may now run Windows, requests a relist of pods.
 pub(super) fn store(cluster: &mut Cluster, name: Name, node: Node) -> bool {
     if node.system() != Some(System::Other) && cluster.without_pods.remove(&name) {
         cluster.pods.want_relist(format!(
@@ -186,7 +186,7 @@ pub(super) fn csi_node(csi_node: CsiNodeObject) -> CsiNode {
     }
 }
 
-/// Of a CSIDriver only the name matters.
+/// Returns an empty row: only a CSIDriver's name is used.
 pub(super) fn csi_driver(_: IgnoredAny) {}
 
 #[derive(Deserialize)]

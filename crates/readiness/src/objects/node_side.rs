@@ -14,15 +14,15 @@ use crate::objects::pod::PodSpec;
 
 const REGISTRATION_FLAG: &str = "kubelet-registration-path";
 const PLUGINS_FOLDER: &str = "plugins";
-/// A folder among those of the drivers that is the kubelet's own.
+/// The kubelet's own folder among those of the drivers.
 const KUBELETS_FOLDER: &str = "kubernetes.io";
 const CSI_PROXY_PREFIX: &str = "csi-proxy-";
 const CSI_PROXY_IMAGE: &str = "csi-proxy";
-/// How much a value with variables in it may become: anyone who may make a pod writes them.
+/// The longest result of variable expansion. Anyone who can create a pod controls the variables.
 const LONGEST_VALUE: usize = 4096;
 const MOST_VARIABLES: usize = 64;
 
-/// A container, as far as it shows a driver.
+/// The fields of a container that can show a driver.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
@@ -33,7 +33,7 @@ pub struct Container {
     security_context: Lenient<SecurityContext>,
 }
 
-/// The security context of a pod or of a container, as far as Windows is concerned.
+/// The Windows part of a pod's or container's security context.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SecurityContext {
@@ -83,7 +83,7 @@ impl<'de> Shown<'de> for Variable {
     }
 }
 
-/// What the spec shows; `None` where nothing in it looks like a driver or like csi-proxy's pipes.
+/// Detects the node side in a pod's spec; `None` if nothing looks like a driver or uses csi-proxy's pipes.
 pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     let mut side = NodeSide::default();
     for volume in spec.volumes.iter().flatten() {
@@ -128,7 +128,7 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
         }
         side.names.extend(known.map(Into::into));
     }
-    // Whatever else stands beside a driver that is known by its image has versions of its own.
+    // Next to a driver known by its image, other images have unrelated versions.
     if !is_known {
         side.images = other_images;
     }
@@ -145,7 +145,7 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     Some(side)
 }
 
-/// The name of csi-proxy's pipe at that path, in lower case: Windows does not tell the cases of pipes apart.
+/// Returns the csi-proxy pipe at this path, in lower case: pipe names on Windows are case-insensitive.
 fn csi_proxy_pipe(path: &str) -> Option<String> {
     if !path.starts_with(r"\\") && !path.starts_with("//") {
         return None;
@@ -159,20 +159,20 @@ fn csi_proxy_pipe(path: &str) -> Option<String> {
     (name.starts_with(CSI_PROXY_PREFIX) && parts.next().is_none()).then_some(name)
 }
 
-/// The parts of a path in either of the two notations, with separators doubled or not.
+/// Splits a path with either separator, single or doubled.
 fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split(['\\', '/']).filter(|part| !part.is_empty())
 }
 
-/// The same of a container that is not decoded yet; `None` also where it is none.
+/// Returns the registration path of an undecoded container; `None` if it does not decode or has no such path.
 #[must_use]
 pub fn registered_path(container: &Value) -> Option<String> {
     let Lenient(container) = decode(container).ok()?;
     registration_path(&container)
 }
 
-/// What the registrar tells the kubelet: the value of its flag, `--flag=value` or `--flag value`, as words of their own
-/// or within the line of a shell.
+/// Returns the path that the registrar passes to the kubelet: the value of `--flag=value` or `--flag value`, as separate
+/// words or inside a shell command line.
 fn registration_path(container: &Container) -> Option<String> {
     let mut words = container.command.0.iter().chain(&container.args.0);
     while let Some(word) = words.next() {
@@ -194,7 +194,7 @@ fn registration_path(container: &Container) -> Option<String> {
     None
 }
 
-/// Text in which `$(NAME)` has been replaced by the container's variables, as the kubelet does, up to a limit.
+/// A text with `$(NAME)` replaced by the container's variables, as the kubelet does, up to a limit.
 #[derive(Default)]
 struct Expansion {
     text: String,
@@ -202,7 +202,7 @@ struct Expansion {
 }
 
 impl Expansion {
-    /// A variable's value may have those in it that stand before it.
+    /// Appends expanded text. A variable's value can refer to the variables defined before it.
     fn add(&mut self, mut text: &str, variables: &[Variable]) {
         while let Some((before, rest)) = text.split_once("$(")
             && let Some((name, after)) = rest.split_once(')')
@@ -212,7 +212,7 @@ impl Expansion {
                 return;
             }
             self.replaced += 1;
-            // Of two of one name the later counts.
+            // The last variable with a name applies.
             let found = variables
                 .iter()
                 .rposition(|variable| variable.name.0 == name);
@@ -235,11 +235,11 @@ impl Expansion {
     }
 }
 
-/// Repository and tag of an image; a digest is left out.
+/// Splits an image into repository and tag. Drops a digest.
 fn split_image(image: &str) -> (&str, &str) {
     let image = image.split('@').next().unwrap_or(image);
     match image.rsplit_once(':') {
-        // A colon before a slash belongs to the registry's port.
+        // A colon before a slash introduces the registry's port.
         Some((repository, tag)) if !tag.contains('/') => (repository, tag),
         _ => (image, ""),
     }
@@ -383,7 +383,7 @@ mod tests {
                 assert_eq!(side.may_reach_csi_proxy, expected, "{spec}");
             }
         }
-        // What is no driver is not asked about.
+        // A container that is not a driver is ignored.
         let logs = json!({"securityContext": host, "containers": [{"image": "logs:v1.0"}]});
         assert_eq!(side(logs), None);
     }

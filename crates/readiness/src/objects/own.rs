@@ -1,4 +1,4 @@
-//! Objects of this operator, and those that it reads for a purpose of its own.
+//! This operator's own objects, and others that it reads for its own use.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::api::{
 };
 use crate::index::{ConfigMap, Secret};
 
-/// The name of the `ConfigMap` with the feature switches of the vSphere driver, whatever its namespace.
+/// The name of the vSphere driver's feature switch `ConfigMap`, in any namespace.
 pub const FEATURE_SWITCHES: &str = "internal-feature-states.csi.vsphere.vmware.com";
 
 object_only!(Generation);

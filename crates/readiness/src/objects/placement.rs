@@ -11,15 +11,15 @@ use crate::objects::pod::PodSpec;
 
 object_only!(Affinity, NodeAffinity);
 
-/// The label that says a Node's operating system.
+/// The label with a Node's operating system.
 pub const OS_LABEL: &str = "kubernetes.io/os";
 const BETA_OS_LABEL: &str = "beta.kubernetes.io/os";
-/// Only Windows nodes have it.
+/// Only Windows nodes have this label.
 const WINDOWS_BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
-/// OpenShift's: every node of it has one from its registration on.
+/// Set on OpenShift nodes at registration.
 pub const OS_ID_LABEL: &str = "node.openshift.io/os_id";
 pub const WINDOWS_OS_ID: &str = "Windows";
-/// AKS': `Windows2019`, `Windows2022`, or a Linux distribution.
+/// Set by AKS: `Windows2019`, `Windows2022`, or a Linux distribution.
 const OS_SKU_LABEL: &str = "kubernetes.azure.com/os-sku";
 const WINDOWS: &str = "windows";
 const LINUX: &str = "linux";
@@ -43,7 +43,7 @@ fn required(spec: &PodSpec) -> Option<&core::NodeSelector> {
     affinity.required.as_ref()
 }
 
-/// The nodes that a pod with that spec selects.
+/// Returns the node selection of a pod's spec.
 #[must_use]
 pub fn selection(spec: &PodSpec) -> NodeSelection {
     NodeSelection {
@@ -52,7 +52,7 @@ pub fn selection(spec: &PodSpec) -> NodeSelection {
     }
 }
 
-/// Where a pod with that spec may run, wherever it is now.
+/// Returns the scheduling constraints of a pod's spec.
 #[must_use]
 pub fn placement(spec: &PodSpec) -> Placement {
     let required = required(spec);
@@ -79,7 +79,8 @@ fn named(os: &str) -> Option<System> {
     }
 }
 
-/// The system that a node selector names. One that contradicts itself selects no node; it counts as Windows.
+/// Returns the operating system that a node selector requires. A contradictory selector matches no node and counts as
+/// Windows.
 #[must_use]
 pub fn named_by_labels(selector: &BTreeMap<String, String>) -> Option<System> {
     let labels = selector.iter();
@@ -96,7 +97,7 @@ fn named_by_label(key: &str, value: &str) -> Option<System> {
     }
 }
 
-/// One of the terms has to fit, so every one of them has to name the same system.
+/// Terms are alternatives, so all must require the same operating system.
 fn named_by_terms(terms: &[core::NodeSelectorTerm]) -> Option<System> {
     the_same(terms.iter().map(|term| {
         let expressions = term.match_expressions.iter().flatten();
@@ -120,13 +121,13 @@ fn named_by_expression(expression: &core::NodeSelectorRequirement) -> Option<Sys
     }
 }
 
-/// The system that all of them are.
+/// Returns the operating system if all items have the same one.
 fn the_same(mut systems: impl Iterator<Item = Option<System>>) -> Option<System> {
     let first = systems.next()??;
     systems.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Windows if it is among them, else whatever is.
+/// Returns Windows if any item is Windows, otherwise any other one.
 fn first_windows(systems: impl Iterator<Item = Option<System>>) -> Option<System> {
     systems
         .flatten()

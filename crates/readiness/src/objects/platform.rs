@@ -6,8 +6,8 @@ use crate::objects::placement::{OS_ID_LABEL, WINDOWS_OS_ID};
 
 const WMCO: &str = "windowsmachineconfig.openshift.io/";
 
-/// Labels, and what is in a kubelet's version, by platform: the first that fits decides. A name that ends with `/` or `-`
-/// stands for all that begin with it.
+/// The labels and kubelet version parts that identify each platform; the first match wins. A name that ends with `/` or
+/// `-` is a prefix.
 const SIGNALS: [(Platform, &[&str], Option<&str>); 4] = [
     (
         Platform::Aks,
@@ -26,7 +26,7 @@ const SIGNALS: [(Platform, &[&str], Option<&str>); 4] = [
     ),
 ];
 
-/// The platform, and what shows it.
+/// Returns a Node's platform and the evidence for it.
 pub(super) fn platform(
     meta: &NodeMeta,
     taints: &[Taint],
@@ -50,8 +50,8 @@ pub(super) fn platform(
     })
 }
 
-/// What shows that a node is WMCO's. Its label comes with the registration of the kubelet, its annotations come late, and it
-/// takes one of them away again in the middle of each of its upgrades: any of its keys is enough.
+/// Returns the evidence that WMCO manages a node. Any of WMCO's keys is enough: the label is set when the kubelet
+/// registers, the annotations later, and WMCO removes one of them during each of its upgrades.
 fn wmco(meta: &NodeMeta, taints: &[Taint]) -> Option<String> {
     if text(meta.labels.as_ref(), OS_ID_LABEL) == Some(WINDOWS_OS_ID) {
         return Some(format!("label {OS_ID_LABEL}"));
@@ -80,7 +80,7 @@ mod tests {
         for (metadata, kubelet, expected) in [
             (json!({}), "v1.30.4", ""),
             (label("kubernetes.io/os"), "v1.30.4+rke2r1", ""),
-            // Linux nodes of OpenShift have it as well.
+            // Linux nodes of OpenShift also have this label.
             (
                 json!({"labels": {"node.openshift.io/os_id": "rhel"}}),
                 "",
@@ -106,7 +106,7 @@ mod tests {
                 "v1.30.4-eks-1",
                 "AKS by label kubernetes.azure.com/managedby",
             ),
-            // AKS Engine has these as well, and looks after nothing any more.
+            // AKS Engine sets these too, but no longer manages csi-proxy.
             (label("kubernetes.azure.com/cluster"), "", ""),
             (label("kubernetes.azure.com/role"), "", ""),
             (
@@ -136,7 +136,7 @@ mod tests {
             ),
             (label("cattle.io/os"), "", "Rancher by label cattle.io/os"),
             (label("cattle.io/os-extra"), "", ""),
-            // Labels that contradict each other.
+            // Conflicting labels.
             (
                 json!({"labels": {"cattle.io/os": "windows", "eks.amazonaws.com/nodegroup": "a"}}),
                 "v1.30.4-gke.1",

@@ -32,7 +32,7 @@ object_only!(
     CsiSource
 );
 
-/// How many nodes that left may be among those whose pods were left out, beside as many as there are.
+/// How many deleted nodes `without_pods` may hold, in addition to twice the current number of nodes.
 const MOST_GONE: usize = 1_000;
 
 #[derive(Deserialize)]
@@ -42,7 +42,7 @@ pub(super) struct PodObject {
     status: Option<PodStatus>,
 }
 
-/// The spec of a pod or of a template.
+/// The spec of a pod or pod template.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase")]
 pub struct PodSpec {
@@ -131,7 +131,7 @@ pub(super) struct HostPath {
     pub(super) path: String,
 }
 
-/// A CSI volume's source, of which only the driver matters.
+/// A CSI volume's source. Only the driver is used.
 #[derive(Deserialize)]
 #[serde(remote = "Self")]
 pub(super) struct CsiSource {
@@ -139,7 +139,7 @@ pub(super) struct CsiSource {
     pub(super) driver: Name,
 }
 
-/// The in-tree plugin whose field is set among those of a volume.
+/// The in-tree plugin whose field is set in a volume.
 #[derive(Clone, Copy, Default)]
 pub(super) struct InTreeSource(pub(super) Option<&'static Plugin>);
 
@@ -175,7 +175,7 @@ impl<'de> Deserialize<'de> for InTreeSource {
     }
 }
 
-/// What serves a volume. One with a driver's name in it is not in-tree, whatever else it says.
+/// Returns the driver or plugin of a volume. A volume with a CSI driver is not in-tree, whatever other fields are set.
 pub(super) fn volume_type(csi: Option<&CsiSource>, in_tree: InTreeSource) -> Option<VolumeType> {
     match csi {
         Some(csi) => Some(VolumeType::Csi(csi.driver.clone())),
@@ -184,12 +184,12 @@ pub(super) fn volume_type(csi: Option<&CsiSource>, in_tree: InTreeSource) -> Opt
 }
 
 impl PodSpec {
-    /// The node that it names.
+    /// Returns the node in `spec.nodeName`.
     pub(super) fn node_name(&self) -> Option<Name> {
         self.node_name.clone().filter(|name| !name.is_empty())
     }
 
-    /// The volumes that matter for storage.
+    /// Returns the relevant volumes.
     pub(super) fn volumes(&self) -> impl Iterator<Item = PodVolume> {
         let volumes = self.volumes.iter().flatten();
         volumes.filter_map(|volume| {
@@ -239,7 +239,7 @@ pub(super) fn row(object: PodObject) -> Option<Pod> {
         csi_proxy_pipes: node_side.csi_proxy_pipes.into(),
         driver,
     };
-    // One without storage shows at least that its controller makes pods, and where.
+    // A pod without storage still shows that its controller creates pods, and where.
     let matters = !pod.volumes.is_empty()
         || !pod.csi_proxy_pipes.is_empty()
         || pod.driver.is_some()
@@ -257,8 +257,8 @@ pub(super) fn store(cluster: &mut Cluster, key: ObjectKey, pod: Pod) -> bool {
     }
 }
 
-/// Most pods of a large cluster are on Linux nodes, where they are no Windows workloads and stand for none, even when
-/// the node has gone; should it ever run Windows, the pods are listed again.
+/// Most pods of a large cluster run on Linux nodes and cannot be Windows workloads, even after the node is deleted. If
+/// the node ever runs Windows, the pods are relisted.
 fn is_left_out(cluster: &Cluster, node: &Name) -> bool {
     let runs_another = match cluster.nodes.get(node) {
         Some(node) => node.system() == Some(System::Other),
@@ -270,7 +270,7 @@ fn is_left_out(cluster: &Cluster, node: &Name) -> bool {
 fn note_left_out(cluster: &mut Cluster, node: Name) {
     cluster.without_pods.insert(node);
     if cluster.without_pods.len() > 2 * cluster.nodes.count() + MOST_GONE {
-        // Most of these nodes have left. The new list names those that matter.
+        // Most of these nodes are gone. A relist records those that still matter.
         cluster.without_pods.clear();
         cluster.pods.want_relist(
             "many nodes have left since the pods were listed; they are listed again".to_owned(),

@@ -13,18 +13,18 @@ use serde_json::value::RawValue;
 use crate::objects::metadata::Metadata;
 use crate::objects::{FieldError, decode};
 
-/// An object of any kind as its text, of which at least the metadata could be read.
+/// An object of any kind as JSON text, with its decoded metadata.
 ///
-/// It is decoded one by one when it is taken in: a malformed one must not end a whole list, and what lists and watches
-/// need of code is there once rather than once a kind. kube's `DeserializeGuard` reads each object by way of two copies of
-/// it as a tree, which was most of the time and of the memory that a list took.
+/// Each object is decoded on its own when it is stored, so that a malformed one does not fail a whole list and the list
+/// and watch code is compiled once instead of once per kind. kube's `DeserializeGuard` reads each object through two tree
+/// copies, which took most of the time and memory of a list.
 #[derive(Clone, Debug)]
 pub struct Received {
     metadata: ObjectMeta,
     text: Box<RawValue>,
 }
 
-/// Of an object only its metadata.
+/// Only the metadata of an object.
 #[derive(Deserialize)]
 pub(super) struct OnlyMetadata {
     #[serde(with = "Metadata")]
@@ -32,14 +32,14 @@ pub(super) struct OnlyMetadata {
 }
 
 impl Received {
-    /// All of it, as JSON; the items of a list have neither kind nor apiVersion.
+    /// The object as JSON. Items of a list have no kind and apiVersion.
     #[must_use]
     pub fn text(&self) -> &str {
         self.text.get()
     }
 }
 
-/// What an object is decoded from.
+/// The source to decode an object from.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
     Text(&'a str),
@@ -47,11 +47,11 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// The object, or the field that is not as it should be and what is wrong with it.
+    /// Decodes the object. The error names the invalid field.
     pub fn decode<T: DeserializeOwned>(self) -> Result<T, FieldError> {
         match self {
             Self::Text(text) => serde_json::from_str(text).or_else(|_| {
-                // Once more, to name the field.
+                // Decode again to find the field's path.
                 let mut deserializer = serde_json::Deserializer::from_str(text);
                 serde_path_to_error::deserialize(&mut deserializer).map_err(FieldError::from)
             }),

@@ -45,7 +45,7 @@ impl ClaimSpec {
         let noted = PROVISIONER_ANNOTATIONS.into_iter().filter_map(&annotation);
         Claim {
             volume_name: self.volume_name.clone().filter(|name| !name.is_empty()),
-            // The annotation wins over the field, as in Kubernetes.
+            // The annotation takes precedence over the field, as in Kubernetes.
             storage_class: annotation(CLASS_ANNOTATION)
                 .map(intern)
                 .or_else(|| self.storage_class_name.clone()),
@@ -59,7 +59,7 @@ pub(super) fn claim(ClaimObject { metadata, spec }: ClaimObject) -> Claim {
     spec.claim(|key| text(metadata.annotations.as_ref(), key))
 }
 
-/// The template of a claim, in a StatefulSet or in an ephemeral volume.
+/// A claim template of a StatefulSet or an ephemeral volume.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self")]
 pub struct ClaimTemplateObject {
@@ -76,7 +76,7 @@ struct TemplateMeta {
 }
 
 impl ClaimTemplateObject {
-    /// The claim that will be made.
+    /// Returns the claim that the template creates.
     pub(super) fn claim(&self) -> Claim {
         let meta = self.metadata.as_ref();
         let annotation = |key: &str| text(meta?.annotations.as_ref(), key);

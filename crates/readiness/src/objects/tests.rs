@@ -1,4 +1,4 @@
-//! Decoding: what is read, what is passed over, and what is an error.
+//! Tests of decoding: fields that are read, fields that are ignored, and errors.
 
 mod fields;
 mod left_out;
@@ -82,7 +82,7 @@ fn init_containers_show_a_driver_too() {
     let init = json!({"initContainers": [{"args": ["--kubelet-registration-path=/var/lib/kubelet/plugins/a.b/csi.sock"]}]});
     let driver = pod_row(&init).unwrap().driver.unwrap();
     assert!(driver.names.contains("a.b"));
-    // A Deployment is no node side, whatever it runs.
+    // A Deployment is never a node side.
     for (kind, is_node_side) in [
         (WorkloadKind::DaemonSet, true),
         (WorkloadKind::Deployment, false),

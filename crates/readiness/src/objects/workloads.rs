@@ -1,4 +1,4 @@
-//! The objects that make pods.
+//! Decodes the objects that create pods.
 
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ pub(super) struct JobObject {
     status: Option<JobStatus>,
 }
 
-/// The specs of all kinds that make pods, in one: each kind has some of the fields.
+/// The specs of all kinds that create pods, merged: each kind has some of the fields.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase")]
 struct OwnerSpec {
@@ -98,7 +98,7 @@ pub(super) fn owner(object: OwnerObject) -> Owner {
     of_template(&object.metadata, object.spec).0
 }
 
-/// A ReplicaSet or a `ReplicationController`, which may be one of several revisions.
+/// Decodes a ReplicaSet or `ReplicationController`, which may be one of several revisions.
 pub(super) fn revision(object: ReplicasObject) -> Owner {
     let meta = object.metadata;
     let spec = object.spec.unwrap_or_default();
@@ -123,7 +123,7 @@ pub(super) fn revision(object: ReplicasObject) -> Owner {
     }
 }
 
-/// A DaemonSet, which may bring a CSI driver to nodes.
+/// Decodes a DaemonSet, which may install a CSI driver on nodes.
 pub(super) fn daemon_set(object: OwnerObject) -> Owner {
     let (owner, pod) = of_template(&object.metadata, object.spec);
     let node_side = node_side(&pod).map(Box::new);
@@ -136,7 +136,6 @@ pub(super) fn job(object: JobObject) -> Owner {
     Owner { finished, ..owner }
 }
 
-/// The owner with its template.
 fn of_template(meta: &OwnerMeta, spec: Option<OwnerSpec>) -> (Owner, PodSpec) {
     let mut spec = spec.unwrap_or_default();
     let pod = spec.template();
@@ -150,7 +149,7 @@ fn of_template(meta: &OwnerMeta, spec: Option<OwnerSpec>) -> (Owner, PodSpec) {
         },
         ..Owner::default()
     };
-    // Volumes of a template that cannot ask for Windows are nobody's concern.
+    // Volumes only matter if the template can select Windows.
     if !owner.placement.never_asks() {
         let claim_templates = spec.volume_claim_templates.unwrap_or_default();
         let named = claim_templates.iter().map(ClaimTemplateObject::named);

@@ -1,4 +1,4 @@
-//! Clusters written by hand, each for one sentence of the contract, with what the report must say of them: `cases/*.yaml`.
+//! Handwritten clusters, one per rule of the contract, with the expected report: `cases/*.yaml`.
 
 use std::collections::BTreeMap;
 
@@ -23,37 +23,37 @@ const CASES: [&str; 6] = [
 pub struct Case {
     pub name: String,
     pub objects: Vec<Value>,
-    /// The version that is judged for, if any.
+    /// The target version, if any.
     #[serde(default)]
     pub to: Option<String>,
-    /// Parts of what the oracle says. Of objects some keys may be left out, of lists no item.
+    /// Parts of the oracle's result. Objects may omit keys; lists must be complete.
     #[serde(default)]
     pub expected: Value,
-    /// The objects come from an API server, which has all that there is.
+    /// Whether the objects come from an API server, so that they are complete.
     #[serde(default)]
     pub live: bool,
-    /// Findings: place, code, object and words of the message.
+    /// Expected findings: place, code, object and words of the message.
     #[serde(default)]
     pub says: Vec<Vec<String>>,
-    /// A place, and codes that are not found there.
+    /// A place, and codes that must not be found there.
     #[serde(default)]
     pub silent: Vec<Vec<String>>,
-    /// Tables of which every combination of rows is a case: `$1`, `$2`, … stand for what is in the row.
+    /// Tables. Each combination of their rows is one case, with the row's values for `$1`, `$2`, ….
     #[serde(default)]
     each: Vec<Vec<Vec<Value>>>,
 }
 
-/// The cases for which the oracle says what is expected.
+/// Returns the cases that the oracle can evaluate.
 pub fn all() -> Vec<Case> {
     read(&CASES)
 }
 
-/// The cases of findings, of which the oracle knows nothing.
+/// Returns the cases of findings, which the oracle does not compute.
 pub fn findings() -> Vec<Case> {
     read(&[include_str!("cases/findings.yaml")])
 }
 
-/// Objects as cases write them.
+/// Expands objects as cases write them.
 pub fn objects_of(written: &Value) -> Vec<Value> {
     objects(written.clone(), &serde_yaml::from_str(OBJECTS).unwrap())
 }
@@ -90,7 +90,7 @@ fn read(texts: &[&str]) -> Vec<Case> {
     cases
 }
 
-/// The value with what is in the row in place of `$1`, `$2`, ….
+/// Replaces `$1`, `$2`, … with the row's values.
 fn in_row(value: &Value, row: &[Value]) -> Value {
     match value {
         Value::String(text) => {
@@ -129,7 +129,7 @@ fn text_in_row(text: &str, row: &[Value]) -> String {
         })
 }
 
-/// An object by its name, or one that is written out; one for each of its `names`, if it has any. Or a list of those.
+/// Expands an object given by name or written out, once per entry of `names` if it has that; or a list of those.
 fn objects(written: Value, known: &BTreeMap<String, Value>) -> Vec<Value> {
     if let Value::Array(list) = written {
         return list
@@ -159,7 +159,7 @@ fn whole(written: Value, known: &BTreeMap<String, Value>) -> Value {
     }
 }
 
-/// The first value, but for what the second one says.
+/// Merges `second` over `first`.
 pub fn over(first: Value, second: Value) -> Value {
     match (first, second) {
         (Value::Object(mut first), Value::Object(second)) => {
@@ -173,7 +173,7 @@ pub fn over(first: Value, second: Value) -> Value {
     }
 }
 
-/// What a subject gets wrong, each with the name of the case.
+/// Returns a subject's failures, prefixed with the name of the case.
 pub fn failures(make: impl Fn() -> Box<dyn Subject>) -> Vec<String> {
     let mut failures = Vec::new();
     for case in all() {
@@ -188,7 +188,7 @@ pub fn failures(make: impl Fn() -> Box<dyn Subject>) -> Vec<String> {
     failures
 }
 
-/// The first place where what is expected is not there.
+/// Returns the first place where `got` differs from `expected`.
 pub fn mismatch(at: &str, expected: &Value, got: &Value) -> Option<String> {
     match (expected, got) {
         (Value::Object(wanted), Value::Object(there)) => wanted.iter().find_map(|(key, wanted)| {

@@ -1,4 +1,4 @@
-//! The judgement that the operator runs, fed like a watch feeds it.
+//! The operator's assessment, fed as by a watch.
 
 use readiness::assess::Assessment;
 use readiness::index::{AnyTable, Cluster, ReadFrom, Table};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cases;
 use crate::run::{Subject, run};
 
-/// A judgement that lasts from event to event.
+/// An assessment that is updated by each event.
 struct Engine {
     cluster: Cluster,
     assessment: Assessment,
@@ -33,7 +33,7 @@ fn received(object: &Value) -> (&'static Kind, Received) {
 }
 
 impl Engine {
-    /// All kinds have been read, but a cluster without a Node cannot have been read whole.
+    /// Marks all kinds as complete, except nodes if there are none: a real cluster has nodes.
     fn is_read(&mut self) {
         for kind in cluster_kinds() {
             kind.table_mut(&mut self.cluster).finish();

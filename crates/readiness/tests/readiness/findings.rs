@@ -1,4 +1,4 @@
-//! Findings and what they advise, out of objects as Kubernetes writes them: `cases/findings.yaml`.
+//! Tests of findings and their advice, on objects as Kubernetes writes them: `cases/findings.yaml`.
 
 use readiness::assess::{assess_for, codes};
 use readiness::index::ReadFrom;
@@ -22,7 +22,7 @@ fn report(objects: &[Value], live: bool, to: Option<&str>) -> Value {
     serde_json::to_value(assess_for(&mut cluster, target)).unwrap()
 }
 
-/// The findings of the node, of a driver or of the report itself.
+/// Returns the findings of the node, of a driver or of the report.
 fn at<'a>(report: &'a Value, place: &str) -> &'a [Value] {
     let mut drivers = report["drivers"].as_array().unwrap().iter();
     let row = match place {

@@ -1,4 +1,4 @@
-//! Random lives of small clusters, whose objects are those of the grammar in `generate/objects.yaml`.
+//! Generates random event sequences of small clusters from the grammar in `generate/objects.yaml`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::cases::over;
 use crate::run::key;
 
-/// The templates by name.
+/// The templates, by name.
 static TEMPLATES: LazyLock<Value> =
     LazyLock::new(|| serde_yaml::from_str(include_str!("generate/objects.yaml")).unwrap());
 
@@ -34,7 +34,7 @@ pub fn events(count: usize, seed: u64) -> Vec<Event> {
             let gone = there.keys().nth(nth).cloned().unwrap();
             life.extend(there.remove(&gone).map(Event::Delete));
         } else if !there.is_empty() && random.chance(3) {
-            // A watch that starts again repeats what is already known.
+            // A restarted watch repeats known objects.
             life.extend(there.values().nth(nth).cloned().map(Event::Upsert));
         } else {
             let name = match life.len() {
@@ -54,7 +54,7 @@ pub fn events(count: usize, seed: u64) -> Vec<Event> {
 /// Expands templates.
 struct Random {
     rng: StdRng,
-    /// What each `let` around the template has bound, the innermost last.
+    /// The values bound by each enclosing `let`, innermost last.
     bound: Vec<Value>,
 }
 
@@ -72,7 +72,7 @@ impl Random {
         self.bound.push(values);
     }
 
-    /// A field, such as `a.b`, of what is bound to the name, or else of what its template comes to.
+    /// Returns a field, such as `a.b`, of the bound value with this name, or else of its expanded template.
     fn named(&mut self, path: &str) -> Value {
         let mut parts = path.split('.');
         let name = parts.next().unwrap();

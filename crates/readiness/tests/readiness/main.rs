@@ -1,4 +1,4 @@
-//! The readiness report against an oracle of its own, on clusters written by hand and on random ones.
+//! Compares the readiness report with an independent oracle, on handwritten and random clusters.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cases;

@@ -1,5 +1,5 @@
-//! What the contract says of a cluster, computed in the plainest way: every question is a loop over all objects, nothing is
-//! kept between two questions, and nothing is shared with the program, so that the two can only agree by both being right.
+//! The contract, computed in the simplest way: every question loops over all objects, nothing is cached, and no code is
+//! shared with the program, so that both agree only if both are right.
 
 pub mod cluster;
 pub mod drivers;
@@ -14,18 +14,18 @@ pub use memory::Memory;
 use serde_json::{Value, json};
 use volumes::Row;
 
-/// The parts of the report that the contract fixes. `verdict.message` is there where it is fixed as a whole,
-/// `verdict.messageEnd` where only its end is; findings are pairs of code and object.
+/// Returns the parts of the report that the contract fixes: `verdict.message` if it is fixed as a whole,
+/// `verdict.messageEnd` if only its end is. Findings are pairs of code and object.
 pub fn expect(objects: &[Value]) -> Value {
     expect_for(objects, None)
 }
 
-/// The same for a version to come, where one is given.
+/// Returns the same for a future version, if one is given.
 pub fn expect_for(objects: &[Value], target: Option<&str>) -> Value {
     expect_after(objects, &Memory::default(), target)
 }
 
-/// The same of somebody who remembers what was there before.
+/// Returns the same, given what is remembered of earlier states.
 pub fn expect_after(objects: &[Value], memory: &Memory, target: Option<&str>) -> Value {
     let cluster = Cluster(objects, memory);
     let (mut rows, mut findings) = volumes::rows(cluster);
@@ -75,7 +75,7 @@ pub fn expect_after(objects: &[Value], memory: &Memory, target: Option<&str>) ->
     })
 }
 
-/// The names of the Windows nodes, sorted.
+/// Returns the names of the Windows nodes, sorted.
 fn windows_nodes(cluster: Cluster<'_>) -> Vec<&str> {
     let mut names: Vec<_> = cluster
         .of(cluster::NODE)
@@ -86,7 +86,7 @@ fn windows_nodes(cluster: Cluster<'_>) -> Vec<&str> {
     names
 }
 
-/// The drivers in a node's CSINode, sorted.
+/// Returns the drivers in a node's CSINode, sorted.
 fn entries<'a>(cluster: Cluster<'a>, node: &str) -> Vec<&'a str> {
     let mut names: Vec<_> = cluster
         .get(cluster::CSI_NODE, "", node)
@@ -105,7 +105,7 @@ fn registered_on<'a>(cluster: Cluster<'a>, driver: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Every driver that a row needs or a Windows node has, sorted.
+/// Returns every driver that a row needs or a Windows node has, sorted.
 fn all_drivers(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Vec<String> {
     let mut names: Vec<String> = rows
         .iter()
@@ -132,7 +132,7 @@ fn missing_on<'a>(cluster: Cluster<'a>, rows: &[Row<'_>], driver: &str) -> Vec<&
         .collect()
 }
 
-/// The plugin in whose stead the driver is needed.
+/// Returns the plugin whose volumes need the driver.
 fn plugin_in_use<'a>(rows: &'a [Row<'_>], driver: &str) -> Option<&'a str> {
     rows.iter()
         .filter(|row| row.found.backing.driver.as_deref() == Some(driver))
@@ -147,7 +147,7 @@ fn blocking(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> bool {
         })
 }
 
-/// Where there is no Windows node, a DaemonSet stands in for the registration.
+/// Without Windows nodes, a DaemonSet counts instead of a registration.
 fn is_unbrought(cluster: Cluster<'_>, driver: &str) -> bool {
     windows_nodes(cluster).is_empty() && drivers::daemon_set(cluster, driver).is_none()
 }
@@ -198,7 +198,7 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
         .iter()
         .filter(|row| blocking(cluster, rows, row))
         .collect();
-    // Where not all can be named, those that the reason is about are.
+    // If not all can be named, those that determine the reason come first.
     if held.len() > 10 {
         held.sort_by_key(|row| row.found.backing.driver.is_some());
     }

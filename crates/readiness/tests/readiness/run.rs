@@ -1,4 +1,4 @@
-//! Plays a cluster's life to the thing under test, and compares what it reports with what the contract says.
+//! Feeds a cluster's events to the subject under test, and compares its report with the contract.
 
 use crate::generate::{Event, events};
 use crate::oracle::cluster::Cluster;
@@ -12,11 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Something that follows a cluster and reports on it.
 pub trait Subject {
-    /// The object is new, or takes the place of the one of the same apiVersion, kind, namespace and name.
+    /// Adds an object, or replaces the one with the same apiVersion, kind, namespace and name.
     fn upsert(&mut self, object: &Value);
-    /// The object, as it was last, is gone.
+    /// Removes an object. `object` is its last state.
     fn delete(&mut self, object: &Value);
-    /// What `check -o json` would print, for a version to come where one is given.
+    /// Returns what `check -o json` prints, for a future version if one is given.
     fn report(&mut self, target: Option<&str>) -> Value;
 }
 
@@ -32,7 +32,7 @@ pub fn fresh(
     subject.report(target)
 }
 
-/// One of the versions that a cluster with these objects may be upgraded to.
+/// Returns a version that a cluster with these objects may be upgraded to.
 pub fn target(objects: &[Value], seed: u64) -> String {
     let minor = 23 + seed % 14;
     if versions::is_openshift(Cluster(objects, &Memory::default())) {
@@ -42,13 +42,13 @@ pub fn target(objects: &[Value], seed: u64) -> String {
     }
 }
 
-/// Lets `clusters` random clusters live through `events` events each, and panics at the first difference.
+/// Runs `clusters` random clusters with `events` events each, and panics at the first difference.
 pub fn run(make: impl Fn() -> Box<dyn Subject>, clusters: u32, events: usize, seed: u64) {
     let difference = search(&make, clusters, events, seed);
     assert!(difference.is_none(), "{}", difference.unwrap_or_default());
 }
 
-/// The first difference, with the fewest events that still show one.
+/// Returns the first difference, with a minimal sequence of events that shows one.
 pub fn search(
     make: &dyn Fn() -> Box<dyn Subject>,
     clusters: u32,
@@ -70,7 +70,7 @@ pub fn search(
 }
 
 struct Difference {
-    /// How many events it took.
+    /// The number of events played.
     after: usize,
     what: String,
 }
@@ -90,7 +90,7 @@ fn describe(life: &[Event], difference: &Difference, seed: u64, cluster: u32) ->
     text
 }
 
-/// What distinguishes objects.
+/// Returns an object's identity.
 pub fn key(object: &Value) -> String {
     let metadata = &object["metadata"];
     format!(
@@ -105,7 +105,7 @@ fn difference(
     seed: u64,
 ) -> Option<Difference> {
     let mut after = 0;
-    // A panic is a failure like any other, and its cluster worth as much.
+    // Treat a panic as a difference, so that its events are minimized too.
     let outcome = catch_unwind(AssertUnwindSafe(|| play(make, life, seed, &mut after)));
     let what = outcome.unwrap_or_else(|_| Some("the subject panicked".to_owned()))?;
     Some(Difference { after, what })
@@ -129,7 +129,7 @@ fn play(
             (Event::Upsert(object), Some(there)) => objects[there] = object.clone(),
             (Event::Upsert(object), None) => objects.push(object.clone()),
             (Event::Delete(_), Some(there)) => subject.delete(&objects.swap_remove(there)),
-            // With fewer events it may never have been there.
+            // While minimizing, the object may never have been added.
             (Event::Delete(_), None) => {}
         }
         if let Event::Upsert(object) = event {
@@ -138,7 +138,7 @@ fn play(
         memory = memory.after(&before, &objects);
         let expected = |target: Option<&str>| expect_after(&objects, &memory, target);
         let what = disagreement(&expected(None), &subject.report(None)).or_else(|| {
-            // That costs as much again, and seldom is something else.
+            // Checking a target costs as much again and rarely finds anything else, so only every third event does it.
             let target = after.is_multiple_of(3).then(|| target(&objects, seed))?;
             disagreement(&expected(Some(&target)), &subject.report(Some(&target)))
         });
@@ -154,7 +154,7 @@ fn play(
     ))
 }
 
-/// Removes events, at first many at once, as long as a difference stays.
+/// Removes events, at first many at once, as long as a difference remains.
 fn minimal(make: &dyn Fn() -> Box<dyn Subject>, life: &[Event], seed: u64) -> Vec<Event> {
     let mut fewest = life.to_vec();
     let mut size = fewest.len().div_ceil(2).max(1);
@@ -182,7 +182,7 @@ fn minimal(make: &dyn Fn() -> Box<dyn Subject>, life: &[Event], seed: u64) -> Ve
     }
 }
 
-/// What is wrong with a report, if anything is.
+/// Returns what is wrong with a report, if anything.
 pub fn disagreement(expected: &Value, report: &Value) -> Option<String> {
     let mut wanted = expected.clone();
     let verdict = wanted["verdict"].as_object_mut().unwrap();
@@ -221,7 +221,7 @@ pub fn disagreement(expected: &Value, report: &Value) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("\n"))
 }
 
-/// Those parts of a report that the oracle knows, in its form.
+/// Returns the parts of a report that the oracle computes, in the oracle's form.
 pub fn comparable(report: &Value) -> Value {
     let mut findings: Vec<_> = items(report, "findings")
         .filter(|finding| {

@@ -1,4 +1,4 @@
-//! Why the oracle and the random clusters are to be trusted.
+//! Tests that the oracle and the random clusters can be trusted.
 
 use crate::cases;
 use crate::generate::{Event, events};
@@ -7,7 +7,7 @@ use crate::run::{Subject, key, run, search, target};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The oracle itself as the thing under test, but blind to something.
+/// A subject that is the oracle itself, but blind to a part of the JSON.
 #[derive(Default)]
 struct Blind {
     objects: BTreeMap<String, Value>,
@@ -58,7 +58,7 @@ impl Subject for Blind {
     }
 }
 
-/// The object as someone sees it who does not know a piece of JSON.
+/// Returns the object with a part of its JSON made unrecognizable.
 fn without(object: &Value, part: &str) -> Value {
     let text = object.to_string();
     if text.contains(part) {
@@ -68,7 +68,7 @@ fn without(object: &Value, part: &str) -> Value {
     }
 }
 
-/// What the oracle says, in the form of a report.
+/// Converts the oracle's result to the form of a report.
 fn as_report(expected: &Value) -> Value {
     let mut report = expected.clone();
     report["cluster"]["windowsNodes"] = report["windowsNodes"].take();
@@ -89,7 +89,7 @@ fn the_oracle_agrees_with_itself() {
     run(Blind::make(None), 300, 25, 1);
 }
 
-/// Keys and values that decide something. Whoever does not see one of them must be found out.
+/// Keys and values that affect the result. The random clusters must expose a subject that ignores any of them.
 const DECISIVE: &str = "
 Node CSINode CSIDriver Pod PersistentVolumeClaim PersistentVolume StorageClass RuntimeClass Deployment
 ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController WindowsStorage cluster Ignore
@@ -122,7 +122,7 @@ fn the_random_clusters_find_out_who_does_not_see() {
                 Event::Upsert(object) => objects.insert(key(&object), object),
                 Event::Delete(object) => objects.remove(&key(&object)),
             };
-            // Few are still searched for in the end, so every state would only cost time.
+            // Few parts remain in the end, so checking every state would only cost time.
             if count % 6 == 0 {
                 let all: Vec<_> = objects.values().cloned().collect();
                 let target = target(&all, seed);
@@ -162,7 +162,7 @@ fn the_random_clusters_reach_every_verdict_and_kind_of_row() {
                 objects.insert(key(&object), object);
             }
         }
-        // Nothing deleted: fuller clusters than those of the other tests.
+        // Nothing is deleted here, so these clusters are fuller than those of the other tests.
         let objects: Vec<_> = objects.into_values().collect();
         let expected = expect(&objects);
         let to_come = expect_for(&objects, Some(&target(&objects, seed)));
@@ -199,7 +199,7 @@ fn the_random_clusters_reach_every_verdict_and_kind_of_row() {
             "StorageClass true",
             "StorageClass false",
         ] {
-            // The name of the claim of a pod is always known.
+            // A pod's claim always has a name.
             if (kind, source) != ("Pod", "StorageClass false") {
                 wanted.push(format!("{kind} {source}"));
             }

@@ -1,4 +1,4 @@
-//! What is reported of the gate.
+//! Tests of how the gate is reported.
 
 use super::*;
 use crate::api::UpgradeGate;
@@ -8,7 +8,7 @@ use crate::status::Written;
 
 const TYPE: &str = "OperatorConditionWritten";
 
-/// Writes what is decided for `WindowsStorage` now, and returns what it says of the gate.
+/// Writes the decided status of `WindowsStorage`, and returns what it says about the gate.
 fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
     rig.gate = reason.map(|reason| GateReport {
         status: "False",
@@ -32,7 +32,7 @@ fn how_the_gate_stands_is_reported_and_nothing_without_one() {
     let mut rig = Rig::settled();
     for (now, expected) in [
         (Some("NotFound"), Some("NotFound")),
-        // What was said before stands until more is known.
+        // The earlier report stays until more is known.
         (Some("Pending"), Some("NotFound")),
         (None, None),
         (Some("Pending"), Some("Pending")),
@@ -100,7 +100,7 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
     let is = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
     let held = Some((Upgradeable::False, Reason::DriversMissing));
     assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
-    // Of a process that has not looked yet.
+    // From a process that has not read the gate yet.
     assert_eq!(said("Pending", None), is("False", "DriversMissing"));
     let open = Some((Upgradeable::True, Reason::NoInTreeVolumes));
     assert_eq!(said("Confirmed", open), is("True", "NoInTreeVolumes"));
@@ -115,12 +115,12 @@ fn what_was_written_is_not_written_again_before_the_watch_brings_it() {
     let (_, status) = rig.pass(&[]).settings.unwrap();
     rig.decisions.unseen.settings = Some(Written::new(Some("12"), status.clone()));
     assert!(rig.pass(&[]).settings.is_none());
-    // What another client has done meanwhile is not lost by that.
+    // It does not hide what another client has changed meanwhile.
     rig.want(&json!({"upgradeGate": "Ignore"}));
     rig.cluster.settings.come_to("11");
     rig.pass(&[]);
     assert_eq!(rig.decisions.spec.upgrade_gate, UpgradeGate::Ignore);
-    // Our own write, which somebody has taken back at once.
+    // Our own write, which another client reverted at once.
     rig.want(&json!({"upgradeGate": "Enforce"}));
     rig.cluster.settings.come_to("12");
     let (previous, _) = rig.pass(&[]).settings.unwrap();

@@ -1,10 +1,10 @@
-//! What nodes leave behind.
+//! Tests of what nodes leave behind.
 
 use super::*;
 use crate::node::HOST_KEYS_CONFIG_MAP;
 use crate::run::retries::What;
 
-/// The nodes that are gone and have left something behind.
+/// Returns the deleted nodes that have left something behind.
 fn gone(rig: &mut Rig) -> Vec<String> {
     let left = rig.pass(&[]).left.into_iter();
     left.filter(|left| left.what == LeftOver::StatusAndKey)
@@ -69,7 +69,7 @@ fn what_is_not_to_be_done_any_more_need_not_be_tried_again() {
     let todo = rig.pass(&[]);
     assert!(!todo.has(&removal), "it is back");
     assert!(todo.has(&status) && todo.has(&What::Settings) && todo.has(&What::Services));
-    // What the administrator wants can be read no more: nothing is written.
+    // The settings can no longer be read: nothing is written.
     rig.cluster.settings.delete(&SETTINGS_NAME.to_owned());
     rig.reject_settings();
     let todo = rig.pass(&[]);

@@ -1,5 +1,5 @@
-//! Random fleets, settings, failures and restarts of the operator: whatever happens, the limits and windows hold, steps are waited for, and
-//! the rollout ends.
+//! Random fleets, settings, failures and restarts of the operator. Whatever happens, the limits and maintenance windows
+//! are respected, steps are waited for, and the rollout ends.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -7,20 +7,20 @@ use rand::{Rng, SeedableRng};
 use super::*;
 use crate::api::RolloutSpec;
 
-/// Seconds from one moment of the model to the next.
+/// Seconds between two ticks of the model.
 const TICK: i64 = 300;
-/// The windows of the model: the first hour of each six.
+/// The maintenance windows of the model: the first hour of every six.
 const WINDOW: &str = "0 */6 * * *";
 const FLEETS: u64 = 40;
-/// Each moment has at least one chance to go on: nodes are few.
+/// Most ticks of a run. The fleets are small, so every rollout ends within them.
 const LONGEST: usize = 3_000;
 
-/// What a node of the model really is.
+/// The actual state of a host in the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Host {
-    /// csi-proxy as it was before.
+    /// csi-proxy is the old one.
     Old,
-    /// In the middle of an update, for so many moments.
+    /// In the middle of an update, for this many more ticks.
     Busy(u32),
     New,
     Undone,
@@ -30,26 +30,26 @@ struct Fleet {
     rng: StdRng,
     rig: Rig,
     hosts: BTreeMap<String, Host>,
-    /// Out of reach until that moment.
+    /// Unreachable nodes, and until which tick.
     dead: BTreeMap<String, usize>,
-    /// On these it does not work before the cause is removed.
+    /// Nodes on which the update fails until the cause is removed.
     bad: BTreeSet<String>,
     canaries: BTreeSet<String>,
-    /// Those of them that were never out of reach. The others may come when the first step is over.
+    /// Canaries that were never unreachable. The others may be updated after the first step.
     steady: BTreeSet<String>,
-    /// Those on which an update has begun.
+    /// Nodes on which an update has begun.
     begun: BTreeSet<String>,
-    /// Where a process has seen that it was undone.
+    /// Nodes on which a process has observed the rollback.
     known: BTreeSet<String>,
     spec: Value,
-    /// Until when this process has just started.
+    /// Until which tick this process counts as just started.
     settles: usize,
-    /// When the last canary became new.
+    /// When the last canary was updated.
     canary_updated: Option<i64>,
     counts: Counts,
 }
 
-/// What has happened in all fleets, so that the model cannot pass by doing nothing.
+/// Totals over all fleets, to make sure that the model does not pass by doing nothing.
 #[derive(Debug, Default)]
 struct Counts {
     updates: u64,
@@ -121,7 +121,7 @@ impl Fleet {
         serde_json::from_value(self.spec["rollout"].clone()).unwrap()
     }
 
-    /// Another process, which knows what objects say and nothing else.
+    /// Starts another process, which knows only the stored objects.
     fn restart(&mut self) {
         self.rig.decisions = Decisions::new(Payload::of_test());
         self.rig.slots = RolloutSlots::default();
@@ -156,19 +156,19 @@ impl Fleet {
         self.rig.pass_after(0, &[]);
     }
 
-    /// A pass, with what it decides written, and what it saw on nodes that can be reached.
+    /// Runs a pass with observations of the reachable nodes, and writes its results.
     fn pass(&mut self, moment: usize) {
         let names: Vec<String> = self.hosts.keys().cloned().collect();
         for name in &names {
             let standing = match self.hosts[name] {
                 _ if self.dead.contains_key(name) => Standing::Unreachable,
-                // A login while it is at work waits for the agent's answer.
+                // A login during an update waits for the agent's answer.
                 Host::Busy(_) => continue,
                 Host::Old => Standing::Waiting,
                 Host::New => Standing::Current,
                 Host::Undone => Standing::Failed,
             };
-            // Nodes are looked at one after the other.
+            // Nodes are observed one after the other.
             if moment < self.settles && self.rng.random_bool(0.5) {
                 continue;
             }
@@ -190,11 +190,11 @@ impl Fleet {
             self.counts.soaked += u64::from(is_soaking(&status));
             self.rig.write_settings(status);
         }
-        // What was written is seen.
+        // The watch delivers what was written.
         self.rig.pass_after(0, &[]);
     }
 
-    /// Begins where a slot was given, and checks that it may.
+    /// Begins updates in granted slots, and checks that each may begin.
     fn begin(&mut self) {
         let names: Vec<String> = self.hosts.keys().cloned().collect();
         for name in names {
@@ -211,7 +211,7 @@ impl Fleet {
             self.hosts.insert(name.clone(), Host::Busy(lasts));
             self.counts.updates += 1;
             if self.rng.random_bool(0.1) {
-                // The line is lost; the agent goes on by itself.
+                // The connection is lost; the agent continues on its own.
                 self.counts.lost += 1;
                 drop(slot);
             } else {
@@ -241,7 +241,7 @@ impl Fleet {
             );
         }
         if let Some(number) = self.number_of_step(&spec) {
-            // In place of those on which it did not work there are others.
+            // Other nodes take the places of those on which the update failed.
             let begun = self.begun.difference(&self.known).count();
             assert!(begun < number, "{name}: after {:?} of {number}", self.begun);
         }
@@ -260,8 +260,8 @@ impl Fleet {
         }
     }
 
-    /// How many nodes may have it at the end of the step in progress, where it says so. Where a process has begun anew and a node went out
-    /// of reach before it was looked at, nobody knows whether it has it.
+    /// Returns how many nodes may be updated at the end of the current step, if the step has a number. Nodes that
+    /// became unreachable after a restart, before they were observed, may be updated too.
     fn number_of_step(&self, spec: &RolloutSpec) -> Option<usize> {
         let completed = self.rig.decisions.steps.as_ref()?.completed;
         let step = spec.strategy.steps.get(completed)?;
@@ -273,7 +273,7 @@ impl Fleet {
         Some(number + self.begun.iter().filter(is_unknown).count())
     }
 
-    /// Updates go on, whoever watches them.
+    /// Updates continue, whether or not anybody watches them.
     fn work(&mut self) {
         for (name, host) in &mut self.hosts {
             let Host::Busy(left) = host else { continue };
@@ -297,7 +297,7 @@ impl Fleet {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs the rollout to its end.
     fn run(mut self, seed: u64) -> Counts {
         for moment in 0..LONGEST {
             self.rig.now += TICK;

@@ -1,9 +1,9 @@
-//! What differs by pool.
+//! Tests of settings that differ by pool.
 
 use super::*;
 use crate::node::PRIVATE_KEY;
 
-/// Nodes `win-1` and `win-2` of pool blue, and `win-3` of none.
+/// Nodes `win-1` and `win-2` in pool blue, and `win-3` without a pool.
 fn pools(blue: &Value) -> Rig {
     let mut rig = Rig::settled();
     for name in ["win-2", "win-3"] {
@@ -97,11 +97,11 @@ fn a_pool_with_a_limit_of_its_own_is_counted_apart() {
     assert_eq!(rig.slots(&all), all);
     let progress = rig.decisions.rollout.pools["blue"];
     assert_eq!((progress.nodes, progress.waiting), (2, 2));
-    // Without one it shares that of all.
+    // Without its own limit, the pool shares the global one.
     rig.want_pool(&json!({}));
     let few = rig.slots(&[]);
     assert_eq!(few.len(), 1, "{few:?}");
-    // So does one that stops at its own number of failures.
+    // A pool with its own number of failures is also counted separately.
     rig.want_pool(&json!({"rollout": {"maxFailures": 2}}));
     rig.see("win-1", Standing::Failed);
     assert_eq!(rig.slots(&["win-1"]), ["win-2", "win-3"]);
@@ -109,12 +109,12 @@ fn a_pool_with_a_limit_of_its_own_is_counted_apart() {
     assert_eq!(rig.slots(&[]), ["win-3"]);
     rig.see("win-1", Standing::Waiting);
     rig.pass(&["win-1"]);
-    // A pause is the pool's alone.
+    // A pause applies only to its pool.
     rig.want_pool(&json!({"rollout": {"paused": true}}));
     assert_eq!(rig.slots(&[]), ["win-3"]);
 }
 
-/// The reason of a condition, and its message.
+/// Returns reason and message of a condition.
 fn said(todo: &Todo, type_: &str) -> Option<(String, String)> {
     let (_, status) = todo.settings.as_ref()?;
     let mut conditions = status.conditions.iter();
@@ -163,7 +163,7 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
         .secrets
         .apply(SSH_SECRET.to_owned(), secret.clone());
     let (reason, message) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
-    // Of those that were not logged in to since, nobody knows.
+    // It is unknown which key nodes without a login since then accept.
     assert!(
         reason == "KeyChanging" && message.contains("3 managed node(s)"),
         "{message}"
@@ -184,7 +184,7 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
     }
     let (reason, _) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
     assert_eq!(reason, "Valid");
-    // One that is damaged is told, and nobody waits for that.
+    // A damaged previous key is reported, and nothing waits for it.
     let damaged = Zeroizing::new(b"no key".to_vec());
     secret
         .data

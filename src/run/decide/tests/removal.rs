@@ -1,10 +1,10 @@
-//! csi-proxy that comes and goes with what uses it, and all that goes.
+//! csi-proxy is installed and removed with its users, and everything can be removed.
 
 use super::*;
 use crate::node::{Absence, HOST_KEYS_CONFIG_MAP, Hold, Purpose};
 use crate::services::Document;
 
-/// A DaemonSet that mounts csi-proxy's pipes.
+/// A DaemonSet for a driver, with this image and these volumes.
 fn driver(image: &str, volumes: &Value, host_process: bool) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
@@ -28,7 +28,7 @@ pub(super) fn with_pipes() -> Value {
 }
 
 impl Rig {
-    /// Windows nodes that are known, with their labels; nothing uses csi-proxy.
+    /// Known Windows nodes with labels; nothing uses csi-proxy.
     pub(super) fn with_labels(names: &[&str]) -> Self {
         let mut rig = Self::settled();
         for name in names {
@@ -46,7 +46,7 @@ impl Rig {
         rig
     }
 
-    /// A pass whose statuses are written at once, as often as there are any.
+    /// Runs passes and writes their statuses until there are none to write.
     pub(super) fn act(&mut self, observed: &[&str]) -> Todo {
         for _ in 0..5 {
             let todo = self.pass(observed);
@@ -68,7 +68,7 @@ impl Rig {
         &self.cluster.node_statuses.get(node).unwrap().management
     }
 
-    /// Reason and message of the condition of the rollout.
+    /// Returns reason and message of the rollout condition.
     pub(super) fn progress(&mut self) -> (String, String) {
         let (_, status) = self.pass(&["win-1", "win-2"]).settings.unwrap();
         let mut conditions = status.conditions.iter();
@@ -77,7 +77,7 @@ impl Rig {
         (said.reason.clone(), said.message.clone())
     }
 
-    /// The operator has removed all from the node.
+    /// Records that the operator has removed everything from the node.
     pub(super) fn removed(&mut self, node: &str) {
         let seen = Observation {
             purpose: Purpose::Remove,
@@ -116,7 +116,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     let now = |second| Timestamp::from_second(second).unwrap();
     let due = rig.decisions.decided_in(now(2_000));
     assert_eq!(due, Some(Duration::from_secs(600)));
-    // Recreated meanwhile, the time begins again.
+    // If the DaemonSet is recreated meanwhile, the time starts over.
     rig.put(&with_pipes());
     rig.act(&[]);
     assert_eq!(rig.decisions.decided_in(now(2_000)), None);
@@ -128,7 +128,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     assert!(!rig.decisions.removal_waits_for_proof(now(3_099)));
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
 
-    // What is known may be old.
+    // The data may be stale.
     rig.is_fresh = false;
     rig.now = 3_100;
     rig.act(&[]);
@@ -143,7 +143,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     };
     assert!(is_due(&rig), "{:?}", rig.plan("win-1"));
     assert_eq!(rig.management("win-1"), "Removing");
-    // Begun, it goes on.
+    // A removal that has begun continues.
     rig.is_fresh = false;
     rig.put_config_map("other", BTreeMap::new());
     rig.act(&[]);
@@ -204,7 +204,7 @@ fn a_driver_of_the_host_counts_unless_it_is_known_to_do_without_and_a_pod_stands
     });
     rig.put(&pod);
     assert_eq!(is_used(&mut rig), said("True", "PipesMounted"));
-    // A DaemonSet that does not cover the node does not count, one whose pods only wait for it does.
+    // A DaemonSet that does not cover the node does not count; one whose pods are only waiting for the node does.
     rig.cluster
         .pods
         .delete(&ObjectKey::new("kube-system", "left"));
@@ -248,8 +248,8 @@ fn the_agent_stays_for_the_services_of_others() {
     assert_eq!(target.desired.as_ref().unwrap().agent_sha256, *with);
 }
 
-/// A cluster of two nodes of ours and one that has become another owner's, with a driver that uses csi-proxy; all is to be
-/// removed.
+/// A cluster with two managed nodes, one node that has become another owner's, and a driver that uses csi-proxy.
+/// Everything is to be removed.
 fn to_be_removed() -> Rig {
     let mut rig = Rig::with_labels(&["win-1", "win-2", "theirs"]);
     let pin = |name: &str, comment: &str| (name.to_owned(), format!("ssh-ed25519 AAAA {comment}"));
@@ -267,7 +267,7 @@ fn to_be_removed() -> Rig {
     });
     rig.put(&with_pipes());
     rig.act(&[]);
-    // It was ours, and is released before all else.
+    // It was ours, so it is released first.
     assert_eq!(rig.management("theirs"), "Releasing");
     let released = Observation {
         purpose: Purpose::Release,
@@ -314,7 +314,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
             NodePlan::Remove(Absence::Removed, Ok(_))
         ));
     }
-    // One after the other: both are looked at, and one gets the slot.
+    // One after the other: both are observed, and one gets the slot.
     for node in ["win-1", "win-2"] {
         let waits = Observation {
             purpose: Purpose::Remove,
@@ -329,7 +329,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     rig.act(&["win-1"]);
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::Removed));
     assert_eq!(rig.slots(&["win-1"]), ["win-2"]);
-    // Until the last has gone, what the operator needs for it stays.
+    // Until the last node is done, whatever the operator needs for it stays.
     assert_eq!(
         rig.decisions.services,
         Ok(ServicesPlan::Keep(Document::default()))
@@ -370,7 +370,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     assert_eq!(rig.progress().0, "Removed");
     assert_eq!(rig.management("theirs"), "External");
 
-    // Taken back, all comes again.
+    // If the removal is revoked, everything is installed again.
     rig.want(&json!({}));
     rig.act(&[]);
     assert!(matches!(

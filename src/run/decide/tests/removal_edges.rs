@@ -1,4 +1,4 @@
-//! Removals at the edges: old data, lost statuses, other owners, and what is cut off.
+//! Edge cases of removals: stale data, lost statuses, other owners, and interruptions.
 
 use super::removal::with_pipes;
 use super::*;
@@ -39,7 +39,7 @@ fn waits(rig: &mut Rig, node: &str) {
     rig.observations.insert(node.to_owned(), seen);
 }
 
-/// Released to nobody by management External, csi-proxy runs on; then everything is to be removed.
+/// Released by management External, csi-proxy keeps running; then everything is to be removed.
 #[test]
 fn a_released_node_is_not_said_to_be_rid_of_csi_proxy() {
     let mut rig = Rig::with_labels(&["win-1"]);
@@ -67,7 +67,7 @@ fn a_released_node_is_not_said_to_be_rid_of_csi_proxy() {
     );
 }
 
-/// A look has found an unknown owner's csi-proxy there.
+/// A check on the node has found an unknown owner's csi-proxy.
 #[test]
 fn a_node_of_an_unknown_owner_is_not_said_to_be_rid_of_csi_proxy() {
     for want in [
@@ -99,7 +99,7 @@ fn a_node_of_an_unknown_owner_is_not_said_to_be_rid_of_csi_proxy() {
     }
 }
 
-/// Planned, waiting for a slot for an hour; meanwhile nothing is known to be the present.
+/// The removal is planned and waits for a slot for an hour. Meanwhile, the data is no longer proven to be current.
 #[test]
 fn no_removal_begins_on_data_that_may_be_old() {
     let mut rig = Rig::with_labels(&["win-1", "win-2"]);
@@ -123,7 +123,7 @@ fn no_removal_begins_on_data_that_may_be_old() {
     );
 }
 
-/// A restart of the operator during a removal where it is not needed.
+/// The operator restarts during a removal of an unused csi-proxy.
 #[test]
 fn a_restart_in_the_middle_does_not_install_again() {
     let mut rig = Rig::with_labels(&["win-1"]);
@@ -145,7 +145,7 @@ fn a_restart_in_the_middle_does_not_install_again() {
     );
 }
 
-/// Names of pipes are the same in either case.
+/// Names of pipes are case-insensitive.
 #[test]
 fn a_pipe_is_used_however_it_is_written() {
     let mut rig = Rig::with_labels(&["win-1"]);
@@ -180,7 +180,7 @@ fn a_lost_status_is_no_removal() {
     assert_ne!(progress.0, "Removed", "{progress:?}");
 }
 
-/// An ignored node has the agent.
+/// An ignored node still has the agent.
 #[test]
 fn an_ignored_node_is_not_said_to_be_rid_of_it() {
     let mut rig = Rig::with_labels(&["win-1", "win-2"]);
@@ -208,7 +208,7 @@ fn an_ignored_node_is_not_said_to_be_rid_of_it() {
     );
 }
 
-/// After the removal a driver comes that needs csi-proxy.
+/// After the removal, a driver that needs csi-proxy is deployed.
 #[test]
 fn a_node_that_needs_what_was_removed_is_not_ready() {
     let mut rig = Rig::with_labels(&["win-1"]);
@@ -248,14 +248,14 @@ fn a_service_that_depends_on_csi_proxy_uses_it() {
     assert!(valid.is_ok(), "{valid:?}");
 }
 
-/// What waits for its pods holds the places of all others, as nobody goes to it.
+/// A node that waits for its pods is not connected to, so it must not hold the slots of all others.
 #[test]
 fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     let mut rig = Rig::with_labels(&["win-1", "win-2"]);
     rig.act(&[]);
     rig.slots.decide(|_| (["win-1".to_owned()].into(), ()));
     rig.slots.hand_out();
-    // An update is under way when the removal is asked for: the work is cut.
+    // The removal is requested during an update, which interrupts the work.
     rig.slots.take("win-1").unwrap().begin();
     used_by_pod(&mut rig, "win-1");
     rig.now = 2_000;
@@ -284,7 +284,7 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     );
 }
 
-/// Used for a moment, between two writes of the status.
+/// csi-proxy is used briefly, between two writes of the status.
 #[test]
 fn ten_minutes_begin_with_the_last_use_also_where_nothing_was_written() {
     let mut rig = Rig::with_labels(&["win-1"]);
@@ -305,7 +305,7 @@ fn ten_minutes_begin_with_the_last_use_also_where_nothing_was_written() {
     );
 }
 
-/// WMCO has taken over a node that was ours; then all of ours is to go.
+/// WMCO has taken over a node that was ours; then everything of ours is to be removed.
 #[test]
 fn a_node_that_wmco_has_taken_over_is_released_and_not_robbed() {
     let mut rig = Rig::with_labels(&["win-1"]);

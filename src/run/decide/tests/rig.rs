@@ -1,22 +1,22 @@
-//! A cluster, the decisions about it, and what is seen on nodes.
+//! A cluster, the decisions about it, and observations of its nodes.
 
 use super::*;
 use crate::node::Slot;
 
-/// All that a pass of the decisions rests on.
+/// All inputs of a pass of the decisions.
 pub(super) struct Rig {
     pub(super) cluster: Cluster,
     pub(super) decisions: Decisions,
     pub(super) observations: BTreeMap<String, Observation>,
     pub(super) slots: RolloutSlots,
-    /// Slots in which nodes are at work.
+    /// Slots of nodes at work.
     pub(super) held: Vec<(String, Slot)>,
     pub(super) gate: Option<GateReport>,
     pub(super) settling: bool,
     pub(super) is_fresh: bool,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     pub(super) now: i64,
-    /// An hour later at each pass: nothing has just been published.
+    /// Advances by an hour at each pass, so that nothing counts as just published.
     pub(super) instant: Instant,
 }
 
@@ -164,7 +164,7 @@ impl Rig {
         kind.absorb(&mut self.cluster, &object);
     }
 
-    /// Records how far a node is with what is desired now.
+    /// Records an observation of a node with the current desired state.
     pub(super) fn see(&mut self, node: &str, standing: Standing) {
         let NodePlan::Reconcile(target) = &self.decisions.plans[node] else {
             panic!("{node} is to be reconciled")
@@ -194,7 +194,7 @@ impl Rig {
         self.decisions.rollout.slots.iter().cloned().collect()
     }
 
-    /// The same, and what the object says already stays.
+    /// Sets the spec, and keeps the status.
     pub(super) fn want_again(&mut self, spec: &serde_json::Value) {
         let object = self.cluster.settings.get(SETTINGS_NAME);
         let status = object.and_then(|object| object.status.clone());

@@ -1,8 +1,8 @@
-//! Which nodes get slots.
+//! Tests of which nodes get slots.
 
 use super::*;
 
-/// Three nodes that were reconciled, on which csi-proxy works and is not the one that is wanted.
+/// Three reconciled nodes, on which csi-proxy works but is not up to date.
 fn three_that_wait() -> Rig {
     let mut rig = Rig::settled();
     for name in ["win-2", "win-3"] {
@@ -48,7 +48,7 @@ fn after_a_start_no_node_gets_a_slot_before_all_were_reconciled() {
 fn a_slot_that_was_cut_short_keeps_its_place_until_the_node_was_reconciled() {
     let mut rig = three_that_wait();
     assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
-    // Something else is wanted, so that the reconcile is cut; nobody knows what the agent is at.
+    // The settings change, which interrupts the reconcile; it is unknown what the agent is doing.
     rig.slots.take("win-1").unwrap().begin();
     rig.want(&json!({"rollout": {"resume": "again"}}));
     rig.pass(&[]);
@@ -84,7 +84,7 @@ fn a_rollout_that_has_stopped_stays_stopped_under_another_operator_until_it_is_r
     let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
     rig.write("win-1", failed.status.clone());
 
-    // Another process, which brings another agent.
+    // Another process, with another agent in its payload.
     rig.decisions.payload.agent.sha256 = "another".to_owned();
     rig.observations.clear();
     rig.add_configuration();
@@ -127,7 +127,7 @@ fn what_a_process_before_this_one_had_in_hand_holds_the_rollout_until_it_was_loo
     for name in ["win-1", "win-3"] {
         rig.see(name, Standing::Waiting);
     }
-    // It is long since this process has started.
+    // This process started long ago.
     let all = ["win-1", "win-2", "win-3"];
     assert_eq!(in_progress(&rig.pass(&all)), ["win-2"]);
     assert!(rig.slots(&all).is_empty());
@@ -154,7 +154,7 @@ fn what_an_earlier_process_had_in_hand_on_an_external_node_is_over() {
     });
     rig.pass(&[]);
     assert!(rig.slots.in_progress().is_empty());
-    // Nor does what this one has in hand there hold anything.
+    // Nor does work of this process on the external node count as in progress.
     rig.slots.restore(["win-1".to_owned()]);
     assert!(rig.decisions.in_progress(&rig.slots).is_empty());
 }
@@ -168,7 +168,7 @@ fn what_is_being_changed_is_written_also_while_something_cannot_be_read() {
     assert_eq!(in_progress(&rig.pass(&[])), ["win-1"]);
 }
 
-/// The nodes that the status that is to be written names as being changed.
+/// Returns the nodes that the new status lists as being changed.
 fn in_progress(todo: &Todo) -> Vec<String> {
     let (_, status) = todo.settings.as_ref().unwrap();
     status.rollout.clone().unwrap().in_progress

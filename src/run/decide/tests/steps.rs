@@ -1,9 +1,9 @@
-//! Steps and windows of a rollout.
+//! Tests of the steps and maintenance windows of a rollout.
 
 use super::*;
 use crate::api::StrategyStatus;
 
-/// Three nodes that wait, of which `win-2` is the canary.
+/// Three waiting nodes; `win-2` is the canary.
 fn canary(rollout: &Value) -> Rig {
     let mut rig = Rig::settled();
     rig.now = 1_000_000_000;
@@ -41,7 +41,7 @@ fn so_many_nodes_begin_and_nobody_takes_the_place_of_one_that_goes_out_of_reach(
     let todo = rig.pass(&["win-1"]);
     assert!(rig.decisions.rollout.slots.is_empty());
     assert_eq!(said(&todo).0, "StepBlocked");
-    // It is back, and the time went on. A pool that is paused is not waited for.
+    // It is reachable again, and the soak time has continued. A paused pool is not waited for.
     rig.now += 540;
     rig.see("win-1", Standing::Current);
     assert_eq!(rig.slots(&["win-1"]), ["win-2", "win-3"]);
@@ -74,7 +74,7 @@ fn other_steps_begin_with_the_first_and_another_soak_time_does_not() {
     assert!(rig.slots(&[]).is_empty());
 }
 
-/// What the status that is to be written says of the rollout: reason and message, and the steps.
+/// Returns what the new status says about the rollout: reason, message and steps.
 fn said(todo: &Todo) -> (String, String, Option<StrategyStatus>) {
     let (_, status) = todo.settings.as_ref().unwrap();
     let mut conditions = status.conditions.iter();
@@ -109,7 +109,7 @@ fn nodes_wait_until_the_canary_has_answered_for_its_time() {
         Some(Duration::from_secs(600))
     );
 
-    // The time is over. Nothing was heard of the canary meanwhile, which is looked at first.
+    // The soak time is over, but the canary was not observed meanwhile, so it is observed first.
     rig.now += 600;
     assert!(rig.slots(&[]).is_empty());
     rig.see("win-2", Standing::Current);
@@ -140,7 +140,7 @@ fn a_step_without_a_node_to_show_anything_says_so() {
         json!({"pool": "canaries"}),
         json!({"pool": "nobody"}),
         json!({"nodeSelector": {"no": "node"}}),
-        // What the API server refuses from 1.25 on.
+        // The API server refuses this from 1.25 on.
         json!({}),
     ] {
         let mut rig = canary(&json!({"strategy": {"steps": [step]}}));
@@ -174,7 +174,7 @@ fn a_process_goes_on_where_the_one_before_it_was() {
     next.see("win-2", Standing::Current);
     assert_eq!(next.slots(&ALL), ["win-1", "win-3"]);
 
-    // What is rolled out is something else: the canary comes first again.
+    // Another revision is rolled out: the canary comes first again.
     next.decisions.payload.agent.sha256 = "another".to_owned();
     next.add_configuration();
     next.pass(&[]);
@@ -186,7 +186,7 @@ fn a_process_goes_on_where_the_one_before_it_was() {
 
 #[test]
 fn nothing_begins_before_a_next_window_time_or_after_it_has_closed() {
-    // The moment is 01:46:40.
+    // The current time is 01:46:40.
     let windows = json!([{"schedule": "50 1 * * *", "durationMinutes": 5}]);
     let mut rig = canary(&json!({"windows": windows}));
     let todo = rig.pass(&ALL);
@@ -205,7 +205,7 @@ fn nothing_begins_before_a_next_window_time_or_after_it_has_closed() {
         Some(Duration::from_secs(200))
     );
 
-    // Nothing else is new.
+    // Nothing else has changed.
     rig.now += 200;
     assert_eq!(rig.slots(&[]), ["win-1"]);
     let slot = rig.slots.take("win-1").unwrap();
@@ -279,7 +279,7 @@ fn a_pool_that_is_deleted_or_left_in_the_middle_of_its_step_lets_no_other_begin(
     let mut rig = canary(&soaks());
     assert_eq!(rig.slots(&ALL), ["win-2"]);
     let slot = rig.slots.take("win-2").unwrap();
-    // Its labels are another pool's now: what has begun ends.
+    // Its labels now belong to another pool: work that has begun finishes.
     rig.change_node("win-2", |node| node.labels = [].into());
     assert_eq!(rig.slots(&[]), ["win-2"]);
     rig.want(&json!({"rollout": soaks()}));

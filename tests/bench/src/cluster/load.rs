@@ -1,7 +1,7 @@
-//! Writes a cluster's objects within seconds. Through the API a pod takes milliseconds of the API server, most of them for
-//! managedFields, and 20,000 of them take minutes. So only the first object of each shape is written there, as a
-//! controller and a kubelet do it; the others are what the API server has made of that one, with what differs between the
-//! two put in, and go to its etcd. The API server reads JSON there as well as its own encoding.
+//! Writes a cluster's objects within seconds. Through the API, a pod takes the API server milliseconds, mostly for
+//! managedFields, so 20,000 pods take minutes. Therefore only the first object of each shape goes through the API, as a
+//! controller and a kubelet write it. The others are copies of what the API server stored for the first one, with the
+//! differences put in, and go directly to etcd. The API server reads JSON from etcd as well as its own encoding.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,16 +19,16 @@ use super::{Size, client};
 
 const PODS_OF_SET: usize = 5;
 const PODS_OF_DEPLOYMENT: usize = 10;
-/// How many of its earlier revisions a Deployment keeps, a ReplicaSet each.
+/// Earlier revisions that a Deployment keeps, one ReplicaSet each.
 const OLD_REPLICA_SETS: usize = 2;
-/// Puts of one transaction; etcd takes 128 by default, and 1.5 MiB.
+/// Puts per transaction. etcd's default limits are 128 operations and 1.5 MiB.
 const BATCH: usize = 64;
-/// Transactions at a time.
+/// Transactions in flight at a time.
 const IN_FLIGHT: usize = 4;
 const CONTROLLERS: &str = "kube-controller-manager";
 const KUBELET: &str = "kubelet";
 
-/// Writes objects.
+/// Writes objects to the API server and to etcd.
 pub struct Loader {
     api: Client,
     etcd: Client,
@@ -38,7 +38,7 @@ pub struct Loader {
     uids: u64,
 }
 
-/// The first object of its kind, operating system and role.
+/// The first object of a shape: of its kind, operating system and role.
 struct Shape {
     given: [Value; 2],
     stored: Value,
@@ -46,14 +46,14 @@ struct Shape {
 
 /// An object to write.
 struct New {
-    /// Objects of one shape differ in names, numbers and addresses only.
+    /// Name of the shape. Objects of one shape differ only in names, numbers and addresses.
     shape: String,
-    /// The path of its collection.
+    /// API path of the object's collection.
     path: String,
-    /// Where etcd has the collection.
+    /// Path of the collection in etcd.
     registry: String,
     object: Value,
-    /// What is written to its status, or null.
+    /// The status to write, or null.
     status: Value,
 }
 
@@ -69,7 +69,7 @@ impl Loader {
         })
     }
 
-    /// Namespaces and what all share.
+    /// Writes the namespaces and the other objects that all workloads share.
     pub async fn shared(&mut self) -> Result<()> {
         for (path, object) in objects::shared() {
             self.post(path, &object, CONTROLLERS).await?;
@@ -81,7 +81,7 @@ impl Loader {
         Ok(())
     }
 
-    /// All of a cluster, to which nothing has been written but what is shared.
+    /// Writes a whole cluster. Only the shared objects may have been written before.
     pub async fn cluster(&mut self, size: &Size) -> Result<()> {
         for os in [Os::Windows, Os::Linux] {
             let part = size.of(os);
@@ -93,7 +93,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Nodes with their CSINodes and a pod of the driver on each. The last Windows nodes lack the driver.
+    /// Writes nodes with their CSINodes and one driver pod each. The last `without_driver` nodes lack the driver.
     async fn nodes(&mut self, os: Os, count: usize, without_driver: usize) -> Result<()> {
         let path = "/apis/apps/v1/namespaces/kube-system/daemonsets";
         let set = self.post(path, &objects::driver_set(os), "helm").await?;
@@ -124,7 +124,7 @@ impl Loader {
         self.flush().await
     }
 
-    /// Pods each of a StatefulSet, with a claim and its volume.
+    /// Writes each `StatefulSet` and its pods, each pod with a claim and its volume.
     pub async fn stateful(&mut self, os: Os, pods: Range<usize>, nodes: usize) -> Result<()> {
         for set in groups(pods, PODS_OF_SET)? {
             let namespace = &objects::namespace(set);
@@ -163,7 +163,7 @@ impl Loader {
         self.flush().await
     }
 
-    /// Pods of Deployments, without storage.
+    /// Writes Deployments and their pods, without storage.
     pub async fn stateless(&mut self, os: Os, pods: Range<usize>, nodes: usize) -> Result<()> {
         for number in groups(pods, PODS_OF_DEPLOYMENT)? {
             let namespace = &objects::namespace(number);
@@ -229,7 +229,7 @@ impl Loader {
         .await
     }
 
-    /// Writes an object or puts it in line. Returns its uid.
+    /// Writes an object, or queues it for the next batch. Returns its uid.
     async fn write(&mut self, new: New) -> Result<String> {
         let given = [new.object, new.status];
         let Some(shape) = self.shapes.get(&new.shape) else {
@@ -283,7 +283,7 @@ impl Loader {
             .await
     }
 
-    /// Through the API. What etcd has of it then, but for where it is in etcd's history.
+    /// Writes an object through the API. Returns what etcd then stores, without its resourceVersion.
     async fn write_first(&self, path: &str, [object, status]: &[Value; 2]) -> Result<Value> {
         let mut stored = self.post(path, object, CONTROLLERS).await?;
         if !status.is_null() {
@@ -304,7 +304,7 @@ impl Loader {
     }
 }
 
-/// Sends a request with a body; the answer.
+/// Sends a request with a body and returns the answer.
 pub async fn send(
     client: &Client,
     method: Method,
@@ -329,8 +329,8 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Puts into an object what differs between the first of its shape and this one. What the API server adds comes behind
-/// what was given, so that items of lists stay where they are.
+/// Applies the differences between the first object of a shape and this one to a copy of what was stored for the first.
+/// The API server appends what it adds to a list, so the positions of list items still match.
 fn put_differences(object: &mut Value, first: &Value, this: &Value) {
     match (object, first, this) {
         (Value::Object(object), Value::Object(first), Value::Object(this)) => {
@@ -353,7 +353,7 @@ fn put_differences(object: &mut Value, first: &Value, this: &Value) {
     }
 }
 
-/// The workloads that have these pods.
+/// Returns the range of workloads that own these pods.
 fn groups(pods: Range<usize>, size: usize) -> Result<Range<usize>> {
     let whole = |pods: usize| pods.is_multiple_of(size);
     ensure!(

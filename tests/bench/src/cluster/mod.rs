@@ -20,7 +20,7 @@ pub use testbed::realistic::{DRIVER, Os, node_name};
 
 use crate::root;
 
-/// What objects are made of: another text makes other objects, so a cluster that was kept does not serve any more.
+/// Sources that generate the objects. A change to any of them invalidates the cached clusters.
 const GENERATORS: [&str; 7] = [
     include_str!("load.rs"),
     include_str!("../../../support/src/realistic/driver.rs"),
@@ -31,22 +31,22 @@ const GENERATORS: [&str; 7] = [
     include_str!("../../../support/src/realistic/workloads.rs"),
 ];
 
-/// How much there is of one operating system. Besides these, each node has a pod of the CSI driver.
+/// Number of objects for one operating system. Each node also has a pod of the CSI driver.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Part {
     pub nodes: usize,
-    /// Pods with a claim and a volume each: in-tree on Windows, CSI on Linux.
+    /// Pods with one claim and one volume each: in-tree on Windows, CSI on Linux.
     pub stateful_pods: usize,
     /// Pods without storage.
     pub stateless_pods: usize,
 }
 
-/// How large a cluster is.
+/// Size of a cluster.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Size {
     pub windows: Part,
     pub linux: Part,
-    /// Windows nodes on which the driver of the in-tree volumes is not registered.
+    /// Windows nodes on which the CSI driver of the in-tree volumes is not registered.
     pub without_driver: usize,
 }
 
@@ -73,15 +73,15 @@ impl Size {
         }
     }
 
-    /// All pods.
+    /// Returns the number of all pods.
     pub fn pods(&self) -> usize {
         let of = |part: Part| part.nodes + part.stateful_pods + part.stateless_pods;
         of(self.windows) + of(self.linux)
     }
 }
 
-/// A control plane with the operator's definitions and rights, and that cluster. Its content is written once and kept in
-/// `target/bench`: writing it takes minutes, starting from a copy seconds.
+/// Starts a control plane that has the operator's CRDs and RBAC and a cluster of this size. The content is written once
+/// and cached in `target/bench`: writing it takes minutes, starting from a copy takes seconds.
 pub fn start(size: &Size) -> Result<ControlPlane> {
     let kept = kept_at(size)?;
     if !kept.exists() {
@@ -117,7 +117,7 @@ fn kept_at(size: &Size) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A client with the rights of that kubeconfig.
+/// Returns a client with the credentials of this kubeconfig.
 pub async fn client(kubeconfig: &Path) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let options = KubeConfigOptions::default();
@@ -125,7 +125,7 @@ pub async fn client(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// What the clients of a measurement run on.
+/// Returns the runtime for the clients of a measurement.
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -1,4 +1,4 @@
-//! The links that copies are measured over, and what they are in truth.
+//! The simulated links for copy measurements, and a check of their real round trip.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::report::Row;
 
 const PINGS: usize = 15;
 
-/// A link, and the part of `sftp`'s time that the operator may take over it.
+/// A network link, with the limit for the operator's time as a share of `sftp`'s.
 pub struct Link {
     pub name: &'static str,
     round_trip: Duration,
@@ -39,19 +39,19 @@ impl Link {
         }
     }
 
-    /// Makes a relay such a link.
+    /// Configures a relay to behave like this link.
     pub fn apply(&self, relay: &Relay) {
         relay.delay(self.round_trip / 2);
         relay.limit_rate(self.rate);
     }
 
-    /// The round trip of a byte through such a relay to a server that sends it back.
+    /// Measures the round trip of one byte through a relay with this link to an echo server.
     pub fn check(&self) -> Result<Row> {
         let server = TcpListener::bind("127.0.0.1:0")?;
         let target = server.local_addr()?;
         thread::spawn(move || {
             if let Ok((mut stream, _)) = server.accept() {
-                // Until the other end goes.
+                // Until the peer closes the connection.
                 let _ = std::io::copy(&mut stream.try_clone()?, &mut stream);
             }
             Ok::<_, std::io::Error>(())

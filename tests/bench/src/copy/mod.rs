@@ -1,5 +1,5 @@
-//! csi-proxy.exe brought to a Windows host: the operator's way beside OpenSSH's `sftp` and the Go client of others, to the
-//! same sshd through the same relay.
+//! Measures how long it takes to copy csi-proxy.exe to a Windows host: the operator against OpenSSH's `sftp` and a Go
+//! SFTP client, to the same sshd through the same relay.
 
 mod link;
 mod peers;
@@ -21,11 +21,11 @@ use peers::Peers;
 
 const ROUNDS: usize = 9;
 const ROUNDS_FULL: usize = 15;
-/// Fresh hosts; each has to boot.
+/// Number of fresh hosts; each has to boot.
 const FRESH: usize = 5;
 const FRESH_FULL: usize = 9;
 
-/// Measures one after the other, so that what else the machine does hits all alike, and compares medians.
+/// Measures the candidates in turn, so that other load on the machine affects all alike, and compares medians.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let fleet = Fleet::new()?;
     let node = Node::new(&fleet, "copy")?;
@@ -49,8 +49,8 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Connect, log in, send, unpack, verify, put in place: all that the operator does on a node that has the agent and
-/// another csi-proxy.exe, but for the status command before it and the restart of the service, which is none here.
+/// Connects, logs in, sends, unpacks, verifies and installs the file: all that the operator does on a node that has the
+/// agent and another csi-proxy.exe, except the status command before it and the service restart (there is no service).
 fn ours(node: &Node, number: usize) -> Result<Duration> {
     fs::write(node.csi_proxy(), fs::read(part("csi-proxy-1.1.3")?)?)?;
     let request = node.request(&format!("copy-{number}"), false);
@@ -67,7 +67,7 @@ fn ours(node: &Node, number: usize) -> Result<Duration> {
 
 fn side_by_side(node: &Node, peers: &Peers, link: &Link, rounds: usize) -> Result<Vec<Row>> {
     let (mut product, mut sftp) = (Vec::new(), Vec::new());
-    // The first of each finds cold caches.
+    // The first run of each finds cold caches, so it is not counted.
     peers.sftp()?;
     ours(node, 0)?;
     for round in 1..=rounds {
@@ -97,7 +97,7 @@ fn against_go(node: &Node, peers: &Peers, rounds: usize) -> Result<Vec<Row>> {
     })
 }
 
-/// Reconciles a node that has these bytes already.
+/// Reconciles a node that already has the same csi-proxy.exe.
 fn nothing_to_do(node: &Node) -> Result<Vec<Row>> {
     let request = node.request("same", false);
     node.reconcile(request.clone())?;
@@ -111,7 +111,7 @@ fn nothing_to_do(node: &Node) -> Result<Vec<Row>> {
     })
 }
 
-/// To hosts without an agent, 25 ms away: that is brought first, as it is, and installed.
+/// Measures hosts 25 ms away that have no agent: the agent is copied first, uncompressed, and installed.
 fn fresh(fleet: &Fleet, hosts: usize) -> Result<Vec<Row>> {
     let (mut product, mut sftp) = (Vec::new(), Vec::new());
     for number in 0..hosts {

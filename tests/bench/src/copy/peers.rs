@@ -1,4 +1,4 @@
-//! What copies a file otherwise.
+//! Other programs that copy a file over SFTP.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use testbed::windows_host::Fleet;
 
 use crate::node::Node;
 
-/// Where they put it.
+/// Where the peers put the file.
 const TARGET: &str = "C:/put.exe";
 
 /// OpenSSH's `sftp` and Go's `pkg/sftp`.
@@ -22,7 +22,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Both on their way to that host.
+    /// Prepares both peers to copy to this host.
     pub fn new(fleet: &Fleet, node: &Node) -> Result<Self> {
         let file = crate::payload()?.join("csi-proxy.exe");
         let key = fleet.private_key_file();
@@ -62,12 +62,12 @@ impl Peers {
         })
     }
 
-    /// The time of `sftp`, its connection included.
+    /// Returns how long `sftp` takes, including its connection.
     pub fn sftp(&self) -> Result<Duration> {
         self.run(&self.sftp)
     }
 
-    /// The time of the Go program, its connection included.
+    /// Returns how long the Go program takes, including its connection.
     pub fn go(&self) -> Result<Duration> {
         self.run(&self.go)
     }

@@ -1,4 +1,4 @@
-//! What the cluster of a fleet holds: Nodes with their addresses, the wishes, and what is brought.
+//! The objects of a fleet's cluster: Nodes with their addresses, the settings, and the SSH credentials.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
 
 /// The operator's ServiceAccount.
 pub const ACCOUNT: &str = "windows-storage-operator";
-/// The way to the hosts; the interval is that of the defaults.
+/// Applies the settings with the SSH access to the hosts; the interval is the default.
 pub fn want(control_plane: &ControlPlane, fleet: &SimulatedFleet) -> Result<()> {
     let ssh = json!({"user": fleet.user(), "port": fleet.port()});
     let settings = format!(
@@ -17,7 +17,7 @@ pub fn want(control_plane: &ControlPlane, fleet: &SimulatedFleet) -> Result<()> 
     control_plane.apply(&settings).map(drop)
 }
 
-/// Nodes with CSINodes first, then their addresses.
+/// Adds Nodes with their CSINodes, then their addresses.
 pub fn add_nodes(control_plane: &ControlPlane, hosts: &[SimulatedHost]) -> Result<()> {
     let objects: Vec<String> = hosts
         .iter()

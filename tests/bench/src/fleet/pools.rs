@@ -1,4 +1,4 @@
-//! 2,000 hosts in ten pools, half of which have dead hosts: brought up, then updated pool by pool, each with its own limit.
+//! 2,000 hosts in ten pools, half of which have dead hosts: installed, then updated, each pool with its own limit.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -21,23 +21,23 @@ use crate::{Options, operator_binary, small_payload};
 
 const HOSTS: usize = 2_000;
 const POOLS: usize = 10;
-/// In every second pool one of so many is dead: 5 % of all.
+/// In every second pool, one host in this many is dead: 5 % of all hosts.
 const DEAD_OF: usize = 10;
-/// Nodes of a pool that may be without csi-proxy at one time.
+/// Nodes of a pool that may be without csi-proxy at a time.
 const AT_ONE_TIME: usize = 4;
 const POLL: Duration = Duration::from_millis(500);
 
-/// The name of a pool.
+/// Returns the name of a pool.
 fn pool(number: usize) -> String {
     format!("pool-{number}")
 }
 
-/// Whether that host is dead, which is of pool `number % POOLS`.
+/// Returns whether host `number` is dead. It is in pool `number % POOLS`.
 fn is_dead(number: usize) -> bool {
     number.is_multiple_of(2) && (number / POOLS).is_multiple_of(DEAD_OF)
 }
 
-/// A new csi-proxy flag is what is rolled out: the operator goes on as it is.
+/// Applies the settings. The rollout is of a new csi-proxy flag, so the operator itself keeps running unchanged.
 fn want(control_plane: &ControlPlane, fleet: &SimulatedFleet, flag: Option<&str>) -> Result<()> {
     let pools = (0..POOLS).map(|number| {
         json!({
@@ -59,7 +59,7 @@ fn want(control_plane: &ControlPlane, fleet: &SimulatedFleet, flag: Option<&str>
     control_plane.apply(&settings.to_string()).map(drop)
 }
 
-/// All of it.
+/// Measures the installation and the rollout.
 pub fn measure(_: Options) -> Result<Vec<Row>> {
     let sandbox = Sandbox::start()?;
     let control_plane = &sandbox.control_plane;
@@ -111,7 +111,7 @@ pub fn measure(_: Options) -> Result<Vec<Row>> {
     Ok(rows(live.len(), &installed, &done, &samples, most))
 }
 
-/// How long each pool took until all of its live hosts were updated.
+/// Returns how long each pool took until all of its live hosts were updated.
 fn follow(control_plane: &ControlPlane, begun: Instant) -> Result<BTreeMap<usize, f64>> {
     let live = |pool: usize| {
         (0..HOSTS / POOLS)
@@ -131,7 +131,7 @@ fn follow(control_plane: &ControlPlane, begun: Instant) -> Result<BTreeMap<usize
         let status: Value = serde_json::from_str(&status)?;
         let last = status["history"].as_array().and_then(|all| all.last());
         let last = last.map(|last| last["revision"].clone());
-        // What the status said before the new flag was noticed does not count.
+        // Ignores what the status said before the operator noticed the new flag.
         let first = revision.get_or_insert_with(|| last.clone());
         if *first != last {
             for number in 0..POOLS {

@@ -1,4 +1,4 @@
-//! Follows the statuses of nodes in the API.
+//! Follows node statuses in the API.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use testbed::control_plane::ControlPlane;
 use testbed::simulated_host::SimulatedHost;
 
-/// What a watch shows of them.
+/// A watch of node statuses, and what it has shown so far.
 pub struct Statuses {
     watch: Child,
     seen: Arc<Mutex<Seen>>,
@@ -23,7 +23,7 @@ struct Seen {
 }
 
 impl Statuses {
-    /// From here on, until all of those nodes have csi-proxy as the API says.
+    /// Starts watching until the API reports csi-proxy as ready on all of these nodes.
     pub fn follow(control_plane: &ControlPlane, live: &[&SimulatedHost]) -> Result<Self> {
         const LINE: &str = concat!(
             r#"jsonpath={.metadata.name}{" "}"#,
@@ -55,7 +55,7 @@ impl Statuses {
         Ok(Self { watch, seen })
     }
 
-    /// When the last of them was seen.
+    /// Returns when the last node was reported ready, if all were.
     pub fn all_at(&self) -> Option<Instant> {
         self.seen
             .lock()
@@ -63,7 +63,7 @@ impl Statuses {
             .all_at
     }
 
-    /// How many have not been seen.
+    /// Returns how many nodes have not been reported ready yet.
     pub fn missing(&self) -> usize {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.missing.len()
@@ -72,7 +72,7 @@ impl Statuses {
 
 impl Drop for Statuses {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The watch may have ended already.
         let _ = self.watch.kill();
         let _ = self.watch.wait();
     }

@@ -1,4 +1,4 @@
-//! A cluster whose objects come and go, and what it therefore has to be judged.
+//! A cluster whose objects come and go, and the verdict that it has to get.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,19 +16,19 @@ use crate::cluster::{client, runtime};
 
 const DRIVER: &str = "disk.csi.azure.com";
 const PODS: &str = "churn";
-/// How long a call is tried again while the API server is away.
+/// How long a call is retried while the API server is away.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The cluster, and all that is in it.
+/// The cluster and its objects.
 pub struct Cluster {
     runtime: Runtime,
     client: Client,
     fleet: SimulatedFleet,
     nodes: BTreeMap<String, Node>,
-    /// Whether the pod has an in-tree volume.
+    /// Pods by name, and whether each has an in-tree volume.
     pods: BTreeMap<String, bool>,
     made: usize,
-    /// Objects that were written so far.
+    /// Number of writes so far.
     pub changes: usize,
 }
 
@@ -39,7 +39,7 @@ struct Node {
 }
 
 impl Cluster {
-    /// An empty one, with the way to its nodes.
+    /// Creates an empty cluster, with SSH access to its nodes.
     pub fn new(sandbox: &Sandbox) -> Result<Self> {
         let control_plane = &sandbox.control_plane;
         let fleet = SimulatedFleet::new()?;
@@ -60,7 +60,7 @@ impl Cluster {
         })
     }
 
-    /// Whether upgrades may go on with the objects as they are.
+    /// Returns whether upgrades are allowed with the current objects.
     pub fn is_open(&self) -> bool {
         !self.pods.values().any(|in_tree| *in_tree)
             || self.nodes.values().all(|node| node.is_registered)
@@ -79,7 +79,7 @@ impl Cluster {
         format!("{prefix}-{:06}", self.made)
     }
 
-    /// A node joins: its host, its Node, its CSINode.
+    /// Adds a node: its host, its Node and its CSINode.
     pub fn add_node(&mut self, is_registered: bool) -> Result<()> {
         let name = self.name("win");
         let host = self.fleet.add_host(&name)?;
@@ -107,7 +107,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A node leaves, with its host.
+    /// Removes a node and its host.
     pub fn remove_node(&mut self, name: &str) -> Result<()> {
         self.remove(&format!("/apis/storage.k8s.io/v1/csinodes/{name}"))?;
         self.remove(&format!("/api/v1/nodes/{name}"))?;
@@ -115,7 +115,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The driver registers with a node, or goes.
+    /// Registers the driver on a node, or removes it.
     pub fn register(&mut self, name: &str, is_registered: bool) -> Result<()> {
         let path = format!("/apis/storage.k8s.io/v1/csinodes/{name}");
         let wanted = json!({"spec": {"drivers": drivers(name, is_registered)}});
@@ -126,7 +126,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A host loses its power, or gets it back. Says whether that was a change.
+    /// Turns a host's power off or on. Returns whether that was a change.
     pub fn power(&mut self, name: &str, up: bool) -> Result<bool> {
         let Some(node) = self.nodes.get_mut(name).filter(|node| node.is_up != up) else {
             return Ok(false);
@@ -147,7 +147,7 @@ impl Cluster {
         }
     }
 
-    /// A pod on a node, with an in-tree volume behind a claim, or without a volume.
+    /// Adds a pod to a node, with an in-tree volume behind a claim or without a volume.
     pub fn add_pod(&mut self, node: &str, in_tree: bool) -> Result<()> {
         let name = self.name("pod");
         let mut pod = json!({
@@ -184,7 +184,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A pod goes, with its claim and volume.
+    /// Removes a pod with its claim and volume.
     pub fn remove_pod(&mut self, name: &str) -> Result<()> {
         self.remove(&format!("{}/{name}", in_namespace("pods")))?;
         if self.pods.remove(name) == Some(true) {
@@ -197,7 +197,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A change that changes no verdict.
+    /// Changes a pod without effect on the verdict.
     pub fn touch_pod(&mut self, name: &str) -> Result<()> {
         self.made += 1;
         let patch = json!({"metadata": {"annotations": {"touched": self.made.to_string()}}});
@@ -205,7 +205,7 @@ impl Cluster {
         self.call(&Method::PATCH, &pod, &patch)
     }
 
-    /// The controllers that take away the finalizers of claims and volumes do not run.
+    /// Removes an object and its finalizers: the controllers that would remove those of claims and volumes do not run.
     fn remove(&mut self, path: &str) -> Result<()> {
         let free = json!({"metadata": {"finalizers": null}});
         self.call(&Method::PATCH, path, &free)?;
@@ -213,7 +213,7 @@ impl Cluster {
         self.call(&Method::DELETE, path, &now)
     }
 
-    /// Writes, again and again while the API server is away.
+    /// Writes, with retries while the API server is away.
     fn call(&mut self, method: &Method, path: &str, body: &Value) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -230,7 +230,7 @@ impl Cluster {
             match self.runtime.block_on(self.client.request_text(request)) {
                 Ok(_) => break,
                 Err(kube::Error::Api(status)) => {
-                    // An attempt before this one got through and its answer did not.
+                    // An earlier attempt succeeded, but its answer was lost.
                     let done = [(&Method::POST, 409), (&Method::DELETE, 404)];
                     if done.contains(&(method, status.code)) {
                         break;
@@ -266,7 +266,7 @@ fn drivers(node: &str, is_registered: bool) -> Value {
     }
 }
 
-/// The gate's condition as it is: status, reason, message.
+/// Returns the current status, reason and message of the gate's condition.
 pub fn gate(sandbox: &Sandbox) -> Result<[String; 3]> {
     let path = format!(
         "/apis/operators.coreos.com/v2/namespaces/{NAMESPACE}/operatorconditions/{}",

@@ -1,4 +1,4 @@
-//! Rounds of churn and faults, and a quiet point after each.
+//! Rounds of churn and faults, each followed by a quiet point.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::operator_binary;
 
 const NODES: usize = 20;
 const PODS: usize = 150;
-/// Changes of a round.
+/// Changes per round.
 const CHANGES: usize = 120;
-/// Every so many rounds the API server is restarted.
+/// The API server is restarted every this many rounds.
 const RESTART: usize = 5;
-/// Every so many rounds upgrades may go on at the end.
+/// Upgrades are allowed at the end of every this many rounds.
 const OPEN: usize = 4;
-/// How long the gate may take at a quiet point: a minute after what held upgrades has gone, and the longest pause before a
-/// watch that was interrupted.
+/// How long the gate may take at a quiet point: one minute after the last blocker is gone, plus the longest backoff of
+/// an interrupted watch.
 const QUIET: Duration = Duration::from_secs(150);
-/// This part of the time belongs to the end, when all stands still.
+/// One part in this many of the time is spent at the end with everything at rest.
 const STILL: u32 = 12;
 const RESOURCES: [&str; 5] = [
     "pods",
@@ -33,35 +33,35 @@ const RESOURCES: [&str; 5] = [
     "persistentvolumes",
 ];
 
-/// What happened.
+/// Counts of what happened.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Objects that were written.
+    /// Writes of objects.
     pub changes: usize,
     /// Watches that were ended.
     pub watches: usize,
     /// Restarts of the API server.
     pub restarts: usize,
-    /// Hosts that lost their power.
+    /// Hosts that lost power.
     pub deaths: usize,
     /// Quiet points.
     pub quiet: usize,
-    /// Quiet points at which the gate did not come to say what it had to.
+    /// Quiet points at which the gate did not reach the expected state.
     pub wrong: usize,
-    /// Times that the operator wrote `True` in a round in which upgrades had to be held throughout.
+    /// Writes of `True` in rounds in which upgrades had to be held throughout.
     pub opened: usize,
-    /// Times that it wrote `True` in the others.
+    /// Writes of `True` in the other rounds.
     pub rightly_opened: usize,
 }
 
-/// The rounds.
+/// The state of the soak.
 pub struct Rounds<'a> {
     sandbox: &'a Sandbox,
     proxy: &'a ApiProxy,
     cluster: Cluster,
     random: Random,
     tally: Tally,
-    /// So much of the audit log has been read.
+    /// Offset up to which the audit log has been read.
     read: u64,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Rounds<'a> {
         Ok(rounds)
     }
 
-    /// Round after round for so long. The last part of it all stands still, as large as it was at the beginning.
+    /// Runs rounds for `length`. The last part of it is spent at rest, with the cluster as large as at the beginning.
     pub fn run(&mut self, length: Duration) -> Result<Tally> {
         let start = Instant::now();
         let churning = length.saturating_sub(length / STILL);
@@ -111,7 +111,7 @@ impl<'a> Rounds<'a> {
         Ok(std::mem::take(&mut self.tally))
     }
 
-    /// As many nodes and pods as at the beginning, and all hosts up.
+    /// Restores the initial number of nodes and pods, and turns all hosts on.
     fn restore(&mut self) -> Result<()> {
         while self.cluster.nodes().len() < NODES {
             self.cluster.add_node(false)?;
@@ -132,7 +132,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Changes and faults, with some node always without its driver and some pod that needs it.
+    /// Makes changes and faults, while at least one node lacks its driver and at least one pod needs it.
     fn churn(&mut self, round: usize) -> Result<()> {
         for step in 0..CHANGES {
             self.change()?;
@@ -149,7 +149,7 @@ impl<'a> Rounds<'a> {
 
     fn change(&mut self) -> Result<()> {
         let (nodes, pods) = (self.cluster.nodes(), self.cluster.pods());
-        // The first node and the first pod, which has a volume, stay as they are.
+        // The first node and the first pod, which has a volume, are never changed.
         let node = &nodes[1 + self.random.below(nodes.len() - 1)];
         let pod = &pods[1 + self.random.below(pods.len() - 1)];
         match self.random.below(20) {
@@ -188,7 +188,7 @@ impl<'a> Rounds<'a> {
         let end = [End::Closed, End::Cut, End::Gone][self.random.below(3)];
         let again = self.random.below(4);
         if again > 0 {
-            // Its successor does not live long either, or the list is cut or refused.
+            // The next watch is also ended early, or the list is cut or refused.
             let (on, fault) = match again {
                 1 => (
                     On::to(Verb::Watch, resource),
@@ -203,7 +203,7 @@ impl<'a> Rounds<'a> {
         self.proxy.end_watches(Some(resource), end);
     }
 
-    /// For a moment upgrades may go on, and then not any more.
+    /// Allows upgrades for a moment, then blocks them again.
     fn open_and_close(&mut self) -> Result<()> {
         for node in self.cluster.nodes() {
             self.cluster.register(&node, true)?;
@@ -214,8 +214,7 @@ impl<'a> Rounds<'a> {
         self.quiet_point()
     }
 
-    /// Nothing changes and nothing goes wrong: the gate comes to say what the objects say, by what was done to them and
-    /// to the word of `check`.
+    /// Lifts all faults and waits, without changes, until the gate matches both the objects and the verdict of `check`.
     fn quiet_point(&mut self) -> Result<()> {
         self.proxy.lift_all();
         self.tally.quiet += 1;
@@ -240,7 +239,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// What `check` says of the cluster.
+    /// Returns the verdict of `check`.
     fn check(&self) -> Result<[String; 3]> {
         let kubeconfig = self.sandbox.control_plane.kubeconfig();
         let output = Command::new(operator_binary()?)
@@ -256,8 +255,7 @@ impl<'a> Rounds<'a> {
         }))
     }
 
-    /// How often the operator has written that upgrades may go on since this was last asked, by the API server's audit
-    /// log.
+    /// Returns how often the operator has written `True` since the last call, according to the API server's audit log.
     fn openings(&mut self) -> Result<usize> {
         let control_plane = &self.sandbox.control_plane;
         let account = "windows-storage-operator";
@@ -273,7 +271,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Numbers that are the same in every run: xorshift, whose quality does not matter here.
+/// Pseudo-random numbers that are the same in every run: xorshift, whose quality does not matter here.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! What a process takes of the machine, and whether that grows.
+//! A process's resource use, and whether it grows.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::figures::{median, megabytes};
 use crate::process::Sample;
 use crate::report::{Row, rows};
 
-/// Memory, files and threads, each with its trend.
+/// Returns memory, open files and threads, each with its trend.
 #[allow(clippy::cast_precision_loss, reason = "counts of files and threads")]
 pub fn trends(samples: &[Sample], interval: Duration) -> Vec<Row> {
     let values = |field: &dyn Fn(&Sample) -> f64| samples.iter().map(field).collect::<Vec<_>>();
@@ -36,12 +36,12 @@ fn last(values: &[f64]) -> f64 {
     median(quarter(values, 4))
 }
 
-/// By how many percent the last quarter's median is above the second's. The first is warm-up.
+/// Returns by how many percent the last quarter's median exceeds the second's. The first quarter is warm-up.
 fn growth(values: &[f64]) -> f64 {
     (last(values) / median(quarter(values, 2)) - 1.0) * 100.0
 }
 
-/// The least-squares slope after the first quarter, for each sample.
+/// Returns the least-squares slope per sample, without the first quarter.
 #[allow(clippy::cast_precision_loss, reason = "counts of samples")]
 fn slope(values: &[f64]) -> f64 {
     let values = &values[values.len() / 4..];
@@ -57,7 +57,7 @@ fn slope(values: &[f64]) -> f64 {
     together / square
 }
 
-/// How far the median of the last twentieth is above the most of the second quarter; below zero where it is below.
+/// Returns the median of the last twentieth minus the maximum of the second quarter.
 fn end_over_second_quarter(values: &[f64]) -> f64 {
     let end = median(&values[values.len() - (values.len() / 20).max(1)..]);
     let most = quarter(values, 2).iter().copied().fold(f64::MIN, f64::max);
@@ -76,7 +76,7 @@ mod tests {
         let peak = [1.0, 1.0, 9.0, 5.0, 5.0, 5.0, 5.0, 5.0];
         assert!(close(end_over_second_quarter(&peak), -4.0));
         let leak = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-        // Of two values the lower is the median.
+        // Of two values, the lower one is the median.
         assert!(
             close(growth(&leak), (7.0 / 3.0 - 1.0) * 100.0),
             "{}",

@@ -1,4 +1,4 @@
-//! Relays the bodies of answers through the proxy.
+//! Relays response bodies through the proxy.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -13,7 +13,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use super::order::{End, Fault};
 
-/// The end of a connection before the end of a body.
+/// The connection was lost before the end of a body.
 #[derive(Debug)]
 pub struct Lost(String);
 
@@ -27,22 +27,22 @@ impl std::error::Error for Lost {}
 
 pub type Answer = BoxBody<Bytes, Lost>;
 
-/// What comes whole.
+/// Returns a complete body.
 pub fn whole(text: impl Into<Bytes>) -> Answer {
     let never = |never: Infallible| match never {};
     Full::new(text.into()).map_err(never).boxed()
 }
 
-/// What the API server sends, as it comes.
+/// Relays the API server's body unchanged.
 pub fn untouched(body: Incoming) -> Answer {
     let lost = |error: hyper::Error| Lost(error.to_string());
     body.map_err(lost).boxed()
 }
 
-/// An order to the watches of a resource that run, or to all.
+/// An order to end the running watches of one resource, or of all resources.
 pub type EndOrder = (Option<String>, End);
 
-/// A watch that ends by order, or by its fault.
+/// Relays a watch until an order or its own fault ends it.
 pub fn watch(
     body: Incoming,
     resource: String,
@@ -68,11 +68,11 @@ pub fn watch(
     Passed(receiver).boxed()
 }
 
-/// As the API server words it.
+/// The API server's event for an expired resource version.
 const GONE: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (2)","reason":"Expired","code":410}}
 "#;
 
-/// Waits for the order that is meant for this watch.
+/// Waits for an order that applies to this watch.
 async fn ordered(mut orders: broadcast::Receiver<EndOrder>, resource: &str) -> End {
     loop {
         match orders.recv().await {
@@ -85,7 +85,7 @@ async fn ordered(mut orders: broadcast::Receiver<EndOrder>, resource: &str) -> E
     }
 }
 
-/// Passes whole events, one a line, until the stream or the order ends.
+/// Relays whole events, one per line, until the stream ends or the fault ends it.
 async fn events(
     mut body: Incoming,
     to: &mpsc::Sender<Result<Bytes, Lost>>,
@@ -118,7 +118,7 @@ async fn events(
     }
 }
 
-/// A body that is cut or slow.
+/// Relays a body that is cut off or slow.
 pub fn disturbed(body: Incoming, fault: Fault) -> Answer {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(disturb(body, sender, fault));
@@ -160,7 +160,7 @@ async fn disturb(mut body: Incoming, to: mpsc::Sender<Result<Bytes, Lost>>, faul
     }
 }
 
-/// What another task passes.
+/// A body that another task sends.
 struct Passed(mpsc::Receiver<Result<Bytes, Lost>>);
 
 impl Body for Passed {

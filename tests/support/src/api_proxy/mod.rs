@@ -1,5 +1,5 @@
-//! A reverse proxy in front of the API server, that does by order what a bad network, an overloaded server or another
-//! proxy would. Without an order it changes nothing: credentials pass through, so rights stay what they are.
+//! A reverse proxy for the API server that simulates, on order, a bad network, an overloaded server or another proxy.
+//! Without an order it changes nothing. Credentials pass through, so permissions stay the same.
 
 mod body;
 mod order;
@@ -33,23 +33,23 @@ use body::{Answer, EndOrder};
 
 pub use order::{Call, End, Fault, On, Verb};
 
-/// Orders to end watches that a watch may be behind.
+/// How many orders to end watches a watch may lag behind.
 const ORDERS: usize = 64;
 
 /// A request that the proxy has seen.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// What it was.
+    /// What kind of request it was.
     pub call: Call,
-    /// When it came in.
+    /// When it was received.
     pub at: Instant,
-    /// The fault that was done to it, as an order.
+    /// Number of the order whose fault was applied to it.
     pub order: Option<usize>,
-    /// The User-Agent and all else that tells clients apart is left out; this is the path with its query.
+    /// The path with its query. The User-Agent and everything else that identifies the client is left out.
     pub path: String,
 }
 
-/// The proxy. It ends with its connections when it is dropped.
+/// The proxy. Dropping it ends its connections.
 #[derive(Debug)]
 pub struct ApiProxy {
     runtime: Option<Runtime>,
@@ -66,17 +66,17 @@ struct Shared {
     ends: broadcast::Sender<EndOrder>,
 }
 
-/// A standing order.
+/// An active order.
 #[derive(Debug)]
 struct Standing {
     on: On,
     fault: Fault,
-    /// To how many requests more; `None` until it is lifted.
+    /// How many more requests it applies to; `None` means all until it is lifted.
     left: Option<usize>,
     hits: usize,
 }
 
-/// An order that was given, to ask after and to take back.
+/// A handle to query and lift an order.
 #[derive(Clone, Debug)]
 pub struct Order {
     shared: Arc<Shared>,
@@ -84,18 +84,18 @@ pub struct Order {
 }
 
 impl Order {
-    /// To how many requests it was done.
+    /// Returns how many requests the fault was applied to.
     #[must_use]
     pub fn hits(&self) -> usize {
         self.shared.orders()[self.number].hits
     }
 
-    /// It is done to no further request. What hangs goes on hanging.
+    /// Lifts the order. Requests that hang continue to hang.
     pub fn lift(&self) {
         self.shared.orders()[self.number].left = Some(0);
     }
 
-    /// The requests that it was done to.
+    /// Returns the requests that the fault was applied to.
     #[must_use]
     pub fn victims(&self) -> Vec<Seen> {
         let seen = self.shared.seen();
@@ -105,7 +105,7 @@ impl Order {
 }
 
 impl ApiProxy {
-    /// A proxy in front of the server of that kubeconfig, as [`crate::control_plane`] writes them.
+    /// Starts a proxy for the server of this kubeconfig, in the format that [`crate::control_plane`] writes.
     pub fn start(kubeconfig: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(kubeconfig)
             .with_context(|| format!("reading {}", kubeconfig.display()))?;
@@ -144,19 +144,19 @@ impl ApiProxy {
         })
     }
 
-    /// The same kubeconfig with the proxy in place of the server.
+    /// Returns the same kubeconfig with the proxy's address.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Orders a fault for all such requests that come from now on. An order before it that fits goes first.
+    /// Applies a fault to all matching requests from now on. If several orders match, the earliest one applies.
     #[must_use]
     pub fn order(&self, on: On, fault: Fault) -> Order {
         self.standing(on, fault, None)
     }
 
-    /// The same, for so many requests.
+    /// Applies a fault to this many matching requests.
     pub fn order_times(&self, times: usize, on: On, fault: Fault) -> Order {
         self.standing(on, fault, Some(times))
     }
@@ -175,32 +175,32 @@ impl ApiProxy {
         }
     }
 
-    /// Takes back all orders. What hangs goes on hanging.
+    /// Lifts all orders. Requests that hang continue to hang.
     pub fn lift_all(&self) {
         for order in self.shared.orders().iter_mut() {
             order.left = Some(0);
         }
     }
 
-    /// Ends the watches that run now, of that resource or all.
+    /// Ends the running watches of one resource, or of all resources.
     pub fn end_watches(&self, resource: Option<&str>, end: End) {
-        // Nobody listens where no watch runs.
+        // Without a running watch, there is no receiver.
         let _ = self.shared.ends.send((resource.map(str::to_owned), end));
     }
 
-    /// The requests so far.
+    /// Returns all requests so far.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen().clone()
     }
 
-    /// How many requests there were.
+    /// Returns the number of requests so far.
     #[must_use]
     pub fn seen_so_far(&self) -> usize {
         self.shared.seen().len()
     }
 
-    /// The requests but so many of the first.
+    /// Returns all requests except the first `so_many`.
     #[must_use]
     pub fn seen_after(&self, so_many: usize) -> Vec<Seen> {
         self.shared
@@ -210,7 +210,7 @@ impl ApiProxy {
             .to_vec()
     }
 
-    /// How many requests there were of that verb to that resource.
+    /// Returns the number of requests with this verb and resource.
     #[must_use]
     pub fn count(&self, verb: Verb, resource: &str) -> usize {
         let seen = self.shared.seen();
@@ -222,7 +222,7 @@ impl ApiProxy {
 impl Drop for ApiProxy {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Also where it is dropped within another runtime, which may not wait.
+            // Does not block, because the proxy may be dropped inside another runtime.
             runtime.shutdown_background();
         }
     }
@@ -239,7 +239,7 @@ fn connector(authority: &[u8]) -> Result<HttpsConnector<HttpConnector>> {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
-        // One that was given up while it waited is no concern of the others.
+        // A connection that was closed before it was accepted does not affect the others.
         let Ok((stream, _)) = listener.accept().await else {
             continue;
         };
@@ -251,7 +251,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         });
         tokio::spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new();
-            // An error here is the end of a connection, which the client sees as well.
+            // An error means that the connection has ended, which the client notices as well.
             let _ = connection
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -268,7 +268,7 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the request, and says what is to be done to it.
+    /// Records the request and returns the fault to apply to it.
     fn take_in(&self, call: &Call, path: String) -> Option<Fault> {
         let mut orders = self.orders();
         let open = |order: &Standing| order.left != Some(0) && order.on.fits(call);
@@ -286,7 +286,7 @@ impl Shared {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
-        // A watch is to hear every order that is given from now on.
+        // Subscribes first, so that a watch does not miss an order.
         let ends = self.ends.subscribe();
         let (mut parts, sent) = request.into_parts();
         let call = Call::of(&parts);
@@ -334,7 +334,7 @@ fn json_answer(status: StatusCode, body: String) -> Response<Answer> {
     answer
 }
 
-/// The words of the API server: of its request handler for 429, of its storage for 410.
+/// Builds a refusal in the API server's words: of its request handler for 429, of its storage for 410.
 fn refusal(status: StatusCode, retry_after: Option<u32>) -> Response<Answer> {
     let (reason, message) = match status {
         StatusCode::GONE => (

@@ -5,33 +5,33 @@ use std::time::Duration;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 
-/// What a request does, as RBAC calls it.
+/// The kind of a request, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Reads one object, or what is no object, such as `/version`.
+    /// Reads one object, or a path that is not a resource, such as `/version`.
     Get,
-    /// Reads all objects of a kind, or a page of them.
+    /// Reads all objects of a kind, or one page of them.
     List,
-    /// Follows the objects of a kind.
+    /// Watches the objects of a kind.
     Watch,
-    /// Makes an object.
+    /// Creates an object.
     Create,
     /// Replaces an object.
     Update,
-    /// Changes an object.
+    /// Patches an object.
     Patch,
-    /// Removes objects.
+    /// Deletes objects.
     Delete,
 }
 
-/// A request, as far as it matters here.
+/// The properties of a request that orders can match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What it does.
+    /// Its verb.
     pub verb: Verb,
-    /// To which resource, in the plural, or the path where it is none.
+    /// The resource, in the plural, or the path if it is not a resource.
     pub resource: String,
-    /// It asks for the rest of a list that was begun before.
+    /// Whether it requests a further page of a list.
     pub continued: bool,
 }
 
@@ -66,7 +66,7 @@ impl Call {
     }
 }
 
-/// With which requests something goes wrong.
+/// Which requests a fault applies to.
 #[derive(Clone, Debug, Default)]
 pub struct On {
     verb: Option<Verb>,
@@ -75,13 +75,13 @@ pub struct On {
 }
 
 impl On {
-    /// Every request.
+    /// Matches every request.
     #[must_use]
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// Requests of that verb, to any resource.
+    /// Matches requests with this verb, for any resource.
     #[must_use]
     pub fn verb(verb: Verb) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl On {
         }
     }
 
-    /// Requests of that verb to that resource.
+    /// Matches requests with this verb and resource.
     #[must_use]
     pub fn to(verb: Verb, resource: &str) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl On {
         }
     }
 
-    /// The second and further pages of a list of that resource.
+    /// Matches the second and further pages of a list of this resource.
     #[must_use]
     pub fn rest_of_list(resource: &str) -> Self {
         Self {
@@ -121,47 +121,47 @@ impl On {
 /// How a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As the API server itself ends one when its time is over.
+    /// Closed normally, as the API server does after the watch's timeout.
     Closed,
-    /// By a lost connection.
+    /// The connection is lost.
     Cut,
-    /// By an event ERROR that says 410: what came meanwhile is no longer kept.
+    /// An ERROR event with status 410: the events since then are no longer stored.
     Gone,
-    /// Not at all: nothing comes any more.
+    /// Not closed, but nothing more is sent.
     Silent,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// The request is taken and never answered. It does not reach the API server.
+    /// The request is never answered and does not reach the API server.
     Hang,
-    /// It is carried out and the answer never comes.
+    /// The request is carried out, but the answer never arrives.
     HangAfter,
-    /// It is refused with this status, and does not reach the API server.
+    /// The request is refused with this status and does not reach the API server.
     Refuse {
-        /// The status, with the words that the API server has for it.
+        /// The status, with the API server's message for it.
         status: StatusCode,
         /// The header `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
-    /// It is answered with that status and body, as JSON or not, and does not reach the API server.
+    /// The request gets this answer, valid JSON or not, and does not reach the API server.
     Answer {
         /// The status.
         code: StatusCode,
         /// The body.
         body: String,
     },
-    /// The watch ends so after that many events, bookmarks included.
+    /// The watch ends this way after this many events, including bookmarks.
     EndAfter(usize, End),
-    /// The connection is lost after that many bytes of the body.
+    /// The connection is lost after this many bytes of the body.
     CutAfter(usize),
-    /// The body comes in pieces of so many bytes, with a pause before each.
+    /// The body is sent in pieces of at most this many bytes, with a pause before each.
     Slow(usize, Duration),
 }
 
 impl Fault {
-    /// A refusal without `Retry-After`.
+    /// Creates a refusal without `Retry-After`.
     #[must_use]
     pub fn refuse(status: u16) -> Self {
         Self::Refuse {
@@ -170,7 +170,7 @@ impl Fault {
         }
     }
 
-    /// Too many requests, with `Retry-After` in seconds.
+    /// Creates a refusal for too many requests, with `Retry-After` in seconds.
     #[must_use]
     pub fn too_many(retry_after: u32) -> Self {
         Self::Refuse {

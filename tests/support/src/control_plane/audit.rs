@@ -1,4 +1,4 @@
-//! Reads from the audit log what service accounts requested of the API server.
+//! Reads the requests of service accounts from the audit log.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::ControlPlane;
 
-/// Every request of a service account once: watches when they begin, all else when it has ended. Of the gate what was
-/// made of it, too, because a watch sees nothing of what comes while it is broken.
+/// Logs every request of a service account once: watches when they start, all others when they have ended. Writes of
+/// the gate include the response, because a watch misses what happens while it is broken.
 const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -29,31 +29,31 @@ rules:
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// As RBAC calls it.
+    /// The verb, as in RBAC.
     pub verb: String,
-    /// The API group; empty for the core.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, with `/subresource` where there is one; the path where it is none.
+    /// The resource, with `/subresource` if there is one, or the path if it is not a resource.
     pub resource: String,
-    /// The namespace, where there is one.
+    /// The namespace, if any.
     pub namespace: Option<String>,
-    /// The object's name, where there is one.
+    /// The object's name, if any.
     pub name: Option<String>,
-    /// When the answer was given: RFC 3339 with microseconds, in UTC.
+    /// When it was answered: RFC 3339 with microseconds, in UTC.
     pub at: String,
     /// The HTTP status of the answer.
     pub code: u64,
-    /// The answer to a write of an `OperatorCondition`, which is the object where it went well; null for all else.
+    /// The response to a write of an `OperatorCondition`: the object, if it succeeded. Null for all other requests.
     pub answer: Value,
 }
 
 impl ControlPlane {
-    /// What a service account has asked for so far, each kind of request as often as it came.
+    /// Returns all requests of a service account so far.
     pub fn requests_of(&self, namespace: &str, service_account: &str) -> Result<Vec<Request>> {
         self.requests_since(&mut 0, namespace, service_account)
     }
 
-    /// The same from a place in the log on, which is moved to its end.
+    /// Returns the requests from this offset in the log on, and moves the offset to the end.
     pub fn requests_since(
         &self,
         place: &mut u64,
@@ -67,7 +67,7 @@ impl ControlPlane {
             fs::File::open(&path).with_context(|| format!("reading {}", path.display()))?;
         file.seek(SeekFrom::Start(*place))?;
         file.read_to_end(&mut log)?;
-        // The last line may be in the middle of being written.
+        // The last line may still be incomplete.
         let end = log.iter().rposition(|byte| *byte == b'\n');
         log.truncate(end.map_or(0, |end| end + 1));
         *place += log.len() as u64;
@@ -78,7 +78,7 @@ impl ControlPlane {
         for line in own.filter(|line| line.contains(&user)) {
             let entry: Value = serde_json::from_str(line).context("a line of the audit log")?;
             let received = entry["requestReceivedTimestamp"].as_str();
-            // Both have six digits behind the second, so that their order is that of their letters.
+            // Both have six fractional digits, so that comparing strings compares times.
             if entry["user"]["username"] == user.as_str() && received >= Some(since.as_str()) {
                 requests.push(request(&entry));
             }
@@ -86,7 +86,7 @@ impl ControlPlane {
         Ok(requests)
     }
 
-    /// Lets only requests count that come from now on.
+    /// Ignores all requests before now.
     pub fn forget_requests(&self) -> Result<()> {
         let now = Command::new("date")
             .args(["--utc", "+%Y-%m-%dT%H:%M:%S.%6NZ"])

@@ -15,19 +15,19 @@ use super::pki::{self, Identity};
 use crate::parts::part;
 
 impl ControlPlane {
-    /// A new kubeconfig of a user in groups, known by a client certificate. RBAC says what the user may do.
+    /// Creates a kubeconfig for a user in groups, with a client certificate. RBAC decides what the user may do.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<PathBuf> {
         let keys = client_keys(&self.authority.client(user, groups)?)?;
         self.write_kubeconfig(user, &self.authority.certificate_pem()?, &keys)
     }
 
-    /// A new kubeconfig of an existing ServiceAccount, with a token that holds for a day.
+    /// Creates a kubeconfig for an existing ServiceAccount, with a token that is valid for a day.
     pub fn kubeconfig_for_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let token = format!(r#""token": "{}""#, self.token_of(namespace, name)?);
         self.write_kubeconfig(name, &self.authority.certificate_pem()?, &token)
     }
 
-    /// Writes a new certificate with that name, and its key, as a Secret of that type is mounted.
+    /// Writes a new certificate with this name, and its key, in the layout of a mounted TLS Secret.
     pub fn write_certificate(&self, folder: &Path, name: &str) -> Result<()> {
         let identity = self.authority.client(name, &[])?;
         fs::write(folder.join("tls.key"), identity.key_pem()?)?;
@@ -35,7 +35,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// `kubectl` with the admin's kubeconfig, to be spawned with other streams or more environment.
+    /// Returns a `kubectl` command with the admin's kubeconfig, to spawn with other streams or more environment.
     #[must_use]
     pub fn kubectl_command(&self) -> Command {
         let mut command = self.guarded(&self.kubectl);
@@ -48,7 +48,7 @@ impl ControlPlane {
         command
     }
 
-    /// Runs kubectl as admin. What it prints; its standard error where it fails.
+    /// Runs kubectl as admin. Returns its output, or an error with its standard error.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.kubectl_with_input(args, "")
     }
@@ -64,7 +64,7 @@ impl ControlPlane {
         let mut child = kubectl.spawn().context("starting kubectl")?;
         let output = thread::scope(|scope| {
             if let Some(mut stdin) = child.stdin.take() {
-                // One that ends without reading its input says why by itself.
+                // If kubectl ends without reading its input, its own error says why.
                 scope.spawn(move || stdin.write_all(input.as_bytes()));
             }
             child.wait_with_output()
@@ -80,7 +80,7 @@ impl ControlPlane {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Makes the type `OperatorCondition` known, as OLM does.
+    /// Installs the CRD `OperatorCondition`, as OLM does.
     pub fn install_operator_condition_crd(&self) -> Result<()> {
         let crd = part("operatorcondition-crd")?;
         let crd = fs::read_to_string(&crd).with_context(|| format!("reading {}", crd.display()))?;
@@ -88,7 +88,7 @@ impl ControlPlane {
         self.await_definitions()
     }
 
-    /// `credentials` are the members of the JSON object `user`.
+    /// Writes a kubeconfig. `credentials` are the members of the JSON object `user`.
     pub(super) fn write_kubeconfig(
         &self,
         user: &str,
@@ -100,7 +100,7 @@ impl ControlPlane {
         self.write_kubeconfig_with(user, &ca, credentials)
     }
 
-    /// `authority` is a member of the JSON object `cluster`, `credentials` are those of `user`.
+    /// Writes a kubeconfig. `authority` is a member of the JSON object `cluster`, `credentials` are those of `user`.
     pub(super) fn write_kubeconfig_with(
         &self,
         user: &str,
@@ -108,7 +108,7 @@ impl ControlPlane {
         credentials: &str,
     ) -> Result<PathBuf> {
         let server = &self.server;
-        // JSON is YAML, and the two are quoted alike.
+        // JSON is YAML, and both quote strings in the same way.
         let content = format!(
             r#"{{"apiVersion": "v1", "kind": "Config", "current-context": "testbed",
 "clusters": [{{"name": "testbed", "cluster": {{"server": "{server}", {authority}}}}}],
@@ -124,7 +124,7 @@ impl ControlPlane {
     }
 }
 
-/// The certificate and key of a kubeconfig's user.
+/// Returns the certificate and key of a kubeconfig's user, as members of the JSON object `user`.
 pub(super) fn client_keys(identity: &Identity) -> Result<String> {
     let certificate = base64::encode_block(&identity.certificate_pem()?);
     let key = base64::encode_block(&identity.key_pem()?);

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::ControlPlane;
 
 const DEADLINE: Duration = Duration::from_secs(20);
-/// etcd takes no more than 128 by default.
+/// etcd's default limit is 128.
 const OPERATIONS_AT_ONCE: usize = 100;
-/// Beyond this a new control plane is quicker.
+/// With more changes, a new control plane is faster.
 const MOST_CHANGES: usize = 2_000;
 
-/// What the API server keeps in other forms beside its store, and follows with a delay: kinds, rights, accounts, policies.
+/// Objects that the API server caches in other forms and updates with a delay: kinds, RBAC, accounts, policies.
 const FOLLOWED: [&str; 6] = [
     "/registry/apiextensions.k8s.io/",
     "/registry/apiregistration.k8s.io/",
@@ -26,7 +26,7 @@ const FOLLOWED: [&str; 6] = [
     "/registry/serviceaccounts/",
     "/registry/validatingadmissionpolic",
 ];
-/// What the API server writes by itself, for itself.
+/// Objects that the API server writes for its own use.
 const ITS_OWN: [&str; 7] = [
     "/registry/flowschemas/",
     "/registry/leases/kube-system/",
@@ -37,26 +37,26 @@ const ITS_OWN: [&str; 7] = [
     "/registry/configmaps/kube-system/",
 ];
 
-/// All that is stored, as it was at one time.
+/// A snapshot of everything that is stored.
 #[derive(Debug)]
 pub struct Content(BTreeMap<String, Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    /// By which the same content is known without reading it.
+    /// Identifies unchanged content without reading it.
     revision: String,
-    /// As etcd gives it, in base64.
+    /// As etcd returns it, in base64.
     value: String,
 }
 
 impl ControlPlane {
-    /// What is stored now.
+    /// Returns what is stored now.
     pub fn content(&self) -> Result<Content> {
         self.read_content(false).map(Content)
     }
 
-    /// Brings back what was stored, past the API server, which hears of it from etcd. An error where that is not enough
-    /// to have it as it was: where kinds, rights or namespaces have changed, or too much.
+    /// Restores an earlier content directly in etcd; the API server notices it from there. Returns an error if that is
+    /// not enough for the earlier state: if kinds, RBAC or namespaces have changed, or too many objects.
     pub fn restore(&self, before: &Content) -> Result<()> {
         let now = self.read_content(true)?;
         let changed = before.0.iter().filter(|(key, stored)| {
@@ -81,7 +81,7 @@ impl ControlPlane {
         self.carry_out(&operations)
     }
 
-    /// Stores it all in an etcd that holds nothing; the API server is to start after it.
+    /// Stores the content in an empty etcd, before the API server starts.
     pub(super) fn store(&self, content: &Content) -> Result<()> {
         let each = content.0.iter();
         let puts = each.map(|(key, stored)| put(key, stored));
@@ -95,7 +95,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Values only where they are asked for.
+    /// Reads the content, with or without values.
     fn read_content(&self, keys_only: bool) -> Result<BTreeMap<String, Entry>> {
         let answer = self.ask_etcd(
             "/v3/kv/range",
@@ -122,7 +122,7 @@ impl ControlPlane {
         Ok(content)
     }
 
-    /// etcd's own JSON over HTTP.
+    /// Sends a request to etcd's JSON API over HTTP.
     fn ask_etcd(&self, path: &str, question: &Value) -> Result<Value> {
         let address = self.etcd.trim_start_matches("http://").parse()?;
         let mut tcp = TcpStream::connect_timeout(&address, DEADLINE)?;

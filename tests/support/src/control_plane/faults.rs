@@ -10,17 +10,17 @@ use super::ControlPlane;
 use super::pki;
 use crate::cleanup::Guardian;
 
-/// Who has signed a certificate.
+/// The authority that has signed a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Issuer {
-    /// The authority that the control plane has begun with.
+    /// The authority that the control plane starts with.
     First,
-    /// The one that takes its place. It has the same name.
+    /// The authority that replaces it. It has the same name.
     Successor,
 }
 
 impl ControlPlane {
-    /// Asks the API server to end, as a kubelet does, and waits until it has.
+    /// Terminates the API server gracefully, as a kubelet does, and waits for it.
     pub fn terminate_api_server(&self) -> Result<()> {
         let api_server = self.children().api_server.take();
         let Some(mut api_server) = api_server else {
@@ -31,20 +31,20 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Ends the API server, and starts it as one that does not serve that version of a group, such as `batch/v1`.
+    /// Restarts the API server without this version of a group, such as `batch/v1`.
     pub fn restart_api_server_without(&self, group_version: &str) -> Result<()> {
         self.is_changed.store(true, Ordering::Relaxed);
         self.stop_api_server()?;
         self.start_api_server_with(&[format!("--runtime-config={group_version}=false")])
     }
 
-    /// Ends etcd at once, as a crash would.
+    /// Kills etcd, as a crash would.
     pub fn stop_etcd(&self) -> Result<()> {
         let etcd = self.children().etcd.take();
         etcd.map_or(Ok(()), |mut etcd| Guardian::stop(&mut etcd))
     }
 
-    /// Starts etcd again, with what it has kept.
+    /// Restarts etcd with the data it has stored.
     pub fn restart_etcd(&self) -> Result<()> {
         self.stop_etcd()?;
         let etcd = self.start_etcd()?;
@@ -52,14 +52,14 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Has etcd answer nothing for a while, as one whose disk hangs, or lets it go on.
+    /// Pauses etcd, as if its disk hung, or resumes it.
     pub fn pause_etcd(&self, is_paused: bool) -> Result<()> {
         let children = self.children();
         let etcd = children.etcd.as_ref().context("etcd does not run")?;
         Guardian::signal(etcd, if is_paused { "STOP" } else { "CONT" })
     }
 
-    /// Gives the API server a new certificate, of which it makes use when it starts the next time.
+    /// Gives the API server a new certificate, which it uses from its next start on.
     pub fn renew_serving_certificate(&self, issuer: Issuer) -> Result<()> {
         self.is_changed.store(true, Ordering::Relaxed);
         let server = self.authority_of(issuer).server()?;
@@ -67,15 +67,15 @@ impl ControlPlane {
         replace(&self.dir.join("server.key"), &server.key_pem()?)
     }
 
-    /// These authorities as PEM.
+    /// Returns these authorities as PEM.
     pub fn authorities(&self, issuers: &[Issuer]) -> Result<Vec<u8>> {
         let each = issuers.iter();
         let each = each.map(|issuer| self.authority_of(*issuer).certificate_pem());
         Ok(each.collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// A kubeconfig by which a client trusts what is in the file `ca.crt` of that folder, and is known by the token in the
-    /// file `token` there: as in a pod, where a kubelet writes both.
+    /// Creates a kubeconfig that trusts the file `ca.crt` in this folder and authenticates with the token in the file
+    /// `token` there: as in a pod, where a kubelet writes both.
     pub fn kubeconfig_with_token_file(&self, folder: &Path) -> Result<PathBuf> {
         let folder = folder.display();
         let authority = format!(r#""certificate-authority": "{folder}/ca.crt""#);
@@ -91,7 +91,7 @@ impl ControlPlane {
     }
 }
 
-/// Puts a file in the place of another, whole at every moment.
+/// Replaces a file atomically.
 fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let new = path.with_extension("new");
     pki::write_private(&new, content)?;

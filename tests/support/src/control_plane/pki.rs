@@ -27,12 +27,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The certificate as PEM.
+    /// Returns the certificate as PEM.
     pub fn certificate_pem(&self) -> Result<Vec<u8>> {
         Ok(self.certificate.to_pem()?)
     }
 
-    /// The private key as PEM.
+    /// Returns the private key as PEM.
     pub fn key_pem(&self) -> Result<Vec<u8>> {
         Ok(self.key.private_key_to_pem_pkcs8()?)
     }
@@ -55,7 +55,7 @@ impl Authority {
                 .digital_signature()
                 .build()?,
         )?;
-        // One that takes another's place has its name, as a cluster's has, and is told from it by this.
+        // A successor has the same name, as in a real cluster, and is distinguished by this key ID.
         let key_id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(None, None))?;
         builder.append_extension(key_id)?;
         builder.sign(&key, MessageDigest::sha256())?;
@@ -65,12 +65,12 @@ impl Authority {
         }))
     }
 
-    /// The certificate that everything signed here is verified against.
+    /// Returns the CA certificate as PEM.
     pub fn certificate_pem(&self) -> Result<Vec<u8>> {
         self.0.certificate_pem()
     }
 
-    /// An API server on 127.0.0.1.
+    /// Creates the identity of an API server on 127.0.0.1.
     pub fn server(&self) -> Result<Identity> {
         let names = |builder: &X509Builder| {
             SubjectAlternativeName::new()
@@ -86,7 +86,7 @@ impl Authority {
         self.sign(builder, key)
     }
 
-    /// A user of the API, known by the certificate's names.
+    /// Creates the identity of an API user; the certificate contains the user and group names.
     pub fn client(&self, user: &str, groups: &[&str]) -> Result<Identity> {
         let key = new_key()?;
         let mut builder = certificate(user, groups, &key)?;
@@ -111,13 +111,13 @@ impl Authority {
     }
 }
 
-/// A new private key on the curve P-256.
+/// Creates a private key on the curve P-256.
 pub fn new_key() -> Result<PKey<Private>> {
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
     Ok(PKey::from_ec_key(EcKey::generate(&group)?)?)
 }
 
-/// Writes a file that others may not read.
+/// Writes a file that other users cannot read.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     fs::OpenOptions::new()
         .write(true)
@@ -137,7 +137,7 @@ fn name(common_name: &str, organizations: &[&str]) -> Result<openssl::x509::X509
     Ok(name.build())
 }
 
-/// All that certificates have in common; issuer and signature are still missing.
+/// Returns the common part of all certificates; issuer and signature are added later.
 fn certificate(
     common_name: &str,
     organizations: &[&str],
@@ -150,7 +150,7 @@ fn certificate(
     builder.set_serial_number(&*serial.to_asn1_integer()?)?;
     builder.set_subject_name(&*name(common_name, organizations)?)?;
     builder.set_pubkey(key)?;
-    // As long before as a clock may be behind.
+    // Far enough in the past for clocks that are behind.
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let before = i64::try_from(now)? - 2 * 24 * 60 * 60;
     builder.set_not_before(&*Asn1Time::from_unix(before)?)?;

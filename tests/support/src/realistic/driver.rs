@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::pods::{Owner, bound, pod, pod_spec};
 use super::{Os, hash, labels, node_name, push, selector};
 
-/// The DaemonSet of the driver's node side, which is a pod on every node.
+/// Returns the DaemonSet of the driver's node plugin, which has a pod on every node.
 #[must_use]
 pub fn driver_set(os: Os) -> Value {
     let name = driver_set_name(os);
@@ -13,7 +13,7 @@ pub fn driver_set(os: Os) -> Value {
         "spec": {"selector": selector(name), "template": {"metadata": {"labels": labels(name)}, "spec": driver_spec(os)}}})
 }
 
-/// The DaemonSet's name.
+/// Returns the DaemonSet's name.
 #[must_use]
 pub fn driver_set_name(os: Os) -> &'static str {
     match os {
@@ -60,7 +60,7 @@ fn driver_spec(os: Os) -> Value {
     spec
 }
 
-/// The driver's pod on one node.
+/// Returns the driver's pod on one node.
 #[must_use]
 pub fn driver_pod(os: Os, number: usize, uid: &str) -> Value {
     let set = driver_set_name(os);

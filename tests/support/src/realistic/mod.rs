@@ -1,5 +1,5 @@
-//! Objects as large as real ones: with the labels, environment, probes, conditions and, once the API server has stored
-//! them, managedFields that a kubelet and the controllers leave on them.
+//! Objects as large as real ones: with the labels, environment, probes and conditions that a kubelet and the
+//! controllers leave on them and, once the API server has stored them, their managedFields.
 
 mod driver;
 mod nodes;
@@ -24,12 +24,12 @@ pub enum Os {
     Linux,
 }
 
-/// How many namespaces the workloads are in.
+/// Number of namespaces with workloads.
 pub const NAMESPACES: usize = 100;
-/// The driver that the in-tree volumes need.
+/// The CSI driver that the in-tree volumes need.
 pub const DRIVER: &str = "disk.csi.azure.com";
 const OTHER_DRIVER: &str = "file.csi.azure.com";
-/// The driver of Linux volumes.
+/// StorageClass of the Linux volumes.
 const CLASS: &str = "managed-csi";
 const IN_TREE_CLASS: &str = "managed-in-tree";
 const WHEN: &str = "2026-01-12T08:15:42Z";
@@ -50,44 +50,44 @@ impl Os {
     }
 }
 
-/// A node's name.
+/// Returns a node's name.
 #[must_use]
 pub fn node_name(os: Os, number: usize) -> String {
     format!("aks-{}pool1-38124476-vmss{number:06}", os.short())
 }
 
-/// The namespace of a workload.
+/// Returns the namespace of a workload.
 #[must_use]
 pub fn namespace(number: usize) -> String {
     format!("team-{:03}-production", number % NAMESPACES)
 }
 
-/// The name of a workload, which is that of its pods' labels, too.
+/// Returns the name of a workload, which is also in its pods' labels.
 #[must_use]
 pub fn workload_name(os: Os, stateful: bool, number: usize) -> String {
     let kind = if stateful { "ledger" } else { "frontend" };
     format!("{kind}-{}-{number:05}", os.short())
 }
 
-/// Digits as a hash would have them.
+/// Returns digits that look like a hash.
 fn hash(of: usize, digits: usize) -> String {
-    // The multiplier of Knuth's MMIX generator; it spreads neighbours far apart.
+    // The multiplier of Knuth's MMIX generator; it spreads consecutive numbers far apart.
     let spread = (of as u64 + 1).wrapping_mul(6_364_136_223_846_793_005);
     format!("{spread:016x}{:016x}", spread.rotate_left(29))[..digits].to_owned()
 }
 
-/// A digest as container images have.
+/// Returns a digest in the format of container images.
 fn digest(of: usize) -> String {
     format!("sha256:{}{}", hash(of, 32), hash(of + 7, 32))
 }
 
-/// A namespace.
+/// Returns a namespace.
 #[must_use]
 pub fn namespace_object(number: usize) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(number), "labels": {"team": format!("team-{number:03}")}}})
 }
 
-/// What is there once for all: classes and drivers, each with the path of its kind.
+/// Returns the cluster-wide objects, `StorageClass` and `CSIDriver`, each with the path of its collection.
 #[must_use]
 pub fn shared() -> Vec<(&'static str, Value)> {
     const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{DRIVER, OTHER_DRIVER, Os, WHEN, digest, hash, node_name};
 
-/// A Node without its status. Its csi-proxy is WMCO's business, so that nobody connects to it.
+/// Returns a Node without its status. WMCO manages its csi-proxy, so the operator does not connect to it.
 #[must_use]
 pub fn node(os: Os, number: usize) -> Value {
     let name = node_name(os, number);
@@ -40,7 +40,7 @@ pub fn node(os: Os, number: usize) -> Value {
             "taints": taints}})
 }
 
-/// What a kubelet says of its node.
+/// Returns the status that a kubelet writes for its node.
 #[must_use]
 pub fn node_status(os: Os, number: usize) -> Value {
     let condition = |name: &str, status: &str, reason: &str, message: &str| {
@@ -69,7 +69,7 @@ pub fn node_status(os: Os, number: usize) -> Value {
             "systemUUID": hash(number + 1, 32)}}})
 }
 
-/// The drivers of a node; the last ones may lack the driver that in-tree volumes need.
+/// Returns a node's CSINode, with or without the driver that in-tree volumes need.
 #[must_use]
 pub fn csi_node(os: Os, number: usize, node_uid: &str, has_driver: bool) -> Value {
     let name = node_name(os, number);

@@ -22,7 +22,7 @@ impl Owner<'_> {
     }
 }
 
-/// The spec of pods and of their templates.
+/// Returns the spec of pods and pod templates.
 pub(super) fn pod_spec(os: Os, workload: &str, mounts: &[(&str, &str)]) -> Value {
     let environment: Vec<Value> = ["DATABASE_HOST", "DATABASE_NAME", "QUEUE_URL", "LOG_LEVEL", "FEATURE_FLAGS", "REGION", "OTEL_EXPORTER_OTLP_ENDPOINT", "CACHE_TTL_SECONDS"]
         .iter()
@@ -59,7 +59,7 @@ pub(super) fn pod_spec(os: Os, workload: &str, mounts: &[(&str, &str)]) -> Value
     spec
 }
 
-/// A pod's spec as the API server and its admission leave it.
+/// Returns a pod's spec after admission and scheduling.
 pub(super) fn bound(mut spec: Value, node: &str) -> Value {
     spec["nodeName"] = json!(node);
     for (key, seconds) in [("not-ready", 300), ("unreachable", 300)] {
@@ -98,7 +98,7 @@ pub(super) fn pod(
         "spec": spec})
 }
 
-/// What a kubelet says of a pod that runs.
+/// Returns the status that a kubelet writes for a running pod.
 #[must_use]
 pub fn pod_status(number: usize) -> Value {
     let condition = |name: &str| json!({"type": name, "status": "True", "lastProbeTime": null, "lastTransitionTime": WHEN});
@@ -111,7 +111,7 @@ pub fn pod_status(number: usize) -> Value {
             "ready": true, "started": true, "restartCount": 0, "lastState": {}, "state": {"running": {"startedAt": WHEN}}}]}})
 }
 
-/// A pod of a ReplicaSet.
+/// Returns a pod of a ReplicaSet.
 #[must_use]
 pub fn stateless_pod(
     os: Os,
@@ -131,7 +131,7 @@ pub fn stateless_pod(
     )
 }
 
-/// A pod of a StatefulSet, with the claim of its ordinal.
+/// Returns a pod of a StatefulSet, with the claim of its ordinal.
 #[must_use]
 pub fn stateful_pod(
     os: Os,

@@ -11,14 +11,14 @@ pub(super) fn class_of(os: Os) -> &'static str {
     }
 }
 
-/// The name of a pod's volume.
+/// Returns the name of a pod's PersistentVolume.
 #[must_use]
 pub fn volume_name(os: Os, workload: usize, ordinal: usize) -> String {
     let id = hash(workload * 64 + ordinal, 32);
     format!("pvc-{}-{}-{}", os.short(), &id[..8], &id[8..32])
 }
 
-/// A pod's claim, bound to its volume.
+/// Returns a pod's claim, bound to its volume.
 #[must_use]
 pub fn claim(os: Os, workload: usize, ordinal: usize) -> Value {
     let set = workload_name(os, true, workload);
@@ -35,13 +35,13 @@ pub fn claim(os: Os, workload: usize, ordinal: usize) -> Value {
             "volumeName": volume_name(os, workload, ordinal), "resources": {"requests": {"storage": "32Gi"}}}})
 }
 
-/// What the controller says of a claim that is bound.
+/// Returns the status of a bound claim.
 #[must_use]
 pub fn claim_status() -> Value {
     json!({"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "32Gi"}}})
 }
 
-/// In-tree for Windows, CSI for Linux.
+/// Returns a volume: in-tree for Windows, CSI for Linux.
 #[must_use]
 pub fn volume(os: Os, workload: usize, ordinal: usize) -> Value {
     let name = volume_name(os, workload, ordinal);
@@ -68,7 +68,7 @@ pub fn volume(os: Os, workload: usize, ordinal: usize) -> Value {
             "finalizers": ["kubernetes.io/pv-protection"]}, "spec": spec})
 }
 
-/// What the controller says of a volume that is bound.
+/// Returns the status of a bound volume.
 #[must_use]
 pub fn volume_status() -> Value {
     json!({"status": {"phase": "Bound"}})

@@ -6,13 +6,13 @@ use super::pods::{Owner, pod_spec};
 use super::storage::class_of;
 use super::{Os, hash, labels, namespace, selector, workload_name};
 
-/// A Deployment.
+/// Returns a Deployment.
 #[must_use]
 pub fn deployment(os: Os, number: usize, replicas: usize) -> Value {
     owner("Deployment", os, false, number, replicas, None)
 }
 
-/// One ReplicaSet of a Deployment; only the last one has pods.
+/// Returns one ReplicaSet of a Deployment; only the latest revision has pods.
 #[must_use]
 pub fn replica_set(os: Os, number: usize, replicas: usize, revision: usize, uid: &str) -> Value {
     let name = workload_name(os, false, number);
@@ -26,7 +26,7 @@ pub fn replica_set(os: Os, number: usize, replicas: usize, revision: usize, uid:
     set
 }
 
-/// A StatefulSet.
+/// Returns a StatefulSet.
 #[must_use]
 pub fn stateful_set(os: Os, number: usize, replicas: usize) -> Value {
     let mut set = owner("StatefulSet", os, true, number, replicas, None);

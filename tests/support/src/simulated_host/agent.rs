@@ -1,6 +1,6 @@
-//! The agent of a simulated host: its commands on the simulated disk, in the agent's own words.
+//! The agent of a simulated host: executes its commands on the simulated disk and answers like the real agent.
 //!
-//! Services are only said to run. The real agent on Wine is the judge of what is said here.
+//! Services are only reported as running. Tests with the real agent under Wine verify that its answers are correct.
 
 use std::collections::BTreeMap;
 
@@ -22,31 +22,31 @@ use super::file::File;
 use super::handed::{remove_brought, sweep_brought, unpack_files};
 use super::profile::Shell;
 
-/// What shells print for a program that a process has open and does not share.
+/// Error of both shells for a program that another process has opened without sharing.
 const IN_USE: &str =
     "The process cannot access the file because it is being used by another process.\r\n";
 
-/// What the agent remembers.
+/// The state of the agent.
 #[derive(Clone, Debug, Default)]
 pub struct Agent {
-    /// Its service.
+    /// State of its Windows service.
     pub service: ServiceState,
-    /// The hash of the program that it runs.
+    /// Hash of the running agent program.
     pub running: Option<String>,
-    /// The request that the node is kept to.
+    /// The request that the agent keeps applied.
     pub kept: Option<Request>,
-    /// The request that it is in the middle of, or that a reboot has cut off.
+    /// The request in progress, or one that a reboot has interrupted.
     pub unfinished: Option<Request>,
-    /// How the last request ended.
+    /// Result of the last request.
     pub last_result: Option<LastResult>,
-    /// Services that others have made: their names and programs.
+    /// Services of other owners: their names and programs.
     pub others: BTreeMap<String, String>,
 }
 
-/// What a command printed, and its exit status.
+/// Output and exit status of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
-    /// Standard output, in whatever code page.
+    /// Standard output, in any code page.
     pub stdout: Vec<u8>,
     /// Standard error.
     pub stderr: Vec<u8>,
@@ -55,7 +55,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Words for people, of a command that has failed.
+    /// Builds the output of a command that has failed, with a message for people.
     fn refusal(status: u32, stderr: impl Into<Vec<u8>>) -> Self {
         Self {
             stdout: Vec::new(),
@@ -64,7 +64,7 @@ impl Printed {
         }
     }
 
-    /// What the agent prints.
+    /// Builds the output for one of the agent's answers.
     pub(super) fn answer(answer: &Answer) -> Self {
         let good = match answer {
             Answer::ApplyResult(result) => {
@@ -83,7 +83,7 @@ impl Printed {
 }
 
 impl Agent {
-    /// Runs a command as the host's shell does.
+    /// Runs a command in the host's shell.
     pub fn run(&mut self, disk: &mut Disk, shell: Shell, line: &str) -> Printed {
         if let Some(stdout) = self.listed(line) {
             return Printed {
@@ -118,7 +118,7 @@ impl Agent {
         Printed::answer(&answer.unwrap_or_else(Answer::Error))
     }
 
-    /// What Windows' own programs print of its services and processes.
+    /// Returns the output of Windows' own programs that list services and processes.
     fn listed(&self, line: &str) -> Option<String> {
         if line.starts_with("tasklist ") {
             return Some("\"sshd.exe\",\"8\",\"Services\",\"0\",\"9,000 K\"\r\n".to_owned());
@@ -143,7 +143,7 @@ impl Agent {
         ))
     }
 
-    /// The command line of a service of the kept request.
+    /// Returns the command line of a service of the kept request.
     pub fn command_of(&self, service: &str) -> Option<String> {
         let services = self.kept.iter().flat_map(|request| &request.services);
         services
@@ -152,7 +152,7 @@ impl Agent {
             .next()
     }
 
-    /// What the service does when the host starts after its power was cut.
+    /// Recovers an interrupted request, as the service does when the host starts after a power cut.
     pub fn recover(&mut self) {
         let Some(request) = self.unfinished.take() else {
             return;
@@ -219,7 +219,7 @@ impl Agent {
             Ok(outcome) => End::good(outcome, None),
             Err(why) => End::bad(Outcome::Failed, why),
         };
-        // As with the real one, the same again is not remembered.
+        // Like the real agent, it does not record a repetition of the same request.
         let last = self.last_result.as_ref();
         if end.outcome != Outcome::Unchanged || last.is_none_or(|last| last.id != request.id) {
             self.remember(&request, end.clone());
@@ -242,7 +242,7 @@ impl Agent {
             .map_err(|error| invalid(format!("{path} does not parse: {error}")))
     }
 
-    /// All files are looked at before one is touched.
+    /// Checks all files before it changes any.
     fn carry_out(&mut self, disk: &mut Disk, request: &Request) -> Result<Outcome, Failure> {
         let mut moves: Vec<(String, File)> = Vec::new();
         for file in &request.files {
@@ -271,7 +271,7 @@ impl Agent {
             disk.put(&path, file);
         }
         for upload in request.files.iter().filter_map(|file| file.upload.as_ref()) {
-            // It may have been removed by an earlier request.
+            // An earlier request may have removed it.
             let _ = disk.remove(upload);
         }
         Ok(if changed {

@@ -1,4 +1,4 @@
-//! The disk of a simulated host: files and folders by path, in any case and with either slash, as on Windows.
+//! The disk of a simulated host: files and folders by path, case-insensitive and with either slash, as on Windows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +9,20 @@ use super::sharing::Access;
 
 const PACKED: &str = ".zst";
 
-/// Why the disk refuses, by Windows' error.
+/// Why the disk refuses a request, by Windows error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// 2 and 3: there is no such file or folder. 123: there can be none.
+    /// 2 and 3: there is no such file or folder. 123: the name is invalid.
     NotFound,
-    /// 5: the account may not, or the file is in use.
+    /// 5: the account has no permission, or the file is in use.
     Denied,
-    /// 32: a process has the file open and does not share it.
+    /// 32: a process has the file open without sharing it.
     Shared,
-    /// 80 and 183: it is there already.
+    /// 80 and 183: it already exists.
     Exists,
     /// 112: no space is left.
     Full,
-    /// The request makes no sense.
+    /// The request is invalid.
     Nonsense,
 }
 
@@ -36,14 +36,14 @@ enum Entry {
 #[derive(Clone, Debug)]
 pub struct Disk {
     entries: BTreeMap<String, Entry>,
-    /// Bytes that can still be written; no limit where absent.
+    /// Bytes that can still be written; `None` means no limit.
     pub free: Option<u64>,
-    /// Who has what open: the path, and how.
+    /// Open files by handle: path and access.
     opened: BTreeMap<u64, (String, Access)>,
     locked: BTreeSet<String>,
-    /// Folders in which the account may make no file, with a slash at the end.
+    /// Folders in which the account may not create files, with a trailing slash.
     denied: BTreeSet<String>,
-    /// Each content, by its hash, that these files have ever had; none where the file was not there.
+    /// For each observed file, the hashes of all contents so far; `None` if the file was ever missing.
     noted: BTreeMap<String, BTreeSet<Option<String>>>,
 }
 
@@ -61,13 +61,13 @@ impl Default for Disk {
     }
 }
 
-/// One spelling for all that name the same: `C:\k\A.exe`, `/C:/k/a.exe`.
+/// Returns one spelling for all names of a path: `C:\k\A.exe`, `/C:/k/a.exe`.
 fn canonical(path: &str) -> String {
     path.replace('\\', "/").trim_matches('/').to_lowercase()
 }
 
 impl Disk {
-    /// The file of that path.
+    /// Returns the file at this path.
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&File> {
         match self.entries.get(&canonical(path)) {
@@ -76,13 +76,13 @@ impl Disk {
         }
     }
 
-    /// Whether there is such a folder.
+    /// Returns whether this folder exists.
     #[must_use]
     pub fn is_folder(&self, path: &str) -> bool {
         matches!(self.entries.get(&canonical(path)), Some(Entry::Folder))
     }
 
-    /// The names of the files and folders in a folder; `None` where it is none.
+    /// Returns the names of the files and folders in a folder, or `None` if there is no such folder.
     #[must_use]
     pub fn names(&self, folder: &str) -> Option<Vec<String>> {
         if !self.is_folder(folder) {
@@ -97,15 +97,15 @@ impl Disk {
         Some(names.map(str::to_owned).collect())
     }
 
-    /// The file, for a program on the host that reads it.
+    /// Returns the file for a local program that reads it.
     pub fn read_locally(&self, path: &str) -> Result<&File, Refusal> {
         self.share(&canonical(path), Access::LOCAL_READ)?;
         self.file(path).ok_or(Refusal::NotFound)
     }
 
-    /// Opens a file, from the start where it is to be written. What comes back is to be closed.
+    /// Opens a file; opening it for writing truncates it. Returns a handle to close.
     pub fn open(&mut self, path: &str, access: Access) -> Result<u64, Refusal> {
-        /// Never given twice, so that nobody closes what is another's.
+        /// Handles are never reused, so that no handle closes another's file.
         static LAST: AtomicU64 = AtomicU64::new(0);
         let path = canonical(path);
         self.parent(&path)?;
@@ -123,17 +123,17 @@ impl Disk {
         Ok(opened)
     }
 
-    /// Closes what was opened; false where it was not, or is closed.
+    /// Closes a handle. Returns false if it is not open.
     pub fn close(&mut self, opened: u64) -> bool {
         self.opened.remove(&opened).is_some()
     }
 
-    /// As it is after a boot: nobody has anything open.
+    /// Closes all handles, as a reboot does.
     pub fn close_all(&mut self) {
         self.opened.clear();
     }
 
-    /// Whether one more process may open it beside those that have it open.
+    /// Checks that a file may be opened in addition to its open handles.
     fn share(&self, path: &str, access: Access) -> Result<(), Refusal> {
         let locked = self.locked.contains(path).then_some(Access::LOCKED);
         let mut others = self.opened_as(path).chain(locked);
@@ -144,7 +144,7 @@ impl Disk {
         }
     }
 
-    /// Whether a process has it open without sharing it for deletion.
+    /// Returns whether a process has the file open without sharing it for deletion.
     fn is_in_use(&self, path: &str) -> bool {
         self.locked.contains(path) || self.opened_as(path).any(|access| !access.lets_remove())
     }
@@ -154,7 +154,7 @@ impl Disk {
         opened.filter_map(move |(opened, access)| (opened == path).then_some(*access))
     }
 
-    /// All files, as `c:/k/a.exe`.
+    /// Returns all files, as `c:/k/a.exe`.
     #[must_use]
     pub fn files(&self) -> Vec<String> {
         let files = self.entries.iter();
@@ -164,7 +164,7 @@ impl Disk {
             .collect()
     }
 
-    /// Makes programs hold the file open, so that nobody can read, write, rename or remove it; or lets go.
+    /// Locks a file, so that it cannot be read, written, renamed or removed, or unlocks it.
     pub fn lock(&mut self, path: &str, locked: bool) {
         if locked {
             self.locked.insert(canonical(path));
@@ -173,7 +173,7 @@ impl Disk {
         }
     }
 
-    /// Lets the account make no file in a folder; or lets it again.
+    /// Denies the account permission to create files in a folder, or allows it again.
     pub fn deny(&mut self, folder: &str, denied: bool) {
         let folder = canonical(folder) + "/";
         if denied {
@@ -183,14 +183,14 @@ impl Disk {
         }
     }
 
-    /// From now on notes each content that this file has, after every single change.
+    /// Starts to record each content of this file, after every change.
     pub fn note(&mut self, path: &str) {
         let path = canonical(path);
         self.noted.insert(path.clone(), BTreeSet::new());
         self.changed(&path);
     }
 
-    /// The hash of each content that a file of which note is taken has had, and whether it has ever been missing.
+    /// Returns the hashes of all recorded contents of a file, with `None` if it was ever missing.
     #[must_use]
     pub fn noted(&self, path: &str) -> BTreeSet<Option<String>> {
         let noted = self.noted.get(&canonical(path));
@@ -205,7 +205,7 @@ impl Disk {
         }
     }
 
-    /// Makes a folder and those above it.
+    /// Creates a folder and its parents.
     pub fn make_folders(&mut self, path: &str) {
         let path = canonical(path);
         for (end, _) in path.match_indices('/').chain([(path.len(), "")]) {
@@ -214,7 +214,7 @@ impl Disk {
         }
     }
 
-    /// Makes one folder.
+    /// Creates one folder.
     pub fn make_folder(&mut self, path: &str) -> Result<(), Refusal> {
         let path = canonical(path);
         if self.entries.contains_key(&path) {
@@ -225,7 +225,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes a folder in which nothing is.
+    /// Removes an empty folder.
     pub fn remove_folder(&mut self, path: &str) -> Result<(), Refusal> {
         let names = self.names(path).ok_or(Refusal::NotFound)?;
         if !names.is_empty() {
@@ -235,7 +235,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Puts a file in place, whatever was there.
+    /// Puts a file at a path and replaces any earlier one.
     pub fn put(&mut self, path: &str, file: File) {
         let path = canonical(path);
         self.entries.insert(path.clone(), Entry::File(file));
@@ -259,7 +259,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes at the file's end. Elsewhere is refused: nobody who brings files does that.
+    /// Appends to a file. Other offsets are refused: no client writes a file in another order.
     pub fn write(&mut self, path: &str, offset: u64, data: &[u8]) -> Result<(), Refusal> {
         let Some(Entry::File(file)) = self.entries.get_mut(&canonical(path)) else {
             return Err(Refusal::NotFound);
@@ -275,7 +275,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes a file. The C runtime has one error for all that is in use (`errno.cpp` of the UCRT maps 19 to 36 to EACCES).
+    /// Removes a file. The C runtime has one error for files in use (`errno.cpp` of the UCRT maps 19 to 36 to EACCES).
     pub fn remove(&mut self, path: &str) -> Result<(), Refusal> {
         let path = canonical(path);
         match self.entries.get(&path) {
@@ -290,7 +290,7 @@ impl Disk {
         }
     }
 
-    /// Removes a file, or a folder with all that is in it.
+    /// Removes a file, or a folder with its content.
     pub fn remove_all(&mut self, path: &str) {
         let path = canonical(path);
         let below = format!("{path}/");
@@ -298,8 +298,8 @@ impl Disk {
             .retain(|name, _| *name != path && !name.starts_with(&below));
     }
 
-    /// Renames a file over no other one: a second name, then the first removed (`process_rename` in `sftp-server.c`), so that
-    /// one that is in use ends with both.
+    /// Renames a file without replacing another one: links the new name, then removes the old one (`process_rename` in
+    /// `sftp-server.c`), so that a file in use ends up with both names.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<(), Refusal> {
         let (from, to) = (canonical(from), canonical(to));
         self.parent(&to)?;
@@ -311,7 +311,7 @@ impl Disk {
         self.remove(&from)
     }
 
-    /// Renames a file over another one, if there is one (`w32_rename` in Win32-OpenSSH's `misc.c`).
+    /// Renames a file and replaces any file at the target (`w32_rename` in Win32-OpenSSH's `misc.c`).
     pub fn replace(&mut self, from: &str, to: &str, profile: Profile) -> Result<(), Refusal> {
         let (from, to) = (canonical(from), canonical(to));
         self.parent(&to)?;
@@ -321,7 +321,7 @@ impl Disk {
                 return Err(Refusal::Denied);
             }
         } else {
-            // Whatever comes of it.
+            // The result is ignored.
             let _ = self.remove(&to);
         }
         if self.is_in_use(&from) {

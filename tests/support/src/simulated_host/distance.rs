@@ -1,4 +1,4 @@
-//! Delays the bytes to a simulated host as a long network path would, or not at all.
+//! Delays the bytes to and from a simulated host as a long network path would, or makes the host unreachable.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -10,15 +10,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// As much as one read takes, in bytes.
+/// Bytes per read.
 const CHUNK: usize = 32 * 1024;
-/// Chunks on the way in one direction: 4 MiB, as much as TCP has on its way on a good line.
+/// Chunks in flight per direction: 4 MiB, as much as TCP keeps in flight on a good line.
 const IN_FLIGHT: usize = 128;
 
-/// The host's end of a connection that comes from so far away, and the work of the way between.
+/// Returns the host's end of a connection over this distance, and the future that relays it.
 ///
-/// The kernel has answered the client at once, so the round trip that makes a connection is waited for here: the
-/// client's first bytes arrive, and the host learns of the connection, three times the way after it was asked for.
+/// The kernel has accepted the connection at once, so the round trip of the TCP handshake is added here: the client's
+/// first bytes arrive, and the host learns of the connection, three one-way delays after the connection attempt.
 pub fn far<S>(stream: S, one_way: Duration) -> (DuplexStream, impl Future<Output = ()>)
 where
     S: AsyncRead + AsyncWrite,
@@ -36,7 +36,7 @@ where
     (near, work)
 }
 
-/// Passes one direction on: what is read now arrives later, but not before the connection was made.
+/// Relays one direction: every byte arrives after the delay, but not before the connection is established.
 async fn pass(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -46,7 +46,7 @@ async fn pass(
     let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(IN_FLIGHT);
     let read = async move {
         let mut buffer = vec![0; CHUNK];
-        // An error is an end of the connection, which both sides see.
+        // An error means that the connection has ended, which both sides notice.
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
             let due = made.max(Instant::now() + one_way);
             if sender.send((due, buffer[..length].to_vec())).await.is_err() {
@@ -61,13 +61,13 @@ async fn pass(
                 return;
             }
         }
-        // What was on its way has arrived; it may be gone already.
+        // Bytes in flight have arrived. The receiver may already be gone.
         let _ = to.shutdown().await;
     };
     tokio::join!(read, write);
 }
 
-/// An address at which nobody says anything, not even that nobody is there, as long as this lives.
+/// An address that does not answer at all, not even with a refusal, while this exists.
 #[derive(Debug)]
 pub struct LostLine {
     _full: Socket,
@@ -75,11 +75,11 @@ pub struct LostLine {
 }
 
 impl LostLine {
-    /// Nobody may listen at that address. Its connections wait for somebody to take them: once there are as many as may
-    /// wait, the kernel drops what asks for more. Source: `tcp_conn_request` in Linux's `net/ipv4/tcp_input.c`.
+    /// Blocks an address, on which nothing may listen. Once as many connections wait to be accepted as the backlog
+    /// allows, the kernel drops further attempts. Source: `tcp_conn_request` in Linux's `net/ipv4/tcp_input.c`.
     pub(super) fn at(place: SocketAddr) -> Result<Self> {
         const MOST: usize = 16;
-        /// On this machine a connection is made at once, or never.
+        /// On this machine, a connection is established immediately or never.
         const AT_ONCE: Duration = Duration::from_millis(200);
         let full = Socket::new(Domain::for_address(place), Type::STREAM, None)?;
         full.set_reuse_address(true)?;

@@ -1,59 +1,58 @@
-//! The faults of a simulated host, and counters of what it received.
+//! The faults of a simulated host, and counters of what it has received.
 
 use std::time::Duration;
 
 use super::agent::Printed;
 
-/// What `PowerShell` prints when its standard error is no terminal.
+/// `PowerShell`'s output if its standard error is not a terminal.
 const CLIXML: &str = "#< CLIXML\r\n<Objs Version=\"1.1.0.1\" \
     xmlns=\"http://schemas.microsoft.com/powershell/2004/04\"></Objs>";
 
-/// When a connection is cut.
+/// When a connection is cut, relative to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The request has arrived and nothing was done.
+    /// After the request has arrived, before it is carried out.
     Before,
-    /// The request was carried out and the answer is lost.
+    /// After the request was carried out; the answer is lost.
     After,
 }
 
-/// How a host meets those who connect.
+/// How a host greets clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Greeting {
-    /// As an SSH server of today.
+    /// As a current SSH server.
     #[default]
     Modern,
-    /// As one that offers only what was broken long ago: SHA-1 and CBC.
+    /// As a server that offers only algorithms broken long ago: SHA-1 and CBC.
     Weak,
-    /// It takes connections and never says a word.
+    /// Accepts connections but never sends anything.
     Silent,
-    /// It sends for ever where a greeting should be.
+    /// Sends endless data in place of a greeting.
     Flood,
 }
 
 /// How a host answers commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Speech {
-    /// As the agent answers.
+    /// The agent's answer, unchanged.
     #[default]
     Plain,
-    /// With a banner and a byte-order mark before the answer, a prompt after it, and `PowerShell`'s CLIXML on standard
-    /// error.
+    /// A banner and a byte-order mark before the answer, a prompt after it, and `PowerShell`'s CLIXML on stderr.
     Noisy,
-    /// The answer, and an exit status that means failure.
+    /// The answer, with an exit status for failure.
     ExitStatus(u32),
-    /// Only so many bytes of the answer.
+    /// Only this many bytes of the answer.
     Cut(usize),
     /// This text in place of the answer.
     Instead(String),
-    /// These bytes on standard error, and that exit status.
+    /// These bytes on standard error, and this exit status.
     Refusal(Vec<u8>, u32),
     /// Output that never ends.
     Endless,
 }
 
 impl Speech {
-    /// What the client gets; `Endless` is the server's to do.
+    /// Returns the output that the client receives. The server itself handles `Endless`.
     #[must_use]
     pub fn spoken(&self, mut printed: Printed) -> Printed {
         match self {
@@ -82,58 +81,58 @@ impl Speech {
     }
 }
 
-/// What is wrong with a host.
+/// The faults of a host.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// How long each request takes besides the work.
+    /// Additional latency of each request.
     pub latency: Duration,
-    /// How far away it is: every byte arrives so much later, in each direction. A round trip takes twice this, the one
-    /// that makes a connection included.
+    /// Network distance: the delay of every byte in each direction. A round trip takes twice this, including that of
+    /// the TCP handshake.
     pub distance: Duration,
-    /// How it meets those who connect.
+    /// How the host greets clients.
     pub greeting: Greeting,
-    /// It knows no key.
+    /// Refuses all keys.
     pub refuses_logins: bool,
-    /// How it answers commands.
+    /// How the host answers commands.
     pub speech: Speech,
-    /// What the shell prints before all else, also before SFTP, in the machine's code page
+    /// Output of the shell before everything else, also before SFTP, in the machine's code page
     /// (PowerShell/Win32-OpenSSH#1674, #1768).
     pub shell_prints: Vec<u8>,
-    /// How long the agent waits for a file of which nothing comes, where it is not as long as the real one's.
+    /// How long the agent waits for a file without progress, if different from the real agent.
     pub patience: Option<Duration>,
-    /// Commands start and do not end before [`super::SimulatedHost::release`].
+    /// Commands start, but do not end before [`super::SimulatedHost::release`].
     pub holds_commands: bool,
-    /// How long csi-proxy is stopped while the agent changes what works there.
+    /// How long csi-proxy is stopped while the agent applies a change to a working one.
     pub interruption: Duration,
     /// The power is cut in the middle of the next `apply`.
     pub reboot_in_apply: bool,
-    /// The request, by its number, that is held until [`super::SimulatedHost::release`].
+    /// Number of the request that is held until [`super::SimulatedHost::release`].
     pub(super) hold: Option<u64>,
-    /// The request, by its number, that is answered by the end of the connection.
+    /// Number of the request at which the connection is cut.
     pub(super) cut: Option<(u64, Moment)>,
 }
 
-/// What was seen on a host since it is there.
+/// What a host has received since it was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Connections in all.
+    /// Total number of connections.
     pub connections: u64,
-    /// Connections now.
+    /// Current number of connections.
     pub connections_now: u64,
-    /// The most connections at one time.
+    /// Maximum number of concurrent connections.
     pub connections_most: u64,
-    /// Logins that were let in.
+    /// Successful logins.
     pub logins: u64,
-    /// Requests: the connection, attempts to log in, channels, commands, SFTP packets.
+    /// Requests: the connection, login attempts, channels, commands, SFTP packets.
     pub requests: u64,
     /// Commands that were run.
     pub commands: u64,
     /// Files that were opened for writing.
     pub uploads: u64,
-    /// Bytes that came in, as they were on the wire.
+    /// Bytes received on the wire.
     pub bytes_received: u64,
-    /// Whether new connections are taken.
+    /// Whether the host accepts new connections.
     pub listening: bool,
-    /// Requests and commands that are held at this moment.
+    /// Requests and commands that are currently held.
     pub held: u64,
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
-/// Larger files are known by size and hash alone, so that a fleet fits into memory.
+/// For larger files, only size and hash are kept, so that a fleet fits into memory.
 const KEPT: u64 = 256 * 1024;
 /// Packed files are kept until they are unpacked.
 const KEPT_PACKED: u64 = 64 * 1024 * 1024;
@@ -17,7 +17,7 @@ pub struct File {
     hash: Sha256,
     content: Vec<u8>,
     packed: bool,
-    /// It has numbered lines of [`LINE`] bytes, which nobody has to keep.
+    /// The content is generated: numbered lines of [`LINE`] bytes, which are not stored.
     of_lines: bool,
     modified: u32,
 }
@@ -26,13 +26,13 @@ pub struct File {
 pub const LINE: u64 = 16;
 
 impl File {
-    /// When it was last written to, in seconds since 1970.
+    /// Returns when it was last written to, in seconds since 1970.
     #[must_use]
     pub fn time(&self) -> u32 {
         self.modified
     }
 
-    /// A file with that content.
+    /// Creates a file with this content.
     #[must_use]
     pub fn new(content: &[u8]) -> Self {
         let mut file = Self::default();
@@ -40,7 +40,7 @@ impl File {
         file
     }
 
-    /// A log of so many bytes, however many: `line 0000000000` and on.
+    /// Creates a log of any size with the lines `line 0000000000` and so on.
     #[must_use]
     pub fn of_lines(size: u64) -> Self {
         Self {
@@ -50,13 +50,13 @@ impl File {
         }
     }
 
-    /// The same, last written to then, in seconds since 1970.
+    /// Sets when it was last written to, in seconds since 1970.
     #[must_use]
     pub fn modified(self, modified: u32) -> Self {
         Self { modified, ..self }
     }
 
-    /// What is there from that byte on, at most so much.
+    /// Returns at most `most` bytes from this offset on.
     #[must_use]
     pub fn read(&self, offset: u64, most: u32) -> Vec<u8> {
         let end = self.size.min(offset.saturating_add(most.into()));
@@ -77,7 +77,7 @@ impl File {
         part
     }
 
-    /// The same, kept whole until it is unpacked.
+    /// Creates a packed file, whose content is kept until it is unpacked.
     pub(super) fn packed() -> Self {
         Self {
             packed: true,
@@ -95,24 +95,24 @@ impl File {
         }
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Its SHA-256 in lower-case hexadecimal.
+    /// Returns its SHA-256 in lower-case hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> String {
         let hash = self.hash.clone().finalize();
         hash.iter().fold(String::new(), |mut text, byte| {
-            // Writing to a String does not fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "{byte:02x}");
             text
         })
     }
 
-    /// Its content; empty where the file is larger than 256 KiB, and not packed.
+    /// Returns its content, or nothing if the file is larger than 256 KiB and not packed.
     #[must_use]
     pub fn content(&self) -> &[u8] {
         &self.content
@@ -120,7 +120,7 @@ impl File {
 }
 
 impl Write for File {
-    /// Writes at its end.
+    /// Appends to the file.
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         self.append(data);
         Ok(data.len())

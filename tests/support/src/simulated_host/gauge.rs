@@ -1,22 +1,22 @@
-//! Counts how many of something exist at a time, over all hosts of a fleet.
+//! Counts how many of something exist concurrently, across all hosts of a fleet.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is counted over a fleet.
+/// The gauges of a fleet.
 #[derive(Debug, Default)]
 pub struct Gauges {
-    /// Connections that were taken and have not ended.
+    /// Connections that are open.
     pub connections: Gauge,
-    /// Those of them that have logged in.
+    /// Connections that have logged in.
     pub logins: Gauge,
-    /// Hosts on which csi-proxy is stopped for the sake of a change.
+    /// Hosts on which csi-proxy is stopped for a change.
     pub interrupted: Gauge,
     latest: Mutex<Option<&'static str>>,
 }
 
 impl Gauges {
-    /// The request that came last to any host, by its name.
+    /// Returns the name of the latest request to any host.
     #[must_use]
     pub fn latest_request(&self) -> Option<&'static str> {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
@@ -27,7 +27,7 @@ impl Gauges {
     }
 }
 
-/// How many there are and were.
+/// The current number and the maximum so far.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<Numbers>);
 
@@ -38,13 +38,13 @@ struct Numbers {
 }
 
 impl Gauge {
-    /// At this moment.
+    /// Returns the current number.
     #[must_use]
     pub fn now(&self) -> usize {
         self.0.now.load(Ordering::SeqCst)
     }
 
-    /// The most at one time, since the fleet is there or since [`Gauge::forget_most`].
+    /// Returns the maximum since the fleet was created or since [`Gauge::forget_most`].
     #[must_use]
     pub fn most(&self) -> usize {
         self.0.most.load(Ordering::SeqCst)
@@ -56,7 +56,7 @@ impl Gauge {
     }
 }
 
-/// One of those that are counted, until it is dropped.
+/// One counted item; dropping it decrements the gauge.
 #[derive(Debug)]
 pub struct Entered(Arc<Numbers>);
 

@@ -1,4 +1,4 @@
-//! Parses what a command line gives the agent of a simulated host: whether it is complete, and what it changes.
+//! Parses the agent's command line on a simulated host: whether all files have arrived, and what the request changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use super::agent::Agent;
 use super::disk::{Disk, Refusal};
 use super::file::File;
 
-/// The request's file and the time that it has to arrive, of a command line of `apply`.
+/// Returns the request file and the time limit for its arrival, if the command line is an `apply`.
 fn apply_of(line: &str) -> Option<(String, Duration)> {
     let words = line.split_whitespace().skip(1).map(str::to_owned);
     match cli::parse(words) {
@@ -26,8 +26,8 @@ fn apply_of(line: &str) -> Option<(String, Duration)> {
 }
 
 impl Agent {
-    /// The request of an `apply` command line that stops a csi-proxy which works: there is something to change, and all
-    /// that it takes is there.
+    /// Returns the request of an `apply` command line that stops a working csi-proxy: there is something to change, and
+    /// all files for it have arrived.
     pub fn interrupts(&self, disk: &Disk, line: &str) -> Option<Request> {
         let request = Self::requested(disk, line)?;
         let kept = self.kept.as_ref()?;
@@ -48,13 +48,13 @@ impl Agent {
         changes.then_some(request)
     }
 
-    /// The request of an `apply` command line, where it is one.
+    /// Returns the request of an `apply` command line.
     pub fn requested(disk: &Disk, line: &str) -> Option<Request> {
         Self::request(disk, &apply_of(line)?.0).ok()
     }
 }
 
-/// The wait of an `apply` command for what it was handed.
+/// The wait of an `apply` command for its files.
 #[derive(Debug)]
 pub struct Wait {
     request: String,
@@ -64,7 +64,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Of that command line, if it is one that waits.
+    /// Creates the wait of a command line, if it has one.
     pub fn of(line: &str) -> Option<Self> {
         let (request, arrival) = apply_of(line).filter(|(_, arrival)| !arrival.is_zero())?;
         let begun = Instant::now();
@@ -76,7 +76,7 @@ impl Wait {
         })
     }
 
-    /// Whether all is there, by the agent's own rules, and with that patience.
+    /// Returns whether all files have arrived, by the agent's own rules, with this timeout for progress.
     pub fn is_over(&mut self, disk: &mut Disk, patience: Duration) -> Result<bool, Failure> {
         let now = Instant::now();
         let Ok(request) = Agent::request(disk, &self.request) else {
@@ -107,7 +107,7 @@ impl Wait {
     }
 }
 
-/// What the agent's command does before the service gets the request.
+/// Unpacks the files of a request, as the agent's command does before the service gets the request.
 pub fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
     for file in &request.files {
         let Some(packed) = &file.packed else { continue };
@@ -128,26 +128,26 @@ pub fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes a request that has served its purpose. Where it never came there is nothing to remove.
+/// Removes a request file that is done. The file may never have arrived.
 pub fn remove_brought(disk: &mut Disk, request: &str) {
     if to_sftp(request).rsplit('/').next().is_some_and(is_brought) {
         let _ = disk.remove(request);
     }
 }
 
-/// What earlier visits have brought that were cut off.
+/// Removes the uploads of earlier, interrupted attempts.
 pub fn sweep_brought(disk: &mut Disk, request: &str) {
     let incoming = format!("{}/", to_sftp(INCOMING_DIR).to_lowercase());
     for path in disk.files() {
         let name = path.strip_prefix(&incoming);
         if name.is_some_and(is_brought) && path != to_sftp(request).to_lowercase() {
-            // What is locked stays.
+            // A locked file stays.
             let _ = disk.remove(&path);
         }
     }
 }
 
-/// Unpacked once for all hosts of a process: a fleet would do little else.
+/// Unpacks a file, once for all hosts of a process: otherwise a fleet would spend most of its time unpacking.
 fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
     static KNOWN: Mutex<BTreeMap<(String, String), File>> = Mutex::new(BTreeMap::new());
     let key = (packed.sha256(), announced.sha256.to_owned());

@@ -1,4 +1,4 @@
-//! The state of one simulated host, as its server and its tests share it.
+//! The state of one simulated host, shared by its server and its tests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -18,31 +18,31 @@ use super::penalty::Penalty;
 use super::profile::{Profile, Shell};
 use super::server::Cut;
 
-/// How often a command that waits looks at the time.
+/// How often a waiting command checks the time.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a host has and does.
+/// The mutable state of a host.
 #[derive(Debug)]
 pub struct State {
     /// The version of its SSH server.
     pub profile: Profile,
-    /// In what its commands run.
+    /// The shell that runs its commands.
     pub shell: Shell,
-    /// What its SSH server holds against its client.
+    /// The penalty of its client at the SSH server.
     pub penalty: Penalty,
     /// Its disk.
     pub disk: Disk,
     /// Its agent.
     pub agent: Agent,
-    /// What is wrong with it.
+    /// Its faults.
     pub faults: Faults,
     /// The names of all requests, in order.
     pub requests: Vec<&'static str>,
-    /// The host keys, and the connection from which on they are shown; the last that fits holds.
+    /// Host keys, and the connection from which they apply; the last matching entry wins.
     pub keys: Vec<(u64, Vec<PrivateKey>)>,
-    /// Held while csi-proxy is stopped.
+    /// Set while csi-proxy is stopped.
     pub stopped: Option<Entered>,
-    /// When csi-proxy was stopped for the sake of a change.
+    /// When csi-proxy was stopped for a change.
     pub interruptions: Vec<SystemTime>,
 }
 
@@ -60,7 +60,7 @@ impl State {
 #[derive(Debug)]
 pub struct Host {
     state: Mutex<State>,
-    /// Held by the request that the agent carries out.
+    /// Locked by the request that the agent is carrying out.
     one_at_a_time: tokio::sync::Mutex<()>,
     counters: watch::Sender<Counters>,
     cuts: watch::Sender<u64>,
@@ -68,7 +68,7 @@ pub struct Host {
     login: PublicKey,
     /// Whether the power is off.
     down: watch::Sender<bool>,
-    /// Those of the whole fleet.
+    /// The gauges of the whole fleet.
     pub gauges: Arc<Gauges>,
 }
 
@@ -97,7 +97,7 @@ impl Host {
         }
     }
 
-    /// Reads or changes the state. Short: nobody else can meanwhile.
+    /// Reads or changes the state. Keep `change` short, because it holds the lock.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -114,7 +114,7 @@ impl Host {
         self.counters.subscribe()
     }
 
-    /// Changes when all connections are to end.
+    /// Returns a receiver that changes when all connections have to end.
     pub fn cuts(&self) -> watch::Receiver<u64> {
         self.cuts.subscribe()
     }
@@ -123,7 +123,7 @@ impl Host {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Changes when the power goes or comes.
+    /// Returns a receiver that changes when the power goes off or on.
     pub fn power(&self) -> watch::Receiver<bool> {
         self.down.subscribe()
     }
@@ -135,7 +135,7 @@ impl Host {
         }
     }
 
-    /// The keys that the connection which is made now is shown.
+    /// Returns the host keys for the current connection.
     pub fn host_keys(&self) -> Vec<PrivateKey> {
         let connection = self.counters.borrow().connections;
         self.change(|state| {
@@ -152,7 +152,7 @@ impl Host {
         !self.faults().refuses_logins && key.key_data() == self.login.key_data()
     }
 
-    /// A request has come: gives it its number, and lets its fault happen.
+    /// Registers a request: numbers it and applies its faults.
     pub async fn admit(&self, name: &'static str) -> Result<u64, Cut> {
         let mut number = 0;
         self.count(|counters| {
@@ -174,7 +174,7 @@ impl Host {
         Ok(number)
     }
 
-    /// A request was carried out and is about to be answered.
+    /// Called when a request was carried out, before it is answered.
     pub fn settle(&self, number: u64) -> Result<(), Cut> {
         self.cut(number, Moment::After)
     }
@@ -207,7 +207,7 @@ impl Host {
         self.releases.send_modify(|releases| *releases += 1);
     }
 
-    /// Runs a command now, unless the power is cut in its middle.
+    /// Runs a command immediately, unless the power is cut in the middle of it.
     pub fn carry_out(&self, line: &str) -> Result<Printed, Cut> {
         if self.loses_power_in(line) {
             return Err(Cut);
@@ -215,15 +215,15 @@ impl Host {
         Ok(self.change(|state| state.run(line)))
     }
 
-    /// The wait of a command for files, where there is something to wait for.
+    /// Returns the wait of a command for files, if any file is missing.
     pub fn wait_of(&self, line: &str) -> Option<Wait> {
         let mut wait = Wait::of(line)?;
         let is_over = self.change(|state| state.is_over(&mut wait));
         (is_over != Ok(true)).then_some(wait)
     }
 
-    /// Runs a command of the agent as soon as the files that it waits for have come. It goes on without its connection:
-    /// children end with their shell (PowerShell/Win32-OpenSSH#1751), which waits for them.
+    /// Runs a command of the agent once the files that it waits for have arrived. It continues if its connection ends:
+    /// children end with their shell (PowerShell/Win32-OpenSSH#1751), but the shell waits for them.
     pub async fn carry_out_when_files_are_there(
         &self,
         line: &str,
@@ -238,7 +238,7 @@ impl Host {
                     Err(failure) => return Ok(Printed::answer(&Answer::Error(failure))),
                 }
                 tokio::select! {
-                    // Whatever comes is counted.
+                    // Everything that arrives changes the counters.
                     _ = counters.changed() => {}
                     () = tokio::time::sleep(LOOK) => {}
                     _ = power.wait_for(|down| *down) => return Err(Cut),
@@ -248,15 +248,14 @@ impl Host {
         self.carry_out_in_time(line).await
     }
 
-    /// Whether a command stops csi-proxy for a while.
+    /// Returns whether a command stops csi-proxy for a while.
     pub fn takes_time(&self, line: &str) -> bool {
         self.change(|state| {
             !state.faults.interruption.is_zero() && Agent::requested(&state.disk, line).is_some()
         })
     }
 
-    /// Runs a command, with csi-proxy stopped as long as that takes. Who has started it may be gone: it goes on, until
-    /// the power is cut.
+    /// Runs a command, with csi-proxy stopped meanwhile. It continues until the power is cut, even without its client.
     async fn carry_out_in_time(&self, line: &str) -> Result<Printed, Cut> {
         if !self.takes_time(line) {
             return self.carry_out(line);
@@ -286,7 +285,7 @@ impl Host {
         }))
     }
 
-    /// Cuts the power where this command is the one in whose middle that is to happen.
+    /// Cuts the power if this command is the one to be interrupted by it.
     pub fn loses_power_in(&self, line: &str) -> bool {
         let lost = self.change(|state| {
             if !state.faults.reboot_in_apply {
@@ -306,7 +305,7 @@ impl Host {
         lost
     }
 
-    /// Waits until the counters are as asked for.
+    /// Waits until `holds` returns true for the counters.
     pub async fn wait_until(&self, holds: impl FnMut(&Counters) -> bool) -> Result<Counters> {
         let mut counters = self.counters();
         let waited = tokio::time::timeout(super::PATIENCE, counters.wait_for(holds)).await;

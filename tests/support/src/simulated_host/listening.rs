@@ -34,8 +34,8 @@ pub async fn serve(host: Arc<Host>, first: TcpListener, place: SocketAddr) {
     }
 }
 
-/// A process that is being started has the listener of before for a moment, whoever starts it, until it becomes another
-/// program.
+/// Listens again, with retries: a process that is being started, by anyone in this process, briefly inherits the
+/// earlier listener until it executes its program.
 async fn bind_again(place: SocketAddr) -> TcpListener {
     loop {
         match bind(place) {
@@ -51,11 +51,11 @@ pub fn bind(place: SocketAddr) -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// A network 127.x.0.0 and a port in it that is free on its last address.
+/// Claims a network 127.x.0.0 and a port that is free on its last address.
 pub fn claim_network() -> Result<(u8, TcpListener)> {
-    // Each RandomState has other keys: random numbers without a crate.
+    // Each RandomState has different keys, so this gives random numbers without another crate.
     let random = RandomState::new().hash_one(0_u8).to_be_bytes();
-    // 127.0 is where everybody else is.
+    // 127.0 is skipped because everything else uses it.
     let network = random[0].max(1);
     let last = IpAddr::V4(Ipv4Addr::new(127, network, 255, 254));
     let claim = TcpListener::bind((last, 0)).with_context(|| format!("listening at {last}"))?;

@@ -1,7 +1,7 @@
-//! Simulated Windows hosts, hundreds in one process: an SSH server with an agent that only says what the real one
-//! would, an address each, and faults that real hosts cannot be made to have at a chosen moment.
+//! Simulated Windows hosts, hundreds in one process: each has an SSH server at its own address and an agent that only
+//! reports what the real one would, and can have faults that real hosts cannot be made to have at a chosen moment.
 //!
-//! What is true of Windows is judged by [`crate::windows_host`]; `tests/simulated_host.rs` holds the two together.
+//! [`crate::windows_host`] is the reference for Windows' behaviour; `tests/testbed/simulated_host.rs` compares the two.
 
 mod agent;
 mod disk;
@@ -40,13 +40,13 @@ pub use profile::{Profile, Shell};
 use host::Host;
 use listening::{bind, claim_network, serve};
 
-/// Longer than anything takes on a loaded machine; only failures wait for it.
+/// Longer than any step takes on a loaded machine; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 const USER: &str = "Administrator";
-/// Hosts of one fleet: two bytes of the address, of which the highest stand for the whole network.
+/// Hosts per fleet: two bytes of the address, of which the highest are reserved for claiming the network.
 const MOST_HOSTS: u16 = u16::MAX - 256;
 
-/// The kind of a host key.
+/// The type of a host key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// `ssh-ed25519`.
@@ -57,7 +57,7 @@ pub enum KeyKind {
     Rsa,
 }
 
-/// A new key.
+/// Creates a new key.
 pub fn new_key(kind: KeyKind) -> Result<PrivateKey> {
     use openssl::ec::{EcGroup, EcKey};
     use openssl::nid::Nid;
@@ -74,7 +74,7 @@ pub fn new_key(kind: KeyKind) -> Result<PrivateKey> {
     decode_secret_key(&pem, None).context("making a key")
 }
 
-/// Simulated hosts with addresses of their own, one SSH port, and one login.
+/// A fleet of simulated hosts, each with its own address. They share the SSH port and the login.
 #[derive(Debug)]
 pub struct SimulatedFleet {
     runtime: Option<Runtime>,
@@ -83,12 +83,12 @@ pub struct SimulatedFleet {
     port: u16,
     hosts: AtomicU16,
     gauges: Arc<Gauges>,
-    /// Keeps other fleets away from this port in this network.
+    /// Claims this port in this network against other fleets.
     _claim: TcpListener,
 }
 
 impl SimulatedFleet {
-    /// A fleet without hosts. Several at once, of one process or many, do not meet.
+    /// Creates a fleet without hosts. Several fleets, in one process or many, do not conflict.
     pub fn new() -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
@@ -107,30 +107,30 @@ impl SimulatedFleet {
         })
     }
 
-    /// The SSH port of every host.
+    /// Returns the SSH port of every host.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The login name.
+    /// Returns the login name.
     #[must_use]
     pub fn user(&self) -> &str {
         USER
     }
 
-    /// The private key that opens every host, in the format of OpenSSH.
+    /// Returns the private key for all hosts, in OpenSSH's format.
     pub fn private_key(&self) -> Result<String> {
         Ok(self.login.to_openssh(LineEnding::LF)?.to_string())
     }
 
-    /// How many connections there are, and were at most, over all hosts.
+    /// Returns the gauges over all hosts: current and maximum numbers, such as of connections.
     #[must_use]
     pub fn gauges(&self) -> &Gauges {
         &self.gauges
     }
 
-    /// Starts one more host, with an Ed25519 host key.
+    /// Starts another host, with an Ed25519 host key.
     pub fn add_host(&self, name: &str) -> Result<SimulatedHost> {
         let number = self.hosts.fetch_add(1, Ordering::Relaxed) + 1;
         if number > MOST_HOSTS {
@@ -143,7 +143,7 @@ impl SimulatedFleet {
         let gauges = Arc::clone(&self.gauges);
         let host = Arc::new(Host::new(self.login.public_key().clone(), keys, gauges));
         let place = SocketAddr::new(address, self.port);
-        // It takes connections from here on, whenever the task begins.
+        // It accepts connections from here on, whenever the task starts.
         host.count(|counters| counters.listening = true);
         let serving = runtime.spawn(serve(Arc::clone(&host), bind(place)?, place));
         Ok(SimulatedHost {
@@ -158,13 +158,13 @@ impl SimulatedFleet {
 impl Drop for SimulatedFleet {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Also where it is dropped within another runtime, which may not wait.
+            // Does not block, because the fleet may be dropped inside another runtime.
             runtime.shutdown_background();
         }
     }
 }
 
-/// One simulated host. Dropped, it is gone.
+/// One simulated host, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct SimulatedHost {
     name: String,
@@ -184,25 +184,25 @@ impl Drop for SimulatedHost {
 }
 
 impl SimulatedHost {
-    /// The name it was given.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The loopback address of its SSH server.
+    /// Returns the loopback address of its SSH server.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.place.ip()
     }
 
-    /// The port of its SSH server, the same for the whole fleet.
+    /// Returns the port of its SSH server, the same for the whole fleet.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.place.port()
     }
 
-    /// The public host keys that a connection made now is shown, as OpenSSH writes them: type and base64.
+    /// Returns the public host keys for a new connection, in OpenSSH's format: type and base64.
     pub fn host_keys(&self) -> Result<Vec<String>> {
         let shown = self.host.host_keys();
         shown
@@ -214,7 +214,7 @@ impl SimulatedHost {
             .collect()
     }
 
-    /// Gives the host other host keys from its `connection`th connection on; the first is number 1.
+    /// Changes the host keys from the `connection`th connection on; the first is number 1.
     pub fn change_host_keys_from(&self, connection: u64, kinds: &[KeyKind]) -> Result<()> {
         let keys = kinds.iter().copied().map(new_key).collect::<Result<_>>()?;
         self.host
@@ -222,12 +222,12 @@ impl SimulatedHost {
         Ok(())
     }
 
-    /// Gives the host other host keys, as a new installation would have.
+    /// Changes the host keys, as a reinstallation would.
     pub fn change_host_keys(&self, kinds: &[KeyKind]) -> Result<()> {
         self.change_host_keys_from(0, kinds)
     }
 
-    /// Gives the host an SSH server of that version, which runs commands in that shell.
+    /// Gives the host this version of the SSH server, which runs commands in this shell.
     pub fn become_like(&self, profile: Profile, shell: Shell) {
         self.host.change(|state| {
             state.profile = profile;
@@ -235,18 +235,18 @@ impl SimulatedHost {
         });
     }
 
-    /// Says what is wrong with the host.
+    /// Changes the faults of the host.
     pub fn set_faults(&self, change: impl FnOnce(&mut Faults)) {
         self.host.change(|state| change(&mut state.faults));
     }
 
-    /// The command line of a service that the agent keeps.
+    /// Returns the command line of a service that the agent keeps.
     #[must_use]
     pub fn command_of(&self, service: &str) -> Option<String> {
         self.host.change(|state| state.agent.command_of(service))
     }
 
-    /// A service that another owner has made is on the host from now on.
+    /// Adds a service of another owner to the host.
     pub fn add_service(&self, name: &str, program: &str) {
         self.host.change(|state| {
             let others = &mut state.agent.others;
@@ -254,12 +254,12 @@ impl SimulatedHost {
         });
     }
 
-    /// Looks at the disk, or changes it.
+    /// Reads or changes the disk.
     pub fn with_disk<T>(&self, change: impl FnOnce(&mut Disk) -> T) -> T {
         self.host.change(|state| change(&mut state.disk))
     }
 
-    /// Gives the host what is on the disk of another one, and in its agent's memory.
+    /// Copies the disk and the agent's state of another host.
     pub fn copy_from(&self, other: &Self) {
         let (disk, agent) = other
             .host
@@ -271,19 +271,19 @@ impl SimulatedHost {
         });
     }
 
-    /// Cuts the connection at the `k`th request from now on, the first being number 1. Once.
+    /// Cuts the connection once, at the `k`th request from now on; the first is number 1.
     pub fn cut_at(&self, k: u64, moment: Moment) {
         let number = self.counters().requests + k;
         self.set_faults(|faults| faults.cut = Some((number, moment)));
     }
 
-    /// Whether a cut still waits for its request.
+    /// Returns whether a cut is still pending.
     #[must_use]
     pub fn waits_to_cut(&self) -> bool {
         self.host.faults().cut.is_some()
     }
 
-    /// Takes back a cut that has not happened.
+    /// Cancels a pending cut.
     pub fn do_not_cut(&self) {
         self.set_faults(|faults| faults.cut = None);
     }
@@ -294,12 +294,12 @@ impl SimulatedHost {
         self.set_faults(|faults| faults.hold = Some(number));
     }
 
-    /// Lets what is held go on.
+    /// Continues everything that is held.
     pub fn release(&self) {
         self.host.release();
     }
 
-    /// Breaks all connections; new ones can be made at once.
+    /// Breaks all connections; new ones are accepted immediately.
     pub fn cut_connections(&self) {
         self.host.cut_connections();
     }
@@ -310,14 +310,14 @@ impl SimulatedHost {
         self.wait_until(|seen| !seen.listening).await.map(drop)
     }
 
-    /// Cuts the power and the line: nobody says so to those who try to connect. It does not boot again before
-    /// what this returns is dropped.
+    /// Cuts the power and the line: connection attempts get no answer at all. Before the host can boot again, the
+    /// returned value must be dropped.
     pub async fn lose_line(&self) -> Result<LostLine> {
         self.power_off().await?;
         LostLine::at(self.place)
     }
 
-    /// Boots again: what a request was in the middle of is undone.
+    /// Boots the host again; an interrupted request is rolled back.
     pub async fn boot(&self) -> Result<()> {
         self.wait_until(|seen| !seen.listening).await?;
         self.host.change(|state| {
@@ -330,25 +330,25 @@ impl SimulatedHost {
         self.wait_until(|seen| seen.listening).await.map(drop)
     }
 
-    /// When csi-proxy was stopped for the sake of a change.
+    /// Returns when csi-proxy was stopped for a change.
     #[must_use]
     pub fn interruptions(&self) -> Vec<SystemTime> {
         self.host.change(|state| state.interruptions.clone())
     }
 
-    /// The counters now.
+    /// Returns the current counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.host.counters().borrow().clone()
     }
 
-    /// The names of all requests so far, in order.
+    /// Returns the names of all requests so far, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<&'static str> {
         self.host.change(|state| state.requests.clone())
     }
 
-    /// Waits until the counters are as asked for.
+    /// Waits until `holds` returns true for the counters.
     pub async fn wait_until(&self, holds: impl FnMut(&Counters) -> bool) -> Result<Counters> {
         self.host.wait_until(holds).await
     }

@@ -1,29 +1,29 @@
-//! What a server holds against a client whose logins have failed: `PerSourcePenalties` of OpenSSH, as `servconf.c` has them
-//! where nothing is configured. A simulated host has one client.
+//! Penalties of a server for a client whose logins have failed: OpenSSH's `PerSourcePenalties` with the defaults from
+//! `servconf.c`. A simulated host has only one client.
 
 use std::time::{Duration, Instant};
 
-/// For a login that failed, and for a connection that ended without any.
+/// Penalties for a failed login, and for a connection without any login attempt.
 const FAILED: Duration = Duration::from_secs(5);
 const NONE: Duration = Duration::from_secs(1);
-/// From there on connections are refused, and more it does not become.
+/// Connections are refused above this penalty; the second value is the maximum penalty.
 const FROM: Duration = Duration::from_secs(15);
 const MOST: Duration = Duration::from_secs(600);
-/// What is said in place of a greeting (`sshd.c`).
+/// Sent in place of a greeting (`sshd.c`).
 pub const REFUSAL: &[u8] = b"Not allowed at this time\r\n";
 
-/// When all will be forgotten.
+/// The time at which the penalty ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Penalty(Option<Instant>);
 
 impl Penalty {
-    /// A connection has ended in which nobody logged in.
+    /// Adds the penalty for a connection that ended without a successful login.
     pub fn add(&mut self, has_tried: bool, now: Instant) {
         let more = if has_tried { FAILED } else { NONE };
         self.0 = Some(now + (self.left(now) + more).min(MOST));
     }
 
-    /// Whether a connection is refused now.
+    /// Returns whether connections are currently refused.
     pub fn refuses(self, now: Instant) -> bool {
         self.left(now) > FROM
     }

@@ -1,9 +1,9 @@
-//! Differences of Windows' SSH server between versions, and the shell in which it runs commands.
+//! Differences between versions of Windows' SSH server, and the shells in which it runs commands.
 //!
-//! Sources are files of Win32-OpenSSH (PowerShell/openssh-portable), those without a folder in `contrib/win32/win32compat`,
-//! compared by tag from v7.7.2.0 to v9.8.1.0. Nothing of it was seen on Windows.
+//! Sources are files of Win32-OpenSSH (PowerShell/openssh-portable), in `contrib/win32/win32compat` unless a folder is
+//! given, compared by tag from v7.7.2.0 to v9.8.1.0. None of this was verified on Windows.
 
-/// A version.
+/// A version of the SSH server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -12,17 +12,17 @@
 pub struct Profile {
     /// The version in its greeting.
     pub version: &'static str,
-    /// Whether a file that is open to write lets a second writer in; readers it never lets in. `createFile_flags_setup` in
-    /// `fileio.c`: since 7.9.
+    /// Whether a file that is open for writing can be opened by a second writer; readers are never allowed.
+    /// `createFile_flags_setup` in `fileio.c`: since 7.9.
     pub shares_writing: bool,
-    /// Whether `posix-rename` replaces in one step; before, it removes the target first, whatever comes of the rename.
-    /// `w32_rename` in `misc.c`: since 8.6.
+    /// Whether `posix-rename` replaces a file in one step. Earlier versions remove the target first, even if the rename
+    /// then fails. `w32_rename` in `misc.c`: since 8.6.
     pub replaces: bool,
-    /// Whether quotes of a command are escaped for `PowerShell`. `build_commandline_string` in `misc.c`: since 7.9.
+    /// Whether quotes in a command are escaped for `PowerShell`. `build_commandline_string` in `misc.c`: since 7.9.
     pub escapes_quotes: bool,
-    /// The longest path, in characters. `targetos.manifest`: since 8.1 what `LongPathsEnabled` allows.
+    /// The longest path, in characters. `targetos.manifest`: since 8.1, the limit of `LongPathsEnabled`.
     pub longest_path: usize,
-    /// Whether it takes no connections for a while from where logins have failed. `srclimit.c` and `servconf.c`: since 9.8.
+    /// Whether it refuses connections for a while after failed logins. `srclimit.c` and `servconf.c`: since 9.8.
     pub penalizes: bool,
     /// Whether it offers `limits@openssh.com`. `sftp-server.c`: since 8.6.
     pub tells_limits: bool,
@@ -39,7 +39,7 @@ const NEWEST: Profile = Profile {
 };
 
 impl Profile {
-    /// The first one that Windows had: Windows Server 2019 and 1809.
+    /// The first version in Windows: Windows Server 2019 and 1809.
     pub const V7_7: Self = Self {
         version: "7.7",
         shares_writing: false,
@@ -54,36 +54,36 @@ impl Profile {
         tells_limits: false,
         ..Self::V9_5
     };
-    /// What updates have brought since 2024, and Windows Server 2025.
+    /// The version of updates since 2024, and of Windows Server 2025.
     pub const V9_5: Self = Self {
         version: "9.5",
         penalizes: false,
         ..NEWEST
     };
-    /// The newest of which the sources were read.
+    /// The newest version whose sources were read.
     pub const V9_8: Self = NEWEST;
-    /// All of them.
+    /// All versions.
     pub const ALL: [Self; 4] = [Self::V7_7, Self::V8_1, Self::V9_5, Self::V9_8];
 }
 
-/// `DefaultShell`: in it commands run, and SFTP.
+/// The `DefaultShell`, which runs commands and SFTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shell {
-    /// Where nothing else is set.
+    /// The default.
     Cmd,
     /// Windows `PowerShell`.
     PowerShell,
 }
 
 impl Shell {
-    /// Both.
+    /// Both shells.
     pub const ALL: [Self; 2] = [Self::Cmd, Self::PowerShell];
 
-    /// What the shell is to run after sshd has made a command line of the command and the shell has read it.
+    /// Returns what the shell runs, after sshd has built a command line from the command and the shell has parsed it.
     #[must_use]
     pub fn script(self, profile: Profile, command: &str) -> String {
         match self {
-            // cmd takes away the first and the last quote, and nothing else.
+            // cmd removes the first and the last quote, and nothing else.
             Self::Cmd => command.to_owned(),
             Self::PowerShell => {
                 let line = self.command_line(profile, command);
@@ -92,8 +92,8 @@ impl Shell {
         }
     }
 
-    /// The command line that sshd starts. `do_exec_windows` in `w32-doexec.c`, `build_commandline_string` and, in 7.7,
-    /// `build_session_commandline` in `misc.c`.
+    /// Returns the command line that sshd starts. `do_exec_windows` in `w32-doexec.c`, `build_commandline_string` and,
+    /// in 7.7, `build_session_commandline` in `misc.c`.
     fn command_line(self, profile: Profile, command: &str) -> String {
         match self {
             Self::Cmd => format!(r#""cmd.exe" /c "{command}""#),
@@ -110,8 +110,8 @@ impl Shell {
         }
     }
 
-    /// The exit status of a command that has ended with this one. All 32 bits arrive (`w32/inc/sys/wait.h`), but
-    /// `powershell -c` knows only success and failure (PowerShell/PowerShell#13501).
+    /// Returns the exit status that the client sees. All 32 bits arrive (`w32/inc/sys/wait.h`), but `powershell -c`
+    /// only distinguishes success and failure (PowerShell/PowerShell#13501).
     #[must_use]
     pub fn exit_status(self, status: u32) -> u32 {
         match self {
@@ -120,7 +120,7 @@ impl Shell {
         }
     }
 
-    /// What it says on standard error where there is no such program.
+    /// Returns the shell's error for a program that does not exist.
     #[must_use]
     pub fn no_such_program(self, program: &str) -> String {
         match self {
@@ -136,7 +136,7 @@ impl Shell {
     }
 }
 
-/// What a program gets of a command line. Source: Microsoft's documentation of `CommandLineToArgvW`.
+/// Splits a command line into arguments. Source: Microsoft's documentation of `CommandLineToArgvW`.
 fn arguments(line: &str) -> Vec<String> {
     let (mut arguments, mut current) = (Vec::new(), None::<String>);
     let (mut quoted, mut backslashes) = (false, 0);
@@ -208,7 +208,7 @@ mod tests {
                 }
             }
             assert_eq!(Shell::Cmd.script(profile, r#"a "b c""#), r#"a "b c""#);
-            // The last backslash takes the closing quote with it.
+            // The last backslash escapes the closing quote.
             assert_eq!(powershell.script(profile, r"dir C:\k\"), r#"dir C:\k""#);
         }
         let quoted = r#"a "b  c""#;

@@ -24,7 +24,7 @@ use super::host::Host;
 use super::penalty::REFUSAL;
 use super::sftp::Sftp;
 
-/// Ends a connection: the operator sees it break.
+/// Error that ends a connection; the operator sees it break.
 #[derive(Debug)]
 pub struct Cut;
 
@@ -34,7 +34,7 @@ impl From<russh::Error> for Cut {
     }
 }
 
-/// Takes connections until the task is ended.
+/// Accepts connections until the task is aborted.
 pub async fn listen(host: Arc<Host>, listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         let host = Arc::clone(&host);
@@ -54,7 +54,7 @@ pub async fn listen(host: Arc<Host>, listener: TcpListener) {
 
 async fn connection(host: &Arc<Host>, stream: TcpStream) {
     let mut cut = host.cuts();
-    // The session's task cannot be ended, but its connection can.
+    // The session's task cannot be aborted, but its connection can be closed.
     let Ok(stream) = stream.into_std() else {
         return;
     };
@@ -68,7 +68,7 @@ async fn connection(host: &Arc<Host>, stream: TcpStream) {
         () = talk(host, stream) => {}
         _ = cut.changed() => {}
     }
-    // It may be gone already.
+    // It may already be closed.
     let _ = second.shutdown(Shutdown::Both);
 }
 
@@ -77,7 +77,7 @@ async fn talk(host: &Arc<Host>, mut stream: TcpStream) {
     match faults.greeting {
         Greeting::Modern | Greeting::Weak => {}
         Greeting::Silent => {
-            // Until the client has had enough.
+            // Until the client gives up.
             let _ = stream.read_to_end(&mut Vec::new()).await;
             return;
         }
@@ -99,7 +99,7 @@ async fn talk(host: &Arc<Host>, mut stream: TcpStream) {
     if host.settle(number).is_err() {
         return;
     }
-    // Nagle's algorithm would hold each answer back until the last one was acknowledged.
+    // Nagle's algorithm would delay each answer until the previous one is acknowledged.
     let _ = stream.set_nodelay(true);
     let stream = Counted {
         stream,
@@ -167,7 +167,7 @@ fn config(keys: Vec<PrivateKey>, greeting: Greeting, version: &str) -> Config {
     }
 }
 
-/// A stream that counts what comes in.
+/// A stream that counts received bytes.
 struct Counted {
     stream: TcpStream,
     host: Arc<Host>,
@@ -211,14 +211,14 @@ impl AsyncWrite for Counted {
 struct Connection {
     host: Arc<Host>,
     sftp: Option<(ChannelId, Sftp)>,
-    /// A client has tried to log in.
+    /// Whether the client has tried to log in.
     has_tried: bool,
-    /// From the login on.
+    /// Set from the login on.
     at_work: Option<Entered>,
 }
 
 impl Drop for Connection {
-    /// sftp-server ends with its connection, and Windows closes what it had open.
+    /// Ends sftp-server with its connection: Windows closes the files it had open.
     fn drop(&mut self) {
         if self.at_work.is_none() {
             let has_tried = self.has_tried;
@@ -315,7 +315,7 @@ impl Handler for Connection {
             let answer = self
                 .host
                 .change(|state| sftp.carry_out(&mut state.disk, &packet));
-            // Commands may wait for what this has brought.
+            // Wakes commands that wait for uploaded files.
             self.host.count(|_| ());
             self.host.settle(number)?;
             session.data(channel, answer)?;
@@ -336,7 +336,7 @@ impl Handler for Connection {
         let (profile, shell) = host.change(|state| (state.profile, state.shell));
         let line = shell.script(profile, &command);
         let wait = host.wait_of(&line);
-        // At once where it can: then the answer is lost where the connection is cut after it.
+        // Runs immediately if possible, so that cutting the connection afterwards loses the answer.
         let at_once = if wait.is_some() || host.takes_time(&line) {
             None
         } else {
@@ -344,7 +344,7 @@ impl Handler for Connection {
         };
         self.host.settle(number)?;
         session.channel_success(channel)?;
-        // Beside the session, so that it goes on to answer while the command runs.
+        // In a separate task, so that the session keeps answering while the command runs.
         tokio::spawn(async move {
             let printed = match at_once {
                 Some(printed) => printed,

@@ -1,4 +1,4 @@
-//! SFTP version 3 as far as files are brought and read with it, on a simulated disk, as Windows' own server speaks it.
+//! The part of SFTP version 3 that uploads and reads files, on a simulated disk, as Windows' own server implements it.
 //!
 //! Source: draft-ietf-secsh-filexfer-02; extensions from OpenSSH's `PROTOCOL`.
 
@@ -40,15 +40,15 @@ const BAD_MESSAGE: u32 = 5;
 const UNSUPPORTED: u32 = 8;
 const POSIX_RENAME: &str = "posix-rename@openssh.com";
 const LIMITS: &str = "limits@openssh.com";
-/// What `limits@openssh.com` promises: a packet, a read, a write, in bytes. Of a read it gives less all the same.
+/// Limits that `limits@openssh.com` announces for a packet, a read and a write, in bytes. A read still returns less.
 const PROMISED: [u64; 3] = [256 << 10, 255 << 10, 255 << 10];
-/// Flags of OPEN.
+/// Flag of OPEN.
 const OPEN_WRITE: u32 = 2;
-/// What is given of a file at a time, however much is asked for, in all versions (`process_read` in `sftp-server.c`).
+/// Maximum bytes that one read returns, in all versions (`process_read` in `sftp-server.c`).
 const MOST_READ: u32 = 100 * 1024;
-/// Requests that begin with a path.
+/// Requests that start with a path.
 const WITH_PATH: [u8; 8] = [OPEN, STAT, LSTAT, OPENDIR, REMOVE, MKDIR, RMDIR, RENAME];
-/// A longer packet than any client sends.
+/// Longer than any packet that a client sends.
 const LONGEST: usize = 256 * 1024;
 
 /// One SFTP channel.
@@ -57,7 +57,7 @@ pub struct Sftp {
     profile: Profile,
     received: Vec<u8>,
     handles: BTreeMap<u32, Opened>,
-    /// The names of opened folders that were not told yet.
+    /// Names of opened folders that have not been returned yet.
     names: BTreeMap<u32, Vec<String>>,
     opened: u32,
 }
@@ -65,16 +65,16 @@ pub struct Sftp {
 #[derive(Debug)]
 struct Opened {
     path: String,
-    /// What the disk is to close; a folder is not open there.
+    /// The disk's handle; `None` for a folder.
     on_disk: Option<u64>,
 }
 
-/// One request.
+/// One request packet.
 #[derive(Debug)]
 pub struct Packet(Vec<u8>);
 
 impl Packet {
-    /// What it asks for.
+    /// Returns the name of the request.
     pub fn name(&self) -> &'static str {
         match self.0.first() {
             Some(&INIT) => "sftp init",
@@ -107,7 +107,7 @@ impl Packet {
 }
 
 impl Sftp {
-    /// Of that version.
+    /// Creates a channel of this version's server.
     pub fn new(profile: Profile) -> Self {
         Self {
             profile,
@@ -118,7 +118,7 @@ impl Sftp {
         }
     }
 
-    /// The end of the channel closes all that is open.
+    /// Ends the channel and closes all open files.
     pub fn end(&mut self, disk: &mut Disk) {
         let opened = std::mem::take(&mut self.handles).into_values();
         for opened in opened.filter_map(|opened| opened.on_disk) {
@@ -126,12 +126,12 @@ impl Sftp {
         }
     }
 
-    /// Takes bytes of the channel.
+    /// Adds received bytes.
     pub fn receive(&mut self, data: &[u8]) {
         self.received.extend_from_slice(data);
     }
 
-    /// The next request that has come whole. An impossible length ends all talk: `Err`.
+    /// Returns the next complete request, or `Err` for an impossible length, which ends the channel.
     pub fn next(&mut self) -> Result<Option<Packet>, ()> {
         let Some((length, rest)) = self.received.split_first_chunk::<4>() else {
             return Ok(None);
@@ -148,7 +148,7 @@ impl Sftp {
         Ok(Some(Packet(packet)))
     }
 
-    /// Carries a request out and gives the answer's bytes.
+    /// Carries out a request and returns the bytes of the answer.
     pub fn carry_out(&mut self, disk: &mut Disk, packet: &Packet) -> Vec<u8> {
         let (kind, mut rest) = (packet.0[0], &packet.0[1..]);
         if kind == INIT {
@@ -252,7 +252,7 @@ impl Sftp {
                 }
                 name if name == LIMITS.as_bytes() && self.profile.tells_limits => {
                     let mut answer = started(EXTENDED_REPLY, id);
-                    // No limit of open handles.
+                    // No limit on open handles.
                     let limits = PROMISED.into_iter().chain([0]);
                     answer.extend(limits.flat_map(u64::to_be_bytes));
                     answer
@@ -263,7 +263,7 @@ impl Sftp {
         })
     }
 
-    /// All names in one answer, then the end.
+    /// Returns all names in one answer, then the end.
     fn next_names(&mut self, disk: &Disk, handle: u32, id: u32) -> Vec<u8> {
         let (Some(Opened { path: folder, .. }), Some(names)) =
             (self.handles.get(&handle), self.names.get_mut(&handle))
@@ -321,8 +321,8 @@ fn attributes_of(disk: &Disk, path: &str) -> Option<Vec<u8>> {
     Some(attributes)
 }
 
-/// The status of an error of Windows: `errno_from_Win32Error` in Win32-OpenSSH's `fileio.c` passes on what it does not know,
-/// and `errno_to_portable` in `sftp-server.c` takes that for a failure.
+/// Returns the status code for a Windows error: `errno_from_Win32Error` in Win32-OpenSSH's `fileio.c` passes on errors
+/// that it does not know, and `errno_to_portable` in `sftp-server.c` treats those as a failure.
 fn code(refusal: Refusal) -> u32 {
     match refusal {
         Refusal::NotFound => NO_SUCH_FILE,

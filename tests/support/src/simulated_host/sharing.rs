@@ -2,13 +2,13 @@
 
 use super::profile::Profile;
 
-/// How a process has a file open, and what others may do meanwhile.
+/// How a process has a file open, and what it shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "Windows has a bit for each")]
 pub struct Access {
-    /// It reads.
+    /// Opened for reading.
     pub reads: bool,
-    /// It writes.
+    /// Opened for writing.
     pub writes: bool,
     shares_reading: bool,
     shares_writing: bool,
@@ -16,8 +16,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// SFTP's to read: `createFile_flags_setup` in Win32-OpenSSH's `fileio.c`, in each version. It never lets anybody remove
-    /// or rename the file.
+    /// SFTP's read access, in all versions: `createFile_flags_setup` in Win32-OpenSSH's `fileio.c`. It does not share
+    /// the file for removal or renaming.
     pub const SFTP_READ: Self = Self {
         reads: true,
         writes: false,
@@ -26,13 +26,13 @@ impl Access {
         shares_removal: false,
     };
 
-    /// A program on the host that reads and lets others do what they like, as Rust's does.
+    /// Access of a local program that reads and shares everything, as Rust's standard library does.
     pub const LOCAL_READ: Self = Self {
         shares_removal: true,
         ..Self::SFTP_READ
     };
 
-    /// A program that runs, or a virus scanner at work: nobody else gets it.
+    /// Access of a running program or a virus scanner: nothing is shared.
     pub const LOCKED: Self = Self {
         reads: true,
         writes: false,
@@ -41,7 +41,7 @@ impl Access {
         shares_removal: false,
     };
 
-    /// SFTP's to write.
+    /// Returns SFTP's write access.
     #[must_use]
     pub fn sftp_write(profile: Profile) -> Self {
         Self {
@@ -53,13 +53,13 @@ impl Access {
         }
     }
 
-    /// Whether both may have the file open at one time.
+    /// Returns whether both may have the file open at the same time.
     #[must_use]
     pub fn fits(self, other: Self) -> bool {
         self.lets(other) && other.lets(self)
     }
 
-    /// Whether others may remove or rename the file.
+    /// Returns whether others may remove or rename the file.
     #[must_use]
     pub fn lets_remove(self) -> bool {
         self.shares_removal
@@ -82,7 +82,7 @@ mod tests {
             for (one, other, expected) in [
                 (read, read, true),
                 (read, local, true),
-                // However the reader shares it.
+                // Regardless of how the reader shares it.
                 (write, read, false),
                 (write, local, false),
                 (write, write, profile != Profile::V7_7),

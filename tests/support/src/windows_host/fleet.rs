@@ -1,4 +1,4 @@
-//! Hosts that share a port and a login, as the nodes of a cluster do.
+//! Hosts that share a port and a login, like the nodes of a cluster.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -14,22 +14,22 @@ use super::sshd::{OpenSsh, USER, is_free, make_key};
 use super::template::Template;
 use crate::cleanup::Guardian;
 
-/// What the hosts of a fleet have in common. It lives as long as the last of its hosts.
+/// What the hosts of a fleet share. It lives as long as the last host.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub template: Template,
     pub open_ssh: OpenSsh,
     pub port: u16,
-    /// Where sshd itself listens, behind the relay.
+    /// The port of sshd itself, behind the relay.
     pub inner_port: u16,
     pub login: Arc<Login>,
     network: [u8; 3],
     hosts: AtomicU8,
-    /// Keeps other fleets away from these ports in this network.
+    /// Claims these ports in this network against other fleets.
     _claim: [TcpListener; 2],
 }
 
-/// The keys that open all hosts.
+/// The SSH keys for all hosts.
 #[derive(Debug)]
 pub(super) struct Login {
     rsa: String,
@@ -39,7 +39,7 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// The same in all fleets of a process: an RSA key takes a good part of a second to make.
+    /// Returns the keys, which all fleets of a process share: creating an RSA key takes a good part of a second.
     fn get() -> Result<Arc<Self>> {
         static MADE: Mutex<Option<Arc<Login>>> = Mutex::new(None);
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,14 +65,14 @@ impl Login {
     }
 }
 
-/// Windows hosts with addresses of their own, one SSH port, and one login.
+/// Windows hosts, each with its own address. They share the SSH port and the login.
 #[derive(Debug)]
 pub struct Fleet {
     shared: Arc<Shared>,
 }
 
 impl Fleet {
-    /// A fleet without hosts. Several at once, of one process or many, do not meet.
+    /// Creates a fleet without hosts. Several fleets, in one process or many, do not conflict.
     pub fn new() -> Result<Self> {
         let template = Template::get()?;
         let open_ssh = OpenSsh::find()?;
@@ -91,37 +91,37 @@ impl Fleet {
         })
     }
 
-    /// The SSH port of every host.
+    /// Returns the SSH port of every host.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.shared.port
     }
 
-    /// The login name.
+    /// Returns the login name.
     #[must_use]
     pub fn user(&self) -> &str {
         USER
     }
 
-    /// A private key that opens every host: RSA, in PEM.
+    /// Returns an RSA private key for all hosts, in PEM.
     #[must_use]
     pub fn private_key_pem(&self) -> &str {
         &self.shared.login.rsa
     }
 
-    /// Another: Ed25519, in the format of OpenSSH.
+    /// Returns an Ed25519 private key for all hosts, in OpenSSH's format.
     #[must_use]
     pub fn private_key_openssh(&self) -> &str {
         &self.shared.login.ed25519
     }
 
-    /// The file with [`Fleet::private_key_openssh`], for `ssh -i`.
+    /// Returns the file with [`Fleet::private_key_openssh`], for `ssh -i`.
     #[must_use]
     pub fn private_key_file(&self) -> PathBuf {
         self.shared.login.files.dir().join("ed25519")
     }
 
-    /// Boots one more host. Its name is not resolvable: use its address.
+    /// Boots another host. Its name is not resolvable: use its address.
     pub fn add_host(&self, name: &str) -> Result<WindowsHost> {
         let number = self.shared.hosts.fetch_add(1, Ordering::Relaxed) + 1;
         if number >= CLAIM_ADDRESS {
@@ -134,15 +134,15 @@ impl Fleet {
     }
 }
 
-/// The last number of the address that stands for the whole network.
+/// Last number of the address that is reserved for claiming the network.
 const CLAIM_ADDRESS: u8 = 254;
 
-/// A network 127.x.y.0 and two ports in it that are free on its first and last addresses.
+/// Claims a network 127.x.y.0 and two ports in it that are free on its first and last addresses.
 fn claim_network() -> Result<([u8; 3], [TcpListener; 2])> {
     for attempt in 0..100_u8 {
-        // Each RandomState has other keys: random numbers without a crate.
+        // Each RandomState has different keys, so this gives random numbers without another crate.
         let random = RandomState::new().hash_one(attempt).to_be_bytes();
-        // 127.0 is where everybody else is.
+        // 127.0 is skipped because everything else uses it.
         let network = [127, random[0].max(1), random[1]];
         let [a, b, c] = network;
         let last = IpAddr::V4(Ipv4Addr::new(a, b, c, CLAIM_ADDRESS));

@@ -1,4 +1,4 @@
-//! Windows hosts in a box: OpenSSH in front of Wine, each with its own service database, disk and address.
+//! Sandboxed Windows hosts: OpenSSH in front of Wine, each with its own service database, disk and address.
 
 mod fleet;
 mod sshd;
@@ -26,21 +26,21 @@ use crate::relay::Relay;
 use fleet::Shared;
 use wine::Layout;
 
-/// With its path: for a bare name Wine first starts a program that looks for it, which takes as long again.
+/// With its path: for a bare name, Wine first starts another program to find it, which doubles the time.
 const CMD: &str = r"C:\windows\system32\cmd.exe";
-/// How long a command of [`WindowsHost::run`] may take.
+/// Time limit of [`WindowsHost::run`].
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// How often it is tried to boot Windows.
+/// How many times to try to boot Windows.
 const BOOT_ATTEMPTS: u32 = 3;
 const START_ATTEMPTS: usize = 3;
-/// What Wine's cmd says of a program that it cannot start.
+/// Error of Wine's cmd for a program that it cannot start.
 const NOT_STARTED: &str = "Can't recognize";
-/// How long Windows may take to boot or to shut down on a busy machine.
+/// How long Windows may take to boot or shut down on a busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
-/// Wine gives up now and then where many boot at the same time.
+/// Limits concurrent boots: with many, Wine occasionally fails.
 static BOOTS: Semaphore = Semaphore::const_new(2);
 
-/// One Windows host. Dropped, it is gone with its processes and files.
+/// One Windows host. Dropping it removes its processes and files.
 #[derive(Debug)]
 pub struct WindowsHost {
     name: String,
@@ -49,7 +49,7 @@ pub struct WindowsHost {
     layout: Layout,
     commands: AtomicU32,
     sshd: Mutex<Option<Child>>,
-    // Dropped in this order: connections, then processes and files, then what they came from.
+    // Dropped in this order: connections, then processes and files, then what they were created from.
     relay: Relay,
     guardian: Guardian,
     fleet: Arc<Shared>,
@@ -65,7 +65,7 @@ impl WindowsHost {
         };
         layout.create()?;
         fleet.template.copy_to(&layout.prefix())?;
-        // For SFTP without a leading slash; `wine/login.c` does the paths with one.
+        // For SFTP paths without a leading slash; `wine/login.c` handles those with one.
         std::os::unix::fs::symlink(layout.drive_c(), layout.home().join("C:"))?;
         guardian.on_exit_run(&layout.remove_socket_command()?)?;
         let inner = SocketAddr::new(address, fleet.inner_port);
@@ -88,25 +88,25 @@ impl WindowsHost {
         Ok(host)
     }
 
-    /// The name it was given.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The loopback address of its SSH server.
+    /// Returns the loopback address of its SSH server.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// The port of its SSH server, the same for the whole fleet.
+    /// Returns the port of its SSH server, the same for the whole fleet.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.fleet.port
     }
 
-    /// The public host key as OpenSSH writes it: type and base64, no comment.
+    /// Returns the public host key in OpenSSH's format: type and base64, without a comment.
     pub fn host_key(&self) -> Result<String> {
         let file = self.layout.ssh().join("host_key.pub");
         let line =
@@ -115,20 +115,20 @@ impl WindowsHost {
         Ok(key.join(" "))
     }
 
-    /// The folder that is `C:\` on the host.
+    /// Returns the folder that is `C:\` on the host.
     #[must_use]
     pub fn drive_c(&self) -> &Path {
         &self.drive_c
     }
 
-    /// Runs `command` in Windows' cmd, not over SSH; its exit status is that of the command. No quotes: Wine escapes them
-    /// in a way that cmd does not understand, here and over SSH. Write a `.cmd` file and run that.
+    /// Runs `command` in Windows' cmd, without SSH; the exit status is the command's. Quotes do not work, here and over
+    /// SSH, because Wine escapes them in a way that cmd does not understand. Use a `.cmd` file for them.
     pub fn run(&self, command: &str) -> Result<Output> {
         self.run_within(command, RUN_LIMIT)
     }
 
-    /// Runs a program that always says something, and may be run twice: under Wine one ends at its start now and then, without a
-    /// word.
+    /// Runs a program that always prints something and may be run twice. Under Wine, programs occasionally exit at
+    /// their start without output, and are then run again.
     pub fn ask(&self, command: &str) -> Result<Output> {
         for _ in 1..START_ATTEMPTS {
             let output = self.run(command)?;
@@ -140,9 +140,9 @@ impl WindowsHost {
         self.run(command)
     }
 
-    /// Like [`WindowsHost::run`], with another limit than 60 s; a command that exceeds it is ended.
+    /// Like [`WindowsHost::run`], with a limit other than 60 s. A command that exceeds it is killed.
     pub fn run_within(&self, command: &str, limit: Duration) -> Result<Output> {
-        // On a machine that is very busy Wine's cmd now and then cannot start a program that is there. It has not run then.
+        // On a very busy machine, Wine's cmd occasionally cannot start an existing program, which then has not run.
         for _ in 1..START_ATTEMPTS {
             let output = self.run_once(command, limit)?;
             if !String::from_utf8_lossy(&output.stderr).contains(NOT_STARTED) {
@@ -154,7 +154,7 @@ impl WindowsHost {
     }
 
     fn run_once(&self, command: &str, limit: Duration) -> Result<Output> {
-        // Into files: a pipe would stay open as long as anything that the command has started.
+        // Into files: a pipe would stay open as long as any process that the command has started.
         let number = self.commands.fetch_add(1, Ordering::Relaxed);
         let file = |stream: &str| self.layout.root.join(format!("command-{number}.{stream}"));
         let (out, err) = (file("out"), file("err"));
@@ -176,8 +176,8 @@ impl WindowsHost {
         })
     }
 
-    /// Makes the host unreachable: connections end, new ones are refused. What runs in Windows runs on, but not the
-    /// commands of SSH sessions.
+    /// Makes the host unreachable: connections end, new ones are refused. Processes in Windows keep running, except for
+    /// the commands of SSH sessions.
     pub fn stop_sshd(&self) -> Result<()> {
         self.relay.close();
         if let Some(mut child) = self.lock_sshd().take() {
@@ -199,14 +199,14 @@ impl WindowsHost {
         self.relay.open()
     }
 
-    /// Gives the host another host key, as a new installation would have. Connections end.
+    /// Changes the host key, as a reinstallation would. Connections end.
     pub fn change_host_key(&self) -> Result<()> {
         self.stop_sshd()?;
         self.make_host_key()?;
         self.start_sshd()
     }
 
-    /// Refuses the fleet's key, or takes it again. Connections that are there stay.
+    /// Refuses or accepts the fleet's key. Existing connections stay.
     pub fn refuse_logins(&self, refuse: bool) -> Result<()> {
         let keys = if refuse {
             ""
@@ -217,11 +217,11 @@ impl WindowsHost {
         Ok(())
     }
 
-    /// Cuts the power, and boots again: every process of the host ends at once, connections break, and the services
-    /// that start automatically start.
+    /// Cuts the power and boots again: every process of the host is killed, connections break, and automatic services
+    /// start.
     pub fn reboot(&self) -> Result<()> {
         self.stop_sshd()?;
-        // wineserver saves the registry on SIGTERM, and takes whole seconds when asked by `wineserver -k`.
+        // wineserver saves the registry on SIGTERM, but `wineserver -k` takes whole seconds.
         let servers = || -> Result<Vec<u32>> {
             let mut processes = self.layout.processes()?;
             processes.retain(|(_, name)| name.starts_with("wineserver"));
@@ -239,11 +239,11 @@ impl WindowsHost {
         self.start_sshd()
     }
 
-    /// The processes whose command line begins so.
+    /// Returns the processes whose command line starts with this text.
     pub fn processes_of(&self, command: &str) -> Result<Vec<u32>> {
         let mut found = Vec::new();
         for (process, _) in self.layout.processes()? {
-            // It may be gone by now.
+            // The process may be gone by now.
             let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
             let words: Vec<_> = line
                 .split(|byte| *byte == 0)
@@ -260,23 +260,23 @@ impl WindowsHost {
         Ok(found)
     }
 
-    /// Ends the processes whose command line begins so, as a crash does.
+    /// Kills the processes whose command line starts with this text, as a crash would.
     pub fn kill(&self, command: &str) -> Result<()> {
         sshd::signal("KILL", &self.processes_of(command)?)
     }
 
-    /// Fills the disk: from now on no file can grow beyond `left` bytes, for SFTP and for the programs of the host, until
+    /// Fills the disk: no file can grow beyond `left` bytes, for SFTP and for the host's programs, until
     /// [`WindowsHost::free_disk`].
     ///
-    /// This is a limit on file sizes (`RLIMIT_FSIZE`), which needs no root and leaves no mount; `wine/disk.c` makes its
-    /// error that of a full disk: SFTP answers "Failure", a Windows program gets a short write and then
-    /// `ERROR_DISK_FULL`. The free space that Windows reports stays as it is.
+    /// This is a limit on file sizes (`RLIMIT_FSIZE`), which needs neither root nor a mount. `wine/disk.c` turns its
+    /// error into that of a full disk: SFTP answers "Failure", a Windows program gets a short write and then
+    /// `ERROR_DISK_FULL`. The free space that Windows reports does not change.
     pub fn fill_disk(&self, left: u64) -> Result<()> {
         fs::write(self.disk_free_file(), left.to_string())?;
         self.limit_files(&left.to_string())
     }
 
-    /// Ends what [`WindowsHost::fill_disk`] began.
+    /// Undoes [`WindowsHost::fill_disk`].
     pub fn free_disk(&self) -> Result<()> {
         match fs::remove_file(self.disk_free_file()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
@@ -285,23 +285,23 @@ impl WindowsHost {
         self.limit_files("unlimited")
     }
 
-    /// Lets at most so many bytes a second through to the host, and as many back.
+    /// Limits the bytes per second in each direction.
     pub fn limit_rate(&self, bytes_per_second: Option<u64>) {
         self.relay.limit_rate(bytes_per_second);
     }
 
-    /// Breaks all connections; new ones can be made at once.
+    /// Breaks all connections; new ones are accepted immediately.
     pub fn cut_connections(&self) {
         self.relay.cut_connections();
     }
 
-    /// What stands between clients and the host, for more than the methods above.
+    /// Returns the relay between clients and the host, for faults beyond the methods above.
     #[must_use]
     pub fn relay(&self) -> &Relay {
         &self.relay
     }
 
-    /// What sshd has written so far.
+    /// Returns the log of sshd so far.
     pub fn sshd_log(&self) -> Result<String> {
         Ok(fs::read_to_string(self.layout.ssh().join("sshd.log"))?)
     }
@@ -310,14 +310,14 @@ impl WindowsHost {
         self.layout.root.join("disk-free")
     }
 
-    /// Applies to what runs now, and by inheritance to what it starts.
+    /// Limits running processes and, by inheritance, those that they start.
     fn limit_files(&self, soft: &str) -> Result<()> {
         for (process, name) in self.layout.processes()? {
-            // It grows files that stand for memory; without them no process can start.
+            // wineserver grows files that represent memory; without them, no process can start.
             if name.starts_with("wineserver") {
                 continue;
             }
-            // It may be gone by now.
+            // The process may be gone by now.
             Command::new("prlimit")
                 .args(["--pid", &process.to_string(), &format!("--fsize={soft}:")])
                 .output()
@@ -337,9 +337,9 @@ impl WindowsHost {
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
         };
-        // Persistent: without -p it ends after the last command, and each command would boot Windows.
+        // Persistent: without -p, it ends after the last command, and each command would boot Windows.
         self.run_at_boot("wineserver", &["-p"])?;
-        // A program under Wine ends at its start now and then, without a word. What was booted before stays so.
+        // Under Wine, programs occasionally exit at their start without output. A retry keeps what was booted before.
         for attempt in 1..BOOT_ATTEMPTS {
             match self.run_at_boot("wine", &["wineboot"]) {
                 Ok(()) => return Ok(()),
@@ -369,14 +369,14 @@ impl WindowsHost {
 
 impl Drop for WindowsHost {
     fn drop(&mut self) {
-        // The guardian would end it as well, but only we can take the zombie away.
+        // The guardian would kill it as well, but only the parent can reap the zombie.
         if let Err(error) = self.stop_sshd() {
             eprintln!("testbed: stopping sshd of {}: {error:#}", self.name);
         }
     }
 }
 
-/// Beside the templates, because hard links stay on one file system.
+/// Creates a host's directory next to the templates, because hard links cannot cross file systems.
 fn new_host_dir() -> Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();

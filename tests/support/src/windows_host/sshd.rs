@@ -14,17 +14,17 @@ use anyhow::{Context, Result, bail};
 use super::wine::Layout;
 use crate::cleanup::{Guardian, MARK};
 
-/// The account to log in with; `wine/login.c` makes sshd know it.
+/// The account to log in with; `wine/login.c` makes it known to sshd.
 pub(super) const USER: &str = "Administrator";
 
 const LOGIN_SCRIPT: &str = include_str!("../../wine/login.sh");
 
-/// The programs of OpenSSH, and what this version of it understands.
+/// The programs of OpenSSH, and the features of this version.
 #[derive(Debug, Clone)]
 pub(super) struct OpenSsh {
     sshd: PathBuf,
     sftp_server: PathBuf,
-    /// From 9.8 on sshd turns away an address from which logins fail; tests fail on purpose.
+    /// From 9.8 on, sshd blocks an address after failed logins, which tests cause on purpose.
     has_penalties: bool,
 }
 
@@ -41,7 +41,7 @@ impl OpenSsh {
             .map(|dir| Path::new("/usr").join(dir).join("sftp-server"))
             .find(|file| file.is_file())
             .context("there is no sftp-server (Debian: openssh-sftp-server)")?;
-        // Where root starts it, sshd wants this directory; where it never ran as a system service nobody made it.
+        // When started by root, sshd needs this directory, which only its system service creates.
         if fs::metadata("/proc/self")?.uid() == 0 {
             fs::create_dir_all("/run/sshd").context("making /run/sshd, which sshd asks for")?;
         }
@@ -59,7 +59,7 @@ impl OpenSsh {
         })
     }
 
-    /// Writes all that sshd needs for a host, apart from its host key.
+    /// Writes everything that sshd needs for a host, except its host key.
     pub fn configure(
         &self,
         layout: &Layout,
@@ -75,7 +75,7 @@ impl OpenSsh {
         environment.push(("TESTBED_DRIVE_C", text(&layout.drive_c())));
         environment.push(("TESTBED_LOGIN_SO", text(&layout.libraries.login)));
         environment.push(("TESTBED_SFTP_SERVER", text(&self.sftp_server)));
-        // sshd passes none of its own environment on.
+        // sshd does not pass on its own environment.
         let environment: Vec<String> = environment
             .iter()
             .map(|(name, value)| format!("\"{name}={value}\""))
@@ -116,7 +116,7 @@ impl OpenSsh {
     pub fn start(&self, layout: &Layout, guardian: &Guardian, listen: SocketAddr) -> Result<Child> {
         let ssh = layout.ssh();
         let log = ssh.join("sshd.log");
-        // What it starts inherits the core.
+        // Child processes inherit the CPU core.
         let mut child = guardian
             .command("taskset")
             .args(["-c", &layout.core.to_string()])
@@ -144,14 +144,14 @@ impl OpenSsh {
     }
 }
 
-/// Ends sshd together with its sessions, which have left its process group, and what runs in them.
+/// Kills sshd, its sessions, which have left its process group, and their processes.
 pub(super) fn stop(child: &mut Child) -> Result<()> {
     let sessions = descendants(child.id())?;
     Guardian::stop(child)?;
     signal("KILL", &sessions)
 }
 
-/// Sends a signal to processes, of which any may be gone.
+/// Sends a signal to processes, any of which may already be gone.
 pub(super) fn signal(name: &str, processes: &[u32]) -> Result<()> {
     if !processes.is_empty() {
         Command::new("sh")
@@ -165,11 +165,11 @@ pub(super) fn signal(name: &str, processes: &[u32]) -> Result<()> {
 fn descendants(root: u32) -> Result<Vec<u32>> {
     let mut parents: Vec<(u32, u32)> = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        // Processes come and go while we look.
+        // Processes may end at any time.
         let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else {
             continue;
         };
-        // The name, in brackets, may contain blanks and brackets.
+        // The name, in parentheses, may contain blanks and parentheses.
         let (Some((number, _)), Some((_, rest))) = (stat.split_once(' '), stat.rsplit_once(") "))
         else {
             continue;
@@ -195,7 +195,7 @@ fn descendants(root: u32) -> Result<Vec<u32>> {
     Ok(found.split_off(1))
 }
 
-/// Makes a key pair at `path` and `path.pub`.
+/// Creates a key pair at `path` and `path.pub`.
 pub(super) fn make_key(path: &Path, arguments: &[&str]) -> Result<()> {
     for old in [path.to_owned(), path.with_extension("pub")] {
         if old.exists() {
@@ -215,7 +215,7 @@ pub(super) fn make_key(path: &Path, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Whether something can listen there.
+/// Returns whether an address and port are free.
 pub(super) fn is_free(address: IpAddr, port: u16) -> bool {
     std::net::TcpListener::bind((address, port)).is_ok()
 }

@@ -18,17 +18,17 @@ const PRNG_SOURCE: &str = include_str!("../../wine/bcryptprimitives.c");
 const LOGIN_SOURCE: &str = include_str!("../../wine/login.c");
 const DISK_SOURCE: &str = include_str!("../../wine/disk.c");
 const TASKLIST_SOURCE: &str = include_str!("../../wine/tasklist.c");
-/// To be raised when this file makes something else of the same sources.
+/// Increase this when this file builds something different from the same sources.
 const RECIPE: u32 = 1;
 
-/// A Windows installation on disk that no process runs in.
+/// A Windows installation on disk, without running processes.
 #[derive(Debug)]
 pub struct Template {
     dir: PathBuf,
 }
 
 impl Template {
-    /// The template from the cache; the first call on a machine takes some seconds to make it.
+    /// Returns the template from the cache. The first call on a machine takes some seconds to build it.
     pub fn get() -> Result<Self> {
         let version = Command::new("wine")
             .arg("--version")
@@ -47,7 +47,7 @@ impl Template {
             return Ok(Self { dir });
         }
         fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
-        // Of two processes that build at once, one waits; a process that dies lets go of the lock.
+        // If two processes build at once, one waits. The lock is released when its process dies.
         let lock = File::create(cache.join("template.lock"))?;
         lock.lock()?;
         if !dir.is_dir() {
@@ -69,14 +69,14 @@ impl Template {
         Libraries::of(&self.dir)
     }
 
-    /// Copies the installation to `prefix`. What nothing writes to in place is linked, so that this takes milliseconds.
+    /// Copies the installation to `prefix`. Files that are never written in place are linked, so it takes milliseconds.
     pub(super) fn copy_to(&self, prefix: &Path) -> Result<()> {
         copy(&self.dir.join("prefix"), prefix)
             .with_context(|| format!("copying the template to {}", prefix.display()))
     }
 }
 
-/// Where templates are, and hosts: hard links do not go from one file system to another.
+/// Returns the folder of templates and hosts, a common one because hard links cannot cross file systems.
 pub(super) fn cache_dir() -> Result<PathBuf> {
     let base = match env::var_os("WINDOWS_STORAGE_CACHE") {
         Some(dir) => PathBuf::from(dir),
@@ -90,7 +90,7 @@ pub(super) fn cache_dir() -> Result<PathBuf> {
 }
 
 fn build(cache: &Path, target: &Path) -> Result<()> {
-    // The guardian removes what a build leaves that does not come to its end.
+    // The guardian removes the files of an unfinished build.
     let guardian = Guardian::new(&cache.join(format!("building-{}", std::process::id())))?;
     let root = guardian.dir().join("out");
     let libraries = Libraries::of(&root);
@@ -130,11 +130,11 @@ fn build(cache: &Path, target: &Path) -> Result<()> {
     }
 
     let prefix = layout.prefix();
-    // Never "update" the copies.
+    // Prevents Wine from updating the copies.
     fs::write(prefix.join(".update-timestamp"), "disable")?;
-    // Debian's Wine keeps the path of the server's socket here: copies would share it.
+    // Debian's Wine stores the path of the server's socket here, which copies would share.
     remove_if_there(&prefix.join("wineserver"))?;
-    // No way from a host into the files and devices of this machine.
+    // Removes access from a host to the files and devices of this machine.
     for entry in fs::read_dir(prefix.join("dosdevices"))? {
         let entry = entry?;
         if entry.file_name() != "c:" {
@@ -150,7 +150,7 @@ fn build(cache: &Path, target: &Path) -> Result<()> {
         (PRNG_SOURCE, "bcryptprimitives.dll", &["-s", "-shared"][..]),
         (TASKLIST_SOURCE, "tasklist.exe", &["-s"]),
     ] {
-        // Not into Wine's own file.
+        // Otherwise the compiler would write into Wine's own file.
         remove_if_there(&system.join(file))?;
         let compiler = "x86_64-w64-mingw32-gcc";
         compile(compiler, source, &system.join(file), flags, &["-ladvapi32"])
@@ -192,7 +192,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Wine links Desktop, Documents and the like to the user's own; here they are folders.
+/// Replaces Wine's links to the user's Desktop, Documents and so on by folders.
 fn unlink_home(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -225,8 +225,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Programs, libraries and tables of Windows. Anything else (the registry, `*.ini`, `etc\hosts`) may be written in place,
-/// and a link would carry that into the template and all other hosts.
+/// Returns whether it is a program, library or table of Windows. Anything else (the registry, `*.ini`, `etc\hosts`) may
+/// be written in place, and a link would carry such a change into the template and all other hosts.
 fn is_never_written(path: &Path) -> bool {
     const KINDS: [&str; 16] = [
         "acm", "ax", "com", "cpl", "dll", "drv", "ds", "exe", "icm", "manifest", "msstyles", "nls",

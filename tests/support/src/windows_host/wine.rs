@@ -1,4 +1,4 @@
-//! Runs Wine so that it touches nothing of the user's own and leaves nothing behind.
+//! Runs Wine isolated from the user's files, and cleans up after it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use crate::cleanup::Guardian;
 /// The folders of one Windows host.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// All that is there of the host; what marks its processes.
+    /// The host's root folder; it also marks its processes.
     pub root: PathBuf,
-    /// The libraries of the template.
+    /// The preloaded libraries from the template.
     pub libraries: Libraries,
-    /// The core that its programs run on.
+    /// The CPU core on which its programs run.
     pub core: usize,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Layout {
 pub(super) struct Libraries {
     /// For sshd and sftp-server.
     pub login: PathBuf,
-    /// For all that writes to the disk of a host.
+    /// For every process that writes to a host's disk.
     pub disk: PathBuf,
 }
 
@@ -39,22 +39,22 @@ impl Libraries {
     }
 }
 
-/// What every program of a host is started by; `login.sh` does the same in SSH sessions. On a full disk (see
-/// `WindowsHost::fill_disk`) a write has to be an error and not a signal. wineserver is let alone: it grows files that
-/// stand for memory.
+/// Script that starts every program of a host; `login.sh` does the same in SSH sessions. On a full disk (see
+/// `WindowsHost::fill_disk`), a write has to fail rather than raise a signal. wineserver is not limited, because it
+/// grows files that represent memory.
 ///
-/// All of a host runs on one core: programs and wineserver talk so often that on two of a virtual machine, where waking the
-/// other takes long, a program takes more than twice as long to come up.
+/// A host runs on one CPU core: programs and wineserver communicate so often that with two cores of a virtual machine,
+/// where waking the other one takes long, a program takes more than twice as long to start.
 const START: &str = r#"trap '' XFSZ
 if [ -f "$TESTBED_HOST/disk-free" ] && [ "$1" != wineserver ]; then
     prlimit --pid $$ --fsize="$(cat "$TESTBED_HOST/disk-free"):" || exit
 fi
 exec taskset -c "$TESTBED_CORE" "$@""#;
 
-/// The variable that marks the processes of a host; its value is [`Layout::root`].
+/// Environment variable that marks the processes of a host; its value is [`Layout::root`].
 pub(super) const HOST_MARK: &str = "TESTBED_HOST";
 
-/// The cores that this process may use, in turns.
+/// Returns the next of the cores that this process may use, in rotation.
 pub(super) fn next_core() -> Result<usize> {
     static TURN: AtomicUsize = AtomicUsize::new(0);
     let status = fs::read_to_string("/proc/self/status")?;
@@ -63,12 +63,12 @@ pub(super) fn next_core() -> Result<usize> {
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
         .and_then(parse_cores)
         .context("no cores in /proc/self/status")?;
-    // Several processes with a host each shall not all have the same core.
+    // The process ID is added so that several processes with one host each do not all use the same core.
     let turn = TURN.fetch_add(1, Ordering::Relaxed) + std::process::id() as usize;
     Ok(cores[turn % cores.len()])
 }
 
-/// The cores of a list as the kernel writes it: `0-3,6`.
+/// Parses a list of cores in the kernel's format: `0-3,6`.
 fn parse_cores(list: &str) -> Option<Vec<usize>> {
     let mut cores = Vec::new();
     for range in list.trim().split(',') {
@@ -88,7 +88,7 @@ impl Layout {
         self.root.join("prefix/drive_c")
     }
 
-    /// Where SFTP starts.
+    /// Returns the folder in which SFTP sessions start.
     pub fn home(&self) -> PathBuf {
         self.root.join("home")
     }
@@ -108,7 +108,7 @@ impl Layout {
         Ok(())
     }
 
-    /// What a process of this host has in its environment.
+    /// Returns the environment of this host's processes.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         vec![
@@ -117,7 +117,7 @@ impl Layout {
             ("WINEPREFIX", text(self.prefix())),
             ("WINEARCH", "win64".into()),
             ("WINEDEBUG", "-all".into()),
-            // No entries in the user's desktop menus, no questions about Mono and Gecko; a tasklist that lists.
+            // No entries in the user's desktop menus, no questions about Mono and Gecko, and a working tasklist.
             (
                 "WINEDLLOVERRIDES",
                 "winemenubuilder.exe=d;mscoree=;mshtml=;tasklist.exe=n".into(),
@@ -129,8 +129,8 @@ impl Layout {
         ]
     }
 
-    /// A command of this host that cannot outlive the guardian. Standard streams are null: Windows services are
-    /// descendants of whatever command comes first, and would keep a pipe open for ever.
+    /// Returns a command of this host that cannot outlive the guardian. Standard streams are null: Windows services are
+    /// descendants of whichever command comes first, and would keep a pipe open forever.
     pub fn command(&self, guardian: &Guardian, program: &str, arguments: &[&str]) -> Command {
         let mut command = guardian.command("sh");
         command
@@ -148,8 +148,8 @@ impl Layout {
         command
     }
 
-    /// Removes the directory of wineserver's socket where that is outside of ours. Only wineserver itself would, and it is
-    /// killed.
+    /// Returns a command that removes the directory of wineserver's socket if it is outside the host's folder.
+    /// wineserver would remove it itself, but it is killed.
     ///
     /// Debian's Wine prefers `/run/user/UID/wine` to TMPDIR, others have `/tmp/.wine-UID`.
     pub fn remove_socket_command(&self) -> Result<Command> {
@@ -164,13 +164,13 @@ impl Layout {
         Ok(command)
     }
 
-    /// The live processes of this host, by number, with the name of each.
+    /// Returns the IDs and names of the live processes of this host.
     pub fn processes(&self) -> Result<Vec<(u32, String)>> {
         processes_marked(&self.root)
     }
 }
 
-/// The live processes that belong to the host in `root`.
+/// Returns the live processes of the host in `root`.
 pub(super) fn processes_marked(root: &Path) -> Result<Vec<(u32, String)>> {
     let mark = format!("{HOST_MARK}={}", root.display());
     let mut found = Vec::new();
@@ -179,7 +179,7 @@ pub(super) fn processes_marked(root: &Path) -> Result<Vec<(u32, String)>> {
         let number = path
             .file_name()
             .and_then(|name| name.to_str()?.parse().ok());
-        // Processes come and go while we look.
+        // Processes may end at any time.
         if let (Some(number), Ok(environment), Ok(name)) = (
             number,
             fs::read(path.join("environ")),

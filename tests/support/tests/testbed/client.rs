@@ -22,7 +22,7 @@ impl Client {
         }
     }
 
-    /// `ssh` or `sftp`, which knows the host's key.
+    /// Returns an `ssh` or `sftp` command that knows the host's key.
     pub fn command(&self, program: &str, host: &WindowsHost, key: &Path) -> Command {
         let known_hosts = self.dir.dir().join(format!("known-{}", host.name()));
         let (address, port) = (host.address(), host.port());

@@ -1,4 +1,4 @@
-//! The control plane works, and leaves nothing behind.
+//! The control plane works and cleans up after itself.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::{env, fs, thread};
 
 use testbed::control_plane::ControlPlane;
 
-/// Live processes that have `text` in their command line.
+/// Returns live processes whose command line contains `text`.
 fn processes_with(text: &Path) -> Vec<String> {
     let text = text.to_str().unwrap();
     let lines = fs::read_dir("/proc")
@@ -113,7 +113,7 @@ fn controllers_run() {
     control_plane
         .kubectl(&["create", "namespace", "short-lived"])
         .unwrap();
-    // Only the controller takes away the finalizer.
+    // Only the controller removes the finalizer.
     control_plane
         .kubectl(&["delete", "namespace", "short-lived", "--timeout=30s"])
         .unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of the operator stand on does what they will count on.
+//! Tests the testbed itself: it provides what the operator's tests rely on.
 
 #![allow(
     clippy::unwrap_used,

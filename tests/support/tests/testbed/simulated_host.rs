@@ -1,5 +1,5 @@
-//! Simulated hosts say what real ones say: the same script on the real agent, on Wine behind OpenSSH, and on a
-//! simulated host, with the answers compared.
+//! Simulated hosts answer like real ones: the same script runs against the real agent, under Wine behind OpenSSH, and
+//! against a simulated host, and the answers are compared.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use testbed::windows_host::Fleet;
 
 const PIPE: &str = "csi-proxy-filesystem-v1";
 
-/// One login, and what was answered so far.
+/// A session and the answers so far.
 struct Script {
     session: Session,
     answers: Vec<(String, Value)>,
@@ -45,7 +45,7 @@ impl Script {
         self.answers.push((what.to_owned(), answer));
     }
 
-    /// The SFTP status of something: 0 where it worked.
+    /// Records the SFTP status of an operation: 0 for success.
     fn sftp(&mut self, what: &str, work: impl FnOnce(&ssh2::Sftp) -> Result<(), ssh2::Error>) {
         let sftp = self.session.sftp().unwrap();
         let code = match work(&sftp) {
@@ -74,7 +74,7 @@ impl Script {
         });
     }
 
-    /// What a command answers, its exit status with it.
+    /// Runs a command and records its answer with its exit status.
     fn run(&mut self, command: &str) {
         let mut channel = self.session.channel_session().unwrap();
         channel.exec(command).unwrap();
@@ -84,7 +84,7 @@ impl Script {
         let status = channel.exit_status().unwrap();
         let answer = serde_json::from_str(text.lines().last().unwrap_or_default());
         let answer = answer.map_or_else(
-            // How a shell ends that finds no program is its own affair.
+            // How a shell reports a missing program differs between shells.
             |_| json!({"answered": false, "success": status == 0}),
             |mut answer| {
                 without_accidents(&mut answer);
@@ -101,7 +101,7 @@ impl Script {
     }
 }
 
-/// Process numbers and times differ from run to run, and messages may name what only Windows knows.
+/// Removes process IDs and times, which differ from run to run, and messages, which may contain details of Windows.
 fn without_accidents(answer: &mut Value) {
     match answer {
         Value::Object(fields) => {
@@ -155,7 +155,7 @@ fn request(id: &str, sha256: &str, upload: Option<&str>) -> Request {
     }
 }
 
-/// All that a node's life has in it: a fresh install, a second look, an upgrade, a damaged file, a missing one.
+/// Runs everything in the life of a node: a fresh install, a second check, an upgrade, a damaged file, a missing one.
 fn live(script: &mut Script, agent: &[u8], old: &[u8], [new, packed]: [&[u8]; 2]) {
     let status = format!("{AGENT_EXE} status --file {CSI_PROXY_EXE} --pipe {PIPE}");
     let program = format!(r"{BOOTSTRAP_DIR}\agent.exe");

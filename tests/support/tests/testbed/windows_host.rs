@@ -1,4 +1,4 @@
-//! The hosts do what tests of the operator will count on.
+//! The hosts do what tests of the operator rely on.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -67,7 +67,7 @@ fn hosts_are_apart_and_a_second_one_is_quick() {
     let two = client.fleet.add_host("win-2").unwrap();
     let took = start.elapsed();
     eprintln!("the second host took {took:?}");
-    // Usually half a second; other tests share the machine.
+    // Usually half a second, but other tests share the machine.
     assert!(took < Duration::from_secs(10));
 
     assert_ne!(one.address(), two.address());
@@ -164,7 +164,7 @@ fn a_full_disk_fails_writes_until_there_is_room() {
 fn a_host_can_be_away_be_another_or_refuse_the_key() {
     let client = Client::new();
     let host = client.fleet.add_host("win-1").unwrap();
-    // The SFTP server is no program under Wine, of which one ends at its start now and then.
+    // The SFTP server does not run under Wine, where programs occasionally exit at their start.
     let works = || {
         let done = client.sftp(&host, "pwd\n");
         assert!(done.status.success(), "{}", text(&done));
@@ -222,7 +222,7 @@ fn csi_proxy_runs_as_a_service_and_opens_its_pipes() {
     )
     .unwrap();
     fs::create_dir_all(host.drive_c().join("var/log/csi-proxy")).unwrap();
-    // From a file, because quotes do not survive the way from here into cmd.
+    // In a file, because quotes do not work in commands to cmd.
     fs::write(
         host.drive_c().join("k/setup.cmd"),
         "@sc create csi-proxy start= auto binPath= \"C:\\k\\csi-proxy.exe -windows-service -log_file=C:\\var\\log\\csi-proxy\\csi-proxy.log -logtostderr=false\"\r\n",
@@ -257,7 +257,7 @@ fn csi_proxy_runs_as_a_service_and_opens_its_pipes() {
     );
 }
 
-/// Processes that bear the marks of a host in `dir`, or have files open there.
+/// Returns processes that carry the marks of a host in `dir`, or have files open there.
 fn processes_of(dir: &Path) -> Vec<String> {
     let dir = dir.to_string_lossy().into_owned();
     let mut found = Vec::new();
@@ -328,7 +328,7 @@ fn stands_in_for_a_killed_process() {
     let client = Client::new();
     let host = client.fleet.add_host("win-1").unwrap();
     let dir = host.drive_c().ancestors().nth(3).unwrap().to_owned();
-    // A session too, whose processes sshd has put into sessions of their own.
+    // Includes a session: sshd puts its processes into sessions of their own.
     let mut session = client
         .command("ssh", &host, &client.fleet.private_key_file())
         .args([&client.destination(&host), "pause"])

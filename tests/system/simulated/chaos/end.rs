@@ -1,4 +1,4 @@
-//! What is there when all is done, without what differs between any two runs.
+//! The result of a run, without what differs between any two runs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use testbed::simulated_host::File;
 use super::payloads::Payloads;
 use crate::simulated::Simulation;
 
-/// What was decided, told and kept, by place.
+/// The decisions, statuses and files, by place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State(BTreeMap<String, String>);
 
@@ -46,7 +46,7 @@ impl State {
         Self(state)
     }
 
-    /// No status waits for another look, nor for OLM, which is not there.
+    /// Returns whether no status is waiting for another check, or for OLM, which does not exist here.
     pub fn is_at_rest(&self) -> bool {
         if self
             .0
@@ -65,7 +65,7 @@ impl State {
                 .all(|(_, status)| status.contains("\"PipesOpen\""))
     }
 
-    /// Shows the first that differs.
+    /// Asserts that both are the same, and shows the first difference.
     pub fn assert_same(&self, other: &Self) {
         let names: Vec<&String> = self.0.keys().collect();
         assert_eq!(names, other.0.keys().collect::<Vec<_>>());
@@ -75,7 +75,7 @@ impl State {
     }
 }
 
-/// Replaces all that is a time, and what was counted.
+/// Replaces times, and removes counts.
 fn without_times(value: &mut Value) {
     match value {
         Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => {
@@ -84,7 +84,7 @@ fn without_times(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(without_times),
         Value::Object(fields) => {
             fields.remove("observedGeneration");
-            // Which rollouts came to their end before the next one is a matter of time as well.
+            // Which rollouts were completed before the next one also depends on timing.
             fields.remove("history");
             fields.values_mut().for_each(without_times);
         }

@@ -1,5 +1,5 @@
-//! What must hold at every moment, whatever is killed: judged by what hosts and the API server have noted, in which no
-//! moment is missing.
+//! Checks what must hold at every moment, whatever is killed. It uses the records of the hosts and the API server,
+//! which miss no moment.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -12,20 +12,20 @@ use testbed::simulated_host::SimulatedHost;
 use super::payloads::{AGENT, CSI_PROXY, Payloads};
 use crate::simulated::Simulation;
 
-/// What has been seen.
+/// What was recorded so far.
 pub struct Judge {
-    /// How far the audit log was read.
+    /// Offset up to which the audit log was read.
     place: u64,
-    /// Each value that the gate was given, and when.
+    /// Each write of the gate: time, status, reason.
     gate: Vec<(Timestamp, String, String)>,
-    /// From when to when a node lacks the driver that a workload needs.
+    /// Periods in which a node lacks the driver that a workload needs.
     lacking: Vec<(Timestamp, Option<Timestamp>)>,
-    /// How many nodes may be without csi-proxy now.
+    /// How many nodes may currently be without csi-proxy.
     most: usize,
-    /// The contents that csi-proxy may have: of each version so far.
+    /// Number of versions so far, any of which csi-proxy may have.
     versions: u32,
     programs_are_noted: bool,
-    /// How often csi-proxy was stopped, over all hosts.
+    /// How often csi-proxy was stopped, on all hosts.
     stops: usize,
 }
 
@@ -42,14 +42,14 @@ impl Judge {
         }
     }
 
-    /// Another version is wanted, on so many nodes at one time. Nobody is at work.
+    /// Sets another target version and limit of concurrent nodes. No change may be in progress.
     pub fn expect(&mut self, simulation: &Simulation, most: usize) {
         self.most = most;
         self.versions += 1;
         simulation.fleet.gauges().interrupted.forget_most();
     }
 
-    /// From now on each content of each program is noted.
+    /// Starts recording every content of each program.
     pub fn note_programs(&mut self, simulation: &Simulation) {
         self.programs_are_noted = true;
         for host in &simulation.hosts {
@@ -64,12 +64,12 @@ impl Judge {
         self.lacking.last().is_some_and(|(_, end)| end.is_none())
     }
 
-    /// The driver is gone, while no operator runs: each that runs from now on sees that.
+    /// Records that the driver was unregistered while no operator runs, so every later operator sees it.
     pub fn driver_went(&mut self) {
         self.lacking.push((Timestamp::now(), None));
     }
 
-    /// The driver is about to be there.
+    /// Records that the driver is about to be registered.
     pub fn driver_comes(&mut self) {
         if let Some((_, end)) = self.lacking.last_mut() {
             *end = Some(Timestamp::now());
@@ -84,7 +84,7 @@ impl Judge {
         self.stops
     }
 
-    /// Looks at all that has been noted so far.
+    /// Checks everything that was recorded so far.
     pub fn look(&mut self, simulation: &Simulation, kill: u64) {
         let most = simulation.fleet.gauges().interrupted.most();
         assert!(
@@ -98,7 +98,7 @@ impl Judge {
         assert!(!log.contains("panicked"), "kill {kill}: {log}");
     }
 
-    /// Each program was whole at every moment, and always there.
+    /// Asserts that each program was complete and present at every moment.
     fn judge_programs(&self, simulation: &Simulation, kill: u64) {
         if !self.programs_are_noted {
             return;
@@ -157,7 +157,7 @@ fn at(time: SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap()
 }
 
-/// What a request made of the gate.
+/// Returns the value that a request gave the gate.
 fn value(request: &Request) -> Option<(Timestamp, String, String)> {
     let conditions = request.answer["spec"]["conditions"].as_array()?;
     let ours = conditions

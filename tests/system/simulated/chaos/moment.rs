@@ -1,4 +1,4 @@
-//! When the operator is killed, and what it was at.
+//! When the operator is killed, and what it was doing then.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use testbed::api_proxy::{ApiProxy, Verb};
 
 use super::{HOSTS, INTERRUPTION, Simulation};
 
-/// A moment that does not come is waited for no longer than this.
+/// Maximum time to wait for a moment that may never come.
 const PATIENCE: Duration = Duration::from_secs(6);
-/// A write that was seen so short a while ago is still on its way, or its answer is.
+/// A write that was seen less than this long ago is still in flight, or its answer is.
 const ON_ITS_WAY: Duration = Duration::from_millis(15);
-/// What the operator writes.
+/// The resources that the operator writes.
 const WRITTEN: [&str; 6] = [
     "operatorconditions",
     "windowsnodestorages",
@@ -23,25 +23,25 @@ const WRITTEN: [&str; 6] = [
     "events",
 ];
 
-/// When to kill. Chosen by what is seen from outside, so that the kills come into every phase of a rollout and not only
-/// into its long ones.
+/// When to kill the operator. Moments are chosen by what is visible from outside, so that kills hit every phase of a
+/// rollout rather than only the long ones.
 #[derive(Debug)]
 pub enum Moment {
-    /// So long after the start.
+    /// This long after the start.
     After(Duration),
-    /// When so many requests have come to hosts since the start.
+    /// When hosts have received this many requests since the start.
     HostRequests(u64),
-    /// When so many requests have come to the API server since the start.
+    /// When the API server has received this many requests since the start.
     ApiRequests(usize),
-    /// While this host keeps its answer to that request of it back.
+    /// While this host delays its answer to its request with this number.
     Held(usize, u64),
-    /// So long after csi-proxy was stopped somewhere, by this operator or the one before.
+    /// This long after csi-proxy was stopped somewhere, by this operator or the previous one.
     Stopped(Duration),
-    /// When this is being written.
+    /// While this resource is being written.
     Writes(&'static str),
 }
 
-/// What the operator was at when it was killed.
+/// What the operator was doing when it was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     Starting,
@@ -54,7 +54,7 @@ pub enum Phase {
     Looking,
 }
 
-/// Those that a long run has to hit. Which objects are written depends on what there is to write.
+/// The phases that a long run has to hit. Which objects are written depends on what there is to write.
 pub const PHASES: [Phase; 7] = [
     Phase::Starting,
     Phase::Reading,
@@ -80,7 +80,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Requests so far, when the operator was not running.
+/// Numbers of requests before the operator was started.
 pub struct Before {
     api: usize,
     hosts: u64,
@@ -111,7 +111,7 @@ impl Moment {
         }
     }
 
-    /// At which the operator is probably at that.
+    /// Returns a moment at which the operator is probably in this phase.
     pub fn aimed_at(phase: Phase, dice: &mut StdRng) -> Self {
         match phase {
             Phase::Starting => Self::After(Duration::ZERO),
@@ -124,7 +124,7 @@ impl Moment {
         }
     }
 
-    /// Waits for it, and says what the operator is at then that was started after `before`.
+    /// Waits for the moment, and returns the phase of the operator that was started after `before`.
     pub fn come(
         &self,
         simulation: &Simulation,
@@ -142,7 +142,7 @@ impl Moment {
         if let Self::Stopped(delay) = self {
             std::thread::sleep(*delay);
         }
-        // And not always right after what was waited for.
+        // Adds a random delay, so that the kill does not always come right after the event.
         if dice.random_bool(0.3) {
             std::thread::sleep(Duration::from_millis(dice.random_range(0..30)));
         }
@@ -178,7 +178,7 @@ impl Moment {
 
 fn phase(simulation: &Simulation, proxy: &ApiProxy, before: &Before) -> Phase {
     let now = Before::of(simulation, proxy);
-    // First, because csi-proxy may still be stopped by the operator that was killed before.
+    // Checked first, because the operator that was killed before may have left csi-proxy stopped.
     if now.api == before.api {
         return Phase::Starting;
     }

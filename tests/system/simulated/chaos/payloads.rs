@@ -1,4 +1,4 @@
-//! Payloads of many versions, of programs that take several writes to bring.
+//! Payloads of many versions, with programs that take several writes to transfer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use testbed::simulated_host::{File, SimulatedHost};
 use windows_storage_operator::payload::sha256_hex;
 
 const SIZE: usize = 150_000;
-/// Where csi-proxy belongs.
+/// Path of csi-proxy on a host.
 pub const CSI_PROXY: &str = r"C:\k\csi-proxy.exe";
-/// Where the agent belongs.
+/// Path of the agent on a host.
 pub const AGENT: &str = r"C:\k\windows-storage-agent.exe";
 
-/// Where the payloads are.
+/// The folder that contains the payloads.
 pub struct Payloads(PathBuf);
 
 impl Payloads {
@@ -23,22 +23,22 @@ impl Payloads {
         Self(folder.join("chaos"))
     }
 
-    /// The name of a version.
+    /// Returns the name of a version.
     pub fn version(number: u32) -> String {
         format!("v2.{number}.0")
     }
 
-    /// The folder of a version.
+    /// Returns the folder of a version.
     pub fn of(&self, number: u32) -> PathBuf {
         self.0.join(Self::version(number))
     }
 
-    /// The hash of csi-proxy in a version.
+    /// Returns the hash of csi-proxy in a version.
     pub fn sha256(number: u32) -> String {
         sha256_hex(&content(u64::from(number)))
     }
 
-    /// The hash of the agent, which stays the same.
+    /// Returns the hash of the agent, which stays the same.
     pub fn agent_sha256() -> String {
         sha256_hex(&content(0))
     }
@@ -72,7 +72,7 @@ fn content(number: u64) -> Vec<u8> {
     content
 }
 
-/// The hash of csi-proxy on a host.
+/// Returns the hash of csi-proxy on a host.
 pub fn csi_proxy_of(host: &SimulatedHost) -> Option<String> {
     host.with_disk(|disk| disk.file(CSI_PROXY).map(File::sha256))
 }

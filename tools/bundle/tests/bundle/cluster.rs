@@ -1,4 +1,4 @@
-//! What a real API server says to the bundle's objects.
+//! A real API server accepts the bundle's objects.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use testbed::parts::part;
 
 use crate::project::{CSV, at, list, newest, rendered, root, text};
 
-/// Makes the kinds of OLM v0 known.
+/// Installs the CRDs of OLM v0.
 pub fn install_olm_crds(control_plane: &ControlPlane) {
     let crds = part("olm-crds").unwrap();
     let crds = crds.to_str().unwrap();
@@ -22,7 +22,7 @@ fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
     let control_plane = ControlPlane::start().unwrap();
     install_olm_crds(&control_plane);
     let manifests = root().join("bundle/manifests");
-    // Strict: a field that the definitions of OLM do not know is an error, not pruned.
+    // Strict: a field that OLM's CRDs do not define is an error rather than pruned.
     let strict = ["apply", "--server-side", "--validate=strict", "-f"];
     let apply = [&strict[..], &[manifests.to_str().unwrap()]].concat();
     let applied = control_plane.kubectl(&apply).unwrap();
@@ -48,7 +48,7 @@ fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
             .unwrap();
     }
 
-    // The Deployment inside the CSV is checked by OLM only when it makes it.
+    // OLM checks the Deployment inside the CSV only when it creates it.
     let object =
         "{apiVersion: apps/v1, kind: Deployment, metadata: {name: of-the-csv, namespace: default}}";
     let mut object: serde_yaml::Value = serde_yaml::from_str(object).unwrap();

@@ -1,4 +1,4 @@
-//! What is committed is what its sources say.
+//! The committed files match their sources.
 
 use bundler::Releases;
 

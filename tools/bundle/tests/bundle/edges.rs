@@ -1,4 +1,4 @@
-//! How OLM goes from one version to the next, and how far OpenShift may go.
+//! How OLM upgrades from one version to the next, and how far OpenShift may be upgraded.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn the_last_openshift_is_named_only_where_it_is_given_and_as_a_minor_version() {
         panic!("{properties_of:?}");
     };
     assert_eq!(text(property, "type"), "olm.maxOpenShiftVersion");
-    // Text, or 4.20 would be 4.2.
+    // A string, because the number 4.20 would be 4.2.
     assert_eq!(text(property, "value"), "4.20");
     for nonsense in ["4", "4.21.3", "v4.21", "4.", "4.x", ""] {
         let error = properties(Some(nonsense)).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The pages on installing and uninstalling: their commands work on a real API server.
+//! The commands of the pages on installing and uninstalling work on a real API server.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -34,7 +34,7 @@ fn blocks() -> Vec<Block> {
     blocks.filter(|block| !is_left_out(block)).collect()
 }
 
-/// Where the guide's files are and its commands run.
+/// The folders with the guide's files, in which its commands run.
 struct Workplace {
     folder: TempDir,
     home: TempDir,
@@ -46,7 +46,7 @@ impl Workplace {
             folder: copy(),
             home: tempfile::tempdir().unwrap(),
         };
-        // The guide's overlay renames the image that a fresh clone names.
+        // The guide's overlay renames the image that a fresh clone contains.
         let release = Release {
             image: "localhost/windows-storage-operator:0.1.0".to_owned(),
             ..newest()
@@ -74,7 +74,7 @@ impl Workplace {
         file
     }
 
-    /// Runs a shell block; what it prints.
+    /// Runs a shell block and returns its output.
     fn run(&self, code: &str, kubeconfig: &Path) -> String {
         let path = format!("{}:/usr/bin:/bin", self.home.path().display());
         let mut bash = Command::new("timeout");
@@ -90,7 +90,7 @@ impl Workplace {
 #[test]
 fn every_command_of_the_guide_works_that_is_not_called_untested() {
     let control_plane = ControlPlane::start().unwrap();
-    // Namespaces end only where their controller runs.
+    // Namespaces are only finalized if their controller runs.
     control_plane
         .start_controller_manager("namespace-controller")
         .unwrap();
@@ -157,7 +157,7 @@ fn every_command_of_the_guide_works_that_is_not_called_untested() {
     }
 }
 
-/// The image of the Deployment in the cluster.
+/// Returns the image of the Deployment in the cluster.
 fn deployed_image(control_plane: &ControlPlane) -> String {
     let path =
         "/apis/apps/v1/namespaces/windows-storage-operator/deployments/windows-storage-operator";
@@ -166,7 +166,7 @@ fn deployed_image(control_plane: &ControlPlane) -> String {
     image.as_str().unwrap().to_owned()
 }
 
-/// Stands for the operator, which is not part of this test: its verdict is True.
+/// Sets the verdict to True in place of the operator, which does not run in this test.
 fn say_upgradeable(control_plane: &ControlPlane) {
     control_plane
         .apply("apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {name: cluster}\nspec: {}\n")
@@ -177,7 +177,7 @@ fn say_upgradeable(control_plane: &ControlPlane) {
     control_plane.kubectl(&patch).unwrap();
 }
 
-/// What kustomize makes of the guide's overlay that has `marker` in it.
+/// Returns the objects that kustomize builds from the guide's overlay that contains `marker`.
 fn overlay(marker: &str) -> Vec<Value> {
     let block = blocks()
         .into_iter()
@@ -189,7 +189,7 @@ fn overlay(marker: &str) -> Vec<Value> {
     parse(&printed(kubectl.arg("kustomize").arg(file.parent().unwrap())).unwrap())
 }
 
-/// Every namespace that the objects name, anywhere.
+/// Returns every namespace in the objects, at any depth.
 fn namespaces(objects: &[Value]) -> Vec<String> {
     let mut namespaces = Vec::new();
     for object in objects {

@@ -1,4 +1,4 @@
-//! The bundle: that of its sources, without a finding, and one that a cluster takes.
+//! Tests the bundle: it matches its sources, has no findings, and a cluster accepts it.
 
 #![allow(
     clippy::panic,

@@ -9,7 +9,7 @@ use semver::Version;
 use serde_yaml::Value;
 use tempfile::TempDir;
 
-/// The project's folder.
+/// Returns the project's folder.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -17,12 +17,12 @@ pub fn root() -> PathBuf {
         .unwrap()
 }
 
-/// What is released at present.
+/// Returns the newest release.
 pub fn newest() -> Release {
     Releases::read(&root()).unwrap().newest().clone()
 }
 
-/// A release after all others.
+/// Returns a release after all others.
 pub fn later(version: &str) -> Release {
     Release {
         version: Version::parse(version).unwrap(),
@@ -30,7 +30,7 @@ pub fn later(version: &str) -> Release {
     }
 }
 
-/// A copy of all from which a bundle is made.
+/// Copies all sources of a bundle.
 pub fn copy() -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for folder in [
@@ -55,7 +55,7 @@ pub fn copy() -> TempDir {
     copy
 }
 
-/// Replaces text that must be there in a file below `root`.
+/// Replaces text in a file below `root`, which must contain it.
 pub fn replace(root: &Path, file: &str, from: &str, to: &str) {
     let path = root.join(file);
     let text = fs::read_to_string(&path).unwrap();
@@ -63,24 +63,24 @@ pub fn replace(root: &Path, file: &str, from: &str, to: &str) {
     fs::write(path, text.replace(from, to)).unwrap();
 }
 
-/// A table of texts.
+/// Parses a table of strings.
 pub fn table(yaml: &str) -> Vec<[String; 4]> {
     serde_yaml::from_str(yaml).unwrap()
 }
 
-/// A file of the project as its documents.
+/// Parses a file of the project as documents.
 pub fn documents(file: &str) -> Vec<Value> {
     parse(&fs::read_to_string(root().join(file)).unwrap())
 }
 
-/// The documents of a text.
+/// Parses the documents of a text.
 pub fn parse(text: &str) -> Vec<Value> {
     serde_yaml::Deserializer::from_str(text)
         .map(|document| serde::Deserialize::deserialize(document).unwrap())
         .collect()
 }
 
-/// What is rendered for a release, and of it the `ClusterServiceVersion`.
+/// Renders a release, and returns the files and the `ClusterServiceVersion`.
 pub fn rendered(release: &Release) -> (BTreeMap<PathBuf, String>, Value) {
     let files = bundler::render(&root(), release).unwrap();
     let csv = &files[Path::new(CSV)];
@@ -88,20 +88,20 @@ pub fn rendered(release: &Release) -> (BTreeMap<PathBuf, String>, Value) {
     (files, csv)
 }
 
-/// Where the `ClusterServiceVersion` is.
+/// The path of the `ClusterServiceVersion`.
 pub const CSV: &str = "bundle/manifests/windows-storage-operator.clusterserviceversion.yaml";
 
-/// The list at a path of keys.
+/// Returns the list at a path of keys.
 pub fn list<'a>(value: &'a Value, keys: &str) -> &'a [Value] {
     at(value, keys).as_sequence().unwrap()
 }
 
-/// The text at a path of keys.
+/// Returns the string at a path of keys.
 pub fn text<'a>(value: &'a Value, keys: &str) -> &'a str {
     at(value, keys).as_str().unwrap()
 }
 
-/// The value at a path of keys; null where there is none.
+/// Returns the value at a path of keys, or null.
 pub fn at<'a>(value: &'a Value, keys: &str) -> &'a Value {
     keys.split('/')
         .try_fold(value, |value, key| match key.parse::<usize>() {

@@ -1,8 +1,8 @@
-//! A source that has something for which the bundle has no place is refused, not passed over.
+//! A source with something that does not fit into a bundle is refused, not ignored.
 
 use crate::project::{copy, newest, replace, table};
 
-/// What is said when `from` becomes `to` in `file`.
+/// Returns the error after `from` was replaced with `to` in `file`.
 fn refusal(file: &str, from: &str, to: &str) -> String {
     let copy = copy();
     bundler::render(copy.path(), &newest()).unwrap();

@@ -1,4 +1,4 @@
-//! What no validator checks: that the parts of the bundle fit each other and their sources.
+//! Checks what no validator does: that the parts of the bundle match each other and their sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::project::{at, documents, later, list, newest, rendered, root, text};
 
 type Rights = BTreeSet<[String; 4]>;
 
-/// Rules one by one: group, resource, name, verb.
+/// Splits rules into single permissions: group, resource, name, verb.
 fn rights(rules: &[Value]) -> Rights {
     let mut rights = Rights::new();
     for rule in rules {
@@ -85,7 +85,7 @@ fn the_deployment_is_that_of_the_manifests_with_the_image_of_the_release() {
     assert_eq!(at(deployment, "label"), at(&manifest, "metadata/labels"));
     assert_eq!(at(deployment, "spec"), at(&manifest, "spec"));
 
-    // The validators are content with any request.
+    // The validators accept any resource requests.
     for container in list(deployment, "spec/template/spec/containers") {
         for resource in ["cpu", "memory"] {
             assert!(
@@ -105,7 +105,7 @@ fn the_deployment_is_that_of_the_manifests_with_the_image_of_the_release() {
         text(&csv, "metadata/annotations/containerImage"),
         release.image
     );
-    // A mirror has to have all that is pulled.
+    // A mirror must contain every image that is pulled.
     let mirrored = &files[Path::new("catalog/imageset-config.yaml")];
     let mirrored: Value = serde_yaml::from_str(mirrored).unwrap();
     let mirrored: Vec<&str> = list(&mirrored, "mirror/additionalImages")
@@ -122,7 +122,7 @@ fn the_deployment_is_that_of_the_manifests_with_the_image_of_the_release() {
     assert_eq!(image.get("newTag"), None);
 }
 
-/// OpenShift before 4.13 has mirrors for digests alone. Since 4.14 its console reads one annotation, before that the other.
+/// OpenShift before 4.13 mirrors only digests. Since 4.14 its console reads one annotation, before that the other.
 #[test]
 fn a_bundle_is_for_mirrors_where_all_of_its_images_have_a_digest() {
     let (tag, digest) = ("example.org/a:1", "example.org/a@sha256:0f");
@@ -148,7 +148,7 @@ fn a_bundle_is_for_mirrors_where_all_of_its_images_have_a_digest() {
         let before = annotation("operators.openshift.io/infrastructure-features");
         let features = (expected == "true").then(|| r#"["disconnected"]"#.into());
         assert_eq!(before, features, "{image} {must_gather:?}");
-        // oc starts what the annotation names, and only what is a related image is mirrored.
+        // oc starts the image in the annotation, and only related images are mirrored.
         let started = annotation("operators.openshift.io/must-gather-image").unwrap();
         let related = list(&csv, "spec/relatedImages").iter();
         let related: Vec<&str> = related.map(|related| text(related, "image")).collect();

@@ -1,4 +1,4 @@
-//! The step to the next release, on a copy of the whole tree.
+//! Cuts the next release on a copy of the whole tree.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use testbed::commands::printed;
 use crate::project::{CSV, at, list, newest, root, text};
 use crate::validators::assert_no_finding;
 
-/// A copy of every file that is not ignored, so that cargo takes it for the project.
+/// Copies every file that is not ignored, so that cargo accepts the copy as the project.
 fn tree() -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     let listed = Command::new("git")
@@ -22,7 +22,7 @@ fn tree() -> TempDir {
     for file in String::from_utf8(listed.stdout).unwrap().lines() {
         let to = copy.path().join(file);
         fs::create_dir_all(to.parent().unwrap()).unwrap();
-        // One that was removed and is not committed yet is listed as well.
+        // The list also contains files that were removed without a commit.
         if root().join(file).exists() {
             fs::copy(root().join(file), to).unwrap();
         }
@@ -36,7 +36,7 @@ fn release(tree: &Path, args: &[&str]) -> Command {
     release
 }
 
-/// The files that a release that works names.
+/// Returns the files that a successful release prints.
 fn changed(tree: &Path, args: &[&str]) -> Vec<String> {
     let changed = printed(&mut release(tree, args)).unwrap();
     changed.lines().map(str::to_owned).collect()
@@ -78,7 +78,7 @@ fn a_release_sets_the_version_everywhere_once() {
     }
     let csv = yaml(tree, CSV);
     assert_eq!(text(&csv, "spec/replaces"), first.csv_name());
-    // Of another major version, so OLM goes by `replaces` alone.
+    // Another major version, so OLM uses only `replaces`.
     assert!(at(&csv, "metadata/annotations/olm.skipRange").is_null());
     let image = "localhost/windows-storage-operator:7.0.0";
     assert_eq!(text(&csv, "metadata/annotations/containerImage"), image);

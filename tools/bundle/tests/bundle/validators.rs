@@ -1,4 +1,4 @@
-//! The validators of operator-framework.
+//! Runs the validators of operator-framework.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use testbed::parts::part;
 
 use crate::project::{copy, newest, replace, root, table};
 
-/// What `bundle-check` prints, and whether it is content.
+/// Returns the output of `bundle-check`, and whether it succeeded.
 fn check(bundle: &Path) -> (String, bool) {
     let output = Command::new(part("bundle-check").unwrap())
         .arg(bundle)
@@ -24,7 +24,7 @@ fn check(bundle: &Path) -> (String, bool) {
     )
 }
 
-/// The validators are content with the bundle of the project in that folder.
+/// Asserts that the validators accept the bundle of the project in this folder.
 pub fn assert_no_finding(root: &Path) {
     assert_eq!(
         check(&root.join("bundle")),

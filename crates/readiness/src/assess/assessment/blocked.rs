@@ -1,4 +1,4 @@
-//! The objects whose owners have to know that a volume of theirs holds upgrades: claims, and pods with volumes without one.
+//! The objects that get an event because a volume holds upgrades: claims, and pods whose volume has no claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,31 +17,31 @@ pub enum BlockedKind {
     Pod,
 }
 
-/// An object, and the driver that a volume of it lacks; `None` where no driver takes over.
+/// An object, and the driver that its volume lacks; `None` if no CSI driver takes over.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlockedKey {
     /// The object's kind.
     pub kind: BlockedKind,
-    /// The object.
+    /// The object's key.
     pub object: ObjectKey,
     /// The driver.
     pub driver: Option<Name>,
 }
 
-/// What its event says.
+/// The content of the event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// `DriversMissing` or `NoCSIMigration`.
     pub reason: Reason,
-    /// Which volume, which driver, where.
+    /// The volume, the driver and the nodes.
     pub note: String,
 }
 
-/// Templates without pods and claims report nothing, and there may be thousands of them.
+/// How many workloads to scan per driver. Templates without pods and claims get no event, and there may be thousands.
 const LOOKED_AT: usize = 1_000;
 
 impl Assessment {
-    /// The first objects with volumes that hold upgrades, at most so many.
+    /// Returns the first objects with volumes that hold upgrades, up to `most`.
     #[must_use]
     pub fn blocked_objects(&self, cluster: &Cluster, most: usize) -> BTreeMap<BlockedKey, Blocked> {
         let mut blocked = BTreeMap::new();
@@ -89,7 +89,7 @@ impl Assessment {
     }
 }
 
-/// The claim, where it is there already; else the pod. The owner of a template that has no pod is named by the verdict alone.
+/// Returns the claim if it exists, otherwise the pod. A template without pods gets no event; only the verdict names it.
 fn object_of(
     cluster: &Cluster,
     workload: &WorkloadKey,

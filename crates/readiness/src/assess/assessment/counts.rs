@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Counts by key. What is not counted is not there.
+/// Counts by key. Keys with count 0 are removed.
 #[derive(Clone, Debug)]
 pub struct Counts<K> {
     by_key: BTreeMap<K, usize>,
@@ -17,7 +17,7 @@ impl<K> Default for Counts<K> {
 }
 
 impl<K: Ord + Clone> Counts<K> {
-    /// One more. Says whether it is the key's first.
+    /// Increments a count. Returns whether it was 0 before.
     pub fn add(&mut self, key: &K) -> bool {
         self.total += 1;
         let count = self.by_key.entry(key.clone()).or_default();
@@ -25,7 +25,7 @@ impl<K: Ord + Clone> Counts<K> {
         *count == 1
     }
 
-    /// One less of a key that was counted. Says whether it was the key's last.
+    /// Decrements a count. Returns whether it reached 0; false if the key is unknown.
     pub fn remove(&mut self, key: &K) -> bool {
         let Some(count) = self.by_key.get_mut(key) else {
             return false;
@@ -39,17 +39,17 @@ impl<K: Ord + Clone> Counts<K> {
         is_last
     }
 
-    /// All together.
+    /// Returns the sum of all counts.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// The keys in their order.
+    /// Iterates over the keys in order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.by_key.keys()
     }
 
-    /// Whether the key is counted.
+    /// Whether the key's count is above 0.
     pub fn contains<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
         K: std::borrow::Borrow<Q>,

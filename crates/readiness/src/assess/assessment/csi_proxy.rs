@@ -5,12 +5,12 @@ use std::fmt;
 use crate::assess::assessment::Assessment;
 use crate::index::{Cluster, Name, Node, NodeSide, ObjectKey, Pod, Taint, WorkloadKind};
 
-/// Something that uses csi-proxy's pipes on a node, or may.
+/// A pod or DaemonSet that uses, or may use, csi-proxy's pipes on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsiProxyUse {
-    /// What it is: `DaemonSet namespace/name` or `pod namespace/name`.
+    /// The user: `DaemonSet namespace/name` or `pod namespace/name`.
     pub user: String,
-    /// It mounts the pipes. Otherwise it is a HostProcess container, which reaches them without that.
+    /// Whether it mounts the pipes. Otherwise it is a HostProcess container, which can reach them without a mount.
     pub mounts: bool,
 }
 
@@ -27,15 +27,15 @@ impl fmt::Display for CsiProxyUse {
     }
 }
 
-/// Taints of a node that is out of reach for a while. DaemonSets keep their pods there.
+/// Taints of a temporarily unreachable node. DaemonSets keep their pods there.
 const PASSING: [&str; 2] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
 
 impl Assessment {
-    /// What uses csi-proxy on that Windows node, or may: a DaemonSet that covers it, else a pod there; of several the first by
-    /// namespace and name.
+    /// Returns a user of csi-proxy on this Windows node: a DaemonSet that covers the node, else a pod on it. Picks the
+    /// first by namespace and name.
     #[must_use]
     pub fn csi_proxy_use(&self, cluster: &Cluster, name: &str) -> Option<CsiProxyUse> {
         let name = self.needs.windows.get(name)?;
@@ -58,7 +58,7 @@ impl Assessment {
     }
 }
 
-/// The DaemonSets whose pods use csi-proxy, or may, on whichever nodes.
+/// Returns the DaemonSets whose pods use, or may use, csi-proxy on any node.
 pub fn daemon_sets_that_use_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &NodeSide)> {
     let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
     sets.filter_map(|(key, owner)| {

@@ -1,16 +1,16 @@
-//! Tracks which objects have to be assessed again when another one changes.
+//! Tracks which workloads must be reassessed when an object changes.
 
 use std::collections::HashMap;
 
 use crate::assess::assessment::workloads::{Workloads, link, unlink};
 use crate::index::{Name, ObjectKey, WorkloadKey};
 
-/// Something that the judgement on a workload was derived from, present or not.
+/// An input of a workload's assessment, whether it exists or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Dependency {
-    /// The Node that a pod is bound to, or that a template names.
+    /// The Node that a pod is bound to or that a template names.
     Node(Name),
-    /// Which system all nodes run that a selector matches.
+    /// The operating system of all nodes that a selector matches.
     Selector(Name),
     /// Whether any node runs Windows.
     AnyWindows,
@@ -18,37 +18,37 @@ pub enum Dependency {
     RuntimeClass(Name),
     /// A claim.
     Claim(ObjectKey),
-    /// All claims of one template of a StatefulSet: namespace and the claims' name without the ordinal.
+    /// All claims of one StatefulSet template: namespace, and the claims' name without the ordinal.
     ClaimsOf(ObjectKey),
     /// A `PersistentVolume`.
     Volume(Name),
     /// A StorageClass.
     Class(Name),
-    /// Whichever class is the default.
+    /// The default class.
     DefaultClass,
-    /// Whether the cluster shows a CSI driver of that name.
+    /// Whether a CSI driver with this name is registered.
     Driver(Name),
 }
 
-/// The workloads by what they depend on.
+/// The workloads, by their dependencies.
 #[derive(Clone, Debug, Default)]
 pub struct Dependents {
     by_dependency: HashMap<Dependency, Workloads>,
 }
 
 impl Dependents {
-    /// Who depends on that.
+    /// Returns the workloads that depend on `dependency`.
     pub fn of(&self, dependency: &Dependency) -> impl Iterator<Item = &WorkloadKey> {
         let workloads = self.by_dependency.get(dependency);
         workloads.into_iter().flat_map(Workloads::iter)
     }
 
-    /// Whether anybody depends on that.
+    /// Whether any workload depends on `dependency`.
     pub fn has(&self, dependency: &Dependency) -> bool {
         self.by_dependency.contains_key(dependency)
     }
 
-    /// A workload depends on other things than before. Returns those that nobody depends on any more.
+    /// Replaces a workload's dependencies. Returns those that no workload has any longer.
     pub fn replace<'a>(
         &mut self,
         workload: &WorkloadKey,

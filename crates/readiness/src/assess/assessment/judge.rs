@@ -1,4 +1,4 @@
-//! Assesses one workload: whether it is a Windows workload, which owner it stands for, which drivers it needs.
+//! Assesses one workload: whether it is a Windows workload, which owner it represents, which drivers it needs.
 
 use crate::assess::NodeSelection;
 use crate::assess::assessment::needs::Uses;
@@ -31,7 +31,7 @@ impl Assessment {
         entry
     }
 
-    /// What the node is that a pod is bound to, or would be bound to.
+    /// Returns the kind of the node that a pod is bound to or would be scheduled on.
     fn kind_of(
         &mut self,
         cluster: &Cluster,
@@ -45,7 +45,7 @@ impl Assessment {
             }
         }
         let asked = self.ask(cluster, &pod.placement, dependencies);
-        // Of a node that is gone, and was so before anybody looked, nobody knows what it ran.
+        // The node was already deleted when the pod was read, so its operating system is unknown.
         if asked.is_none() && pod.node_name.is_some() {
             dependencies.push(Dependency::AnyWindows);
             if self.systems.has_windows() {
@@ -93,7 +93,7 @@ impl Assessment {
         entry
     }
 
-    /// The system that a placement asks for: the first thing in it that says anything decides.
+    /// Returns the operating system that a placement asks for, and records the dependencies. See [`asked`](Self::asked).
     fn ask(
         &mut self,
         cluster: &Cluster,
@@ -108,7 +108,8 @@ impl Assessment {
         self.asked(cluster, placement)
     }
 
-    /// The same of the placement of an object that has been judged.
+    /// Returns the operating system that an assessed object's placement asks for: the first constraint that determines one
+    /// wins.
     #[must_use]
     pub fn asked(&self, cluster: &Cluster, placement: &Placement) -> Option<System> {
         let class = |name: &Name| cluster.runtime_classes.get(name)?.names;
@@ -130,7 +131,7 @@ impl Assessment {
     }
 }
 
-/// What the answer depends on. What names a system by itself depends on nothing.
+/// Returns the dependencies of [`Assessment::asked`]. There are none if the placement itself names an operating system.
 fn depends_on(placement: &Placement, selector: Option<Name>) -> impl Iterator<Item = Dependency> {
     let class = placement.runtime_class.clone();
     let class = class.map(Dependency::RuntimeClass);
@@ -140,7 +141,7 @@ fn depends_on(placement: &Placement, selector: Option<Name>) -> impl Iterator<It
     all.into_iter().flatten().filter(move |_| names.is_none())
 }
 
-/// Which nodes a pod may run on, by its own selector and that of its RuntimeClass, where it matters.
+/// Returns the pod's node selection merged with its RuntimeClass's. `None` if the placement names an operating system.
 fn selector(cluster: &Cluster, placement: &Placement) -> Option<Name> {
     if placement.names.is_some() {
         return None;

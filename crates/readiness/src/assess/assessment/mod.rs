@@ -31,44 +31,44 @@ use needs::{Need, Needs, Uses};
 use ownership::{Ownership, Standing};
 use systems::Systems;
 
-/// All that was derived from the cluster.
+/// The assessment, derived from one [`Cluster`].
 ///
-/// It follows the tables of one [`Cluster`] by the keys that have changed in them. What it holds is a function of the
-/// objects alone, not of the order in which they came, but for what it remembers of nodes that are gone.
+/// It follows the cluster's tables through their changed keys. Its state depends only on the objects, not on the order of
+/// their changes, except for what it remembers about deleted nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Assessment {
     entries: BTreeMap<WorkloadKey, Box<Entry>>,
     dependents: Dependents,
     ownership: Ownership,
     needs: Needs,
-    /// The nodes that are there, and those that are gone while a workload depends on them.
+    /// The existing nodes, and deleted nodes that a workload still depends on.
     nodes: HashMap<Name, NodeKind>,
     systems: Systems,
     without_csi_node: BTreeSet<Name>,
-    /// The drivers of each CSINode, and how many CSINodes have each of them.
+    /// Each CSINode's drivers; `registered` counts the CSINodes per driver.
     csi_nodes: HashMap<Name, Arc<BTreeSet<Name>>>,
     registered: Counts<Name>,
     default_class: Option<Name>,
-    /// What is to be judged again, while an update is under way.
+    /// The workloads to reassess in the current update.
     stale: Vec<WorkloadKey>,
 }
 
-/// What was derived from one workload.
+/// The assessment of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
     dependencies: Vec<Dependency>,
-    /// The controller for whose volumes a live pod stands with its own.
+    /// The controller whose template volumes a live pod represents.
     controller: Option<Name>,
-    /// The volumes of a pod that is none of the Windows workloads and yet stands for its controller.
+    /// The volumes of a pod on an ignored node: not a Windows workload, but the pod still represents its controller.
     out_of_sight: Vec<Resolved>,
-    /// The node whose readiness a pod has a part in: as a part of a CSI driver, or because it mounts csi-proxy's pipes.
+    /// The node whose readiness the pod affects: the pod belongs to a CSI driver or mounts csi-proxy's pipes.
     concerns: Option<Name>,
     uses: Uses,
     findings: Vec<Finding>,
 }
 
 impl Entry {
-    /// The controller for which a pod stands, and what for.
+    /// Returns the controller that a pod represents, and for which volumes.
     fn standing(&self) -> Option<(Name, Vec<Standing>)> {
         let rows = self.uses.rows.iter().chain(&self.out_of_sight);
         let standing = Standing::of(rows);
@@ -78,7 +78,7 @@ impl Entry {
             .map(|controller| (controller, standing))
     }
 
-    /// Without room for more: there are many, and few change.
+    /// Drops spare capacity: there are many entries, and few change.
     fn fitted(mut self) -> Self {
         self.dependencies.shrink_to_fit();
         self.uses.rows.shrink_to_fit();
@@ -88,16 +88,16 @@ impl Entry {
     }
 }
 
-/// What a Node means for the pods that are bound to it.
+/// How a Node affects the pods bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeKind {
-    /// Its pods are Windows workloads.
+    /// Pods on the node are Windows workloads.
     Windows,
-    /// Taken out by the administrator: its pods are no Windows workloads, but stand for their owners.
+    /// The administrator excluded the node: its pods are not Windows workloads, but represent their owners.
     Ignored,
-    /// Its pods neither are Windows workloads nor stand for any.
+    /// Pods on the node neither are Windows workloads nor represent their owners.
     Other,
-    /// The same; which system it runs is not known.
+    /// Like `Other`; the node's operating system is not known.
     Unclear,
 }
 
@@ -105,7 +105,7 @@ impl NodeKind {
     fn of(node: &Node) -> Self {
         match node.system() {
             Some(System::Windows) if node.ignored => Self::Ignored,
-            // Also of one that is being deleted: its pods may outlive it.
+            // Includes nodes that are being deleted: their pods may outlive them.
             Some(System::Windows) => Self::Windows,
             Some(System::Other) => Self::Other,
             None => Self::Unclear,
@@ -124,14 +124,14 @@ impl NodeKind {
 /// The volumes that hold upgrades.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockingVolumes {
-    /// How many there are.
+    /// The number of such volumes.
     pub count: usize,
-    /// The first, as the verdict's message names them.
+    /// The first volumes, as named in the verdict's message.
     pub first: Vec<String>,
 }
 
 impl Assessment {
-    /// Takes in what has changed in the cluster since the last time. Returns the nodes whose readiness that may touch.
+    /// Applies the cluster's changes since the last call. Returns the nodes whose readiness may have changed.
     pub fn update(&mut self, cluster: &mut Cluster) -> BTreeSet<Name> {
         for node in cluster.nodes.take_changed() {
             self.node_changed(cluster, &node);
@@ -144,7 +144,7 @@ impl Assessment {
         }
         let classes = cluster.classes.take_changed();
         if !classes.is_empty() {
-            // A class that stays the default may have another provisioner.
+            // The default class may be the same but have another provisioner.
             self.default_class = default_class(cluster);
             self.invalidate(&Dependency::DefaultClass);
         }
@@ -166,7 +166,7 @@ impl Assessment {
         }
         let pods = cluster.pods.take_changed().into_iter();
         self.stale.extend(pods.map(WorkloadKey::pod));
-        // Why a driver is missing follows from DaemonSets and switches of drivers.
+        // DaemonSets and feature switches determine why a driver is missing.
         let mut causes_changed = !cluster.feature_switches.take_changed().is_empty();
         for kind in WorkloadKind::ALL {
             for object in cluster.owners[kind].take_changed() {
@@ -186,7 +186,7 @@ impl Assessment {
         touched
     }
 
-    /// The verdict on what was read. What has not been read completely makes it `ReadinessUnknown`.
+    /// Returns the verdict. Incomplete inputs make it `ReadinessUnknown`.
     #[must_use]
     pub fn verdict(&self, cluster: &Cluster) -> Verdict {
         let unread = cluster.unread();
@@ -207,7 +207,7 @@ impl Assessment {
         verdict::verdict(&facts, cluster.wanted().upgrade_gate)
     }
 
-    /// The volumes that hold upgrades.
+    /// Returns the volumes that hold upgrades.
     #[must_use]
     pub fn blocking_volumes(&self) -> BlockingVolumes {
         BlockingVolumes {
@@ -216,13 +216,13 @@ impl Assessment {
         }
     }
 
-    /// How many volumes hold upgrades.
+    /// Returns the number of volumes that hold upgrades.
     #[must_use]
     pub fn blocking(&self) -> usize {
         self.blocking_by_driver().map(|(_, volumes)| volumes).sum()
     }
 
-    /// The same by the driver that they need; `None` for those that no driver takes over.
+    /// Returns the number of volumes that hold upgrades, by driver; `None` for those that no CSI driver takes over.
     pub fn blocking_by_driver(&self) -> impl Iterator<Item = (Option<&str>, usize)> + Clone {
         let drivers = self.needs.drivers.iter();
         drivers
@@ -231,14 +231,14 @@ impl Assessment {
             .chain([(None, self.needs.abandoned.total())])
     }
 
-    /// How often something that held upgrades has gone from sight, rather than got what it lacked. What is deleted and
-    /// recreated, or whose pieces come one after another, is away for a moment.
+    /// Counts the volumes and nodes that held upgrades and disappeared, instead of getting the missing driver. An object
+    /// that is deleted and recreated, or created piece by piece, is missing only for a moment.
     #[must_use]
     pub fn departures(&self) -> &BTreeMap<Departed, u64> {
         &self.needs.departures
     }
 
-    /// Whether it would hold upgrades if it came back.
+    /// Whether a departed object would hold upgrades again if it came back.
     #[must_use]
     pub fn would_hold(&self, cluster: &Cluster, departed: &Departed) -> bool {
         let Departed::Volume(driver) = departed else {
@@ -253,19 +253,19 @@ impl Assessment {
         !nodes.all(has) || self.needs.windows.is_empty() && !self.is_brought(cluster, driver)
     }
 
-    /// Whether a DaemonSet brings that driver to Windows nodes.
+    /// Whether a DaemonSet installs the driver on Windows nodes.
     fn is_brought(&self, cluster: &Cluster, driver: &str) -> bool {
         !DaemonSets::of_driver(self, cluster, driver)
             .windows
             .is_empty()
     }
 
-    /// The first volumes that hold upgrades, in the order of reports, as the message names them. Where they are too
-    /// many to name all, those that no driver takes over come first: the reason is about them.
+    /// Returns the first volumes that hold upgrades, as named in the message, in report order. If there are too many to
+    /// name all, volumes that no CSI driver takes over come first, because they determine the reason.
     fn first_blocking(&self) -> Vec<String> {
         let holding = self.needs.drivers.values().filter(|need| need.holds());
         let groups = holding.map(|need| &need.in_tree);
-        // The first ones of all are among the first ones of each.
+        // The first of all groups are among the first of each group.
         let first: BTreeSet<&WorkloadKey> = groups
             .chain([&self.needs.abandoned])
             .flat_map(|group| group.keys().take(verdict::NAMED_VOLUMES))
@@ -336,7 +336,7 @@ impl Assessment {
         self.drivers_changed(cluster, name);
     }
 
-    /// Whether a node is a Windows node may have changed, or which drivers it has.
+    /// Updates the needs after a node started or stopped being a Windows node, or after its drivers changed.
     fn drivers_changed(&mut self, cluster: &Cluster, name: &Name) {
         self.needs.node_changed(cluster, name);
         let is_windows = self.needs.windows.contains(name);
@@ -345,7 +345,7 @@ impl Assessment {
         self.needs.touched.insert(name.clone());
     }
 
-    /// While there is no Windows node, a DaemonSet stands in for the registration.
+    /// Records whether each driver is installed. Without Windows nodes, a DaemonSet counts instead of a registration.
     fn look_for_daemon_sets(&mut self, cluster: &Cluster) {
         let has_nodes = !self.needs.windows.is_empty();
         let is_brought = |driver: &Name| has_nodes || self.is_brought(cluster, driver);
@@ -360,12 +360,12 @@ impl Assessment {
         }
     }
 
-    /// What depends on that is to be assessed again.
+    /// Marks the workloads that depend on `dependency` for reassessment.
     fn invalidate(&mut self, dependency: &Dependency) {
         self.stale.extend(self.dependents.of(dependency).cloned());
     }
 
-    /// Pods first: whether they stand for their owners decides on those.
+    /// Reassesses stale workloads. Pods come first, because owners depend on the pods that represent them.
     fn judge_stale(&mut self, cluster: &Cluster) {
         let mut stale = std::mem::take(&mut self.stale);
         stale.sort_unstable();
@@ -393,13 +393,13 @@ impl Assessment {
         for key in owners {
             let owner = cluster.owners.get(&key);
             let entry = owner.map(|owner| self.judge_owner(cluster, &key, owner));
-            // Most owners of a large cluster make pods for other systems.
+            // Most owners of a large cluster do not run on Windows.
             let entry = entry.filter(|entry| *entry != Entry::default());
             self.replace(cluster, &key, entry);
         }
     }
 
-    /// Puts a new entry in the place of what is known, and returns that.
+    /// Replaces an entry and returns the old one.
     fn replace(&mut self, cluster: &Cluster, key: &WorkloadKey, new: Option<Entry>) -> Entry {
         let old = self.entries.remove(key).unwrap_or_default();
         let dependencies = new.as_ref().map_or(&[][..], |new| &new.dependencies);
@@ -415,7 +415,7 @@ impl Assessment {
                 _ => {}
             }
         }
-        // Added before what was there is taken away, so that a need that stays is not built up again.
+        // Add the new uses before removing the old, so that an unchanged need is not rebuilt.
         if let Some(new) = new {
             self.needs.add(cluster, key, &new.uses);
             self.needs.touched.extend(new.concerns.clone());
@@ -427,7 +427,7 @@ impl Assessment {
     }
 }
 
-/// The default class: of several the newest, then the first by name, as Kubernetes chooses.
+/// Returns the default class. Of several, Kubernetes takes the newest, then the first by name.
 fn default_class(cluster: &Cluster) -> Option<Name> {
     let classes = cluster.classes.iter();
     classes

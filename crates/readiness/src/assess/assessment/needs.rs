@@ -6,12 +6,12 @@ use crate::assess::assessment::counts::Counts;
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, Node, WorkloadKey, intern};
 
-/// What one workload needs.
+/// The drivers that one workload needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// The Windows node that it is bound to.
+    /// The Windows node that the workload is bound to.
     pub node: Option<Name>,
-    /// Its volumes, by volume and claim.
+    /// The workload's volumes, sorted by volume and claim.
     pub rows: Vec<Resolved>,
 }
 
@@ -20,50 +20,50 @@ pub struct Uses {
 pub struct Need {
     /// The in-tree volumes that the driver takes over, by workload.
     pub in_tree: Counts<WorkloadKey>,
-    /// The other volumes that need it, by the Windows node that they are used on.
+    /// The other volumes that need the driver, by the Windows node that uses them.
     csi: Counts<Option<Name>>,
-    /// The Windows nodes on which it is needed and not registered.
+    /// The Windows nodes where the driver is needed but not registered.
     pub missing: BTreeSet<Name>,
-    /// There is no Windows node, and no DaemonSet brings the driver to one that comes.
+    /// Whether there is no Windows node, and no DaemonSet would install the driver on a new one.
     is_unbrought: bool,
 }
 
 impl Need {
-    /// Whether a volume holds upgrades for want of it.
+    /// Whether a volume holds upgrades because the driver is missing.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.in_tree.total() > 0 && (self.is_unbrought || !self.missing.is_empty())
     }
 }
 
-/// Something that held upgrades and has gone from sight, rather than got what it lacked.
+/// Something that held upgrades and disappeared, instead of getting the missing driver.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Departed {
-    /// A volume that needs that driver.
+    /// A volume that needs this driver.
     Volume(Name),
-    /// A volume that no driver takes over.
+    /// A volume that no CSI driver takes over.
     Abandoned,
     /// A Windows node.
     Node,
 }
 
-/// The needs for all drivers, and the volumes that no driver takes over.
+/// The needed drivers, and the volumes that no CSI driver takes over.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
-    /// By driver. One that nobody needs is not there.
+    /// Needs by driver, without drivers that no workload needs.
     pub drivers: BTreeMap<Name, Need>,
-    /// The volumes that no driver takes over, by workload.
+    /// The volumes that no CSI driver takes over, by workload.
     pub abandoned: Counts<WorkloadKey>,
     /// The Windows nodes.
     pub windows: BTreeSet<Name>,
-    /// The nodes on which other drivers are missing than before.
+    /// The nodes whose missing drivers changed.
     pub touched: BTreeSet<Name>,
-    /// How often something has departed.
+    /// The number of departures.
     pub departures: BTreeMap<Departed, u64>,
 }
 
 impl Needs {
-    /// A workload needs that as well.
+    /// Adds a workload's needs.
     pub fn add(&mut self, cluster: &Cluster, workload: &WorkloadKey, uses: &Uses) {
         for row in &uses.rows {
             let Some(driver) = row.driver() else {
@@ -83,7 +83,7 @@ impl Needs {
         }
     }
 
-    /// A workload does not need that any more: what it needs now was added before.
+    /// Removes a workload's old needs. The caller adds the new ones first.
     pub fn remove(&mut self, cluster: &Cluster, workload: &WorkloadKey, uses: &Uses) {
         for row in &uses.rows {
             let Some(driver) = row.driver() else {
@@ -120,13 +120,13 @@ impl Needs {
         *self.departures.entry(departed).or_default() += 1;
     }
 
-    /// Whether a driver that holds upgrades is missing on that node.
+    /// Whether a driver that holds upgrades is missing on the node.
     pub fn is_held_by(&self, node: &str) -> bool {
         let mut drivers = self.drivers.values();
         drivers.any(|need| need.holds() && need.missing.contains(node))
     }
 
-    /// A node became a Windows node or is one no longer, or its drivers are others.
+    /// Updates the needs after a node became or stopped being a Windows node, or after its drivers changed.
     pub fn node_changed(&mut self, cluster: &Cluster, node: &Name) {
         set(&mut self.windows, node, is_windows(cluster, node));
         for (driver, need) in &mut self.drivers {
@@ -134,14 +134,14 @@ impl Needs {
         }
     }
 
-    /// Says whether a driver is on Windows nodes, or would be on one that comes.
+    /// Records whether a driver is on Windows nodes or would be installed on a new one.
     pub fn set_brought(&mut self, driver: &Name, is_brought: bool) {
         if let Some(need) = self.drivers.get_mut(driver) {
             need.is_unbrought = !is_brought;
         }
     }
 
-    /// The drivers that are missing on that node.
+    /// Returns the drivers that are missing on the node.
     pub fn missing_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Name> {
         self.drivers
             .iter()
@@ -154,7 +154,7 @@ fn is_windows(cluster: &Cluster, node: &Name) -> bool {
     cluster.nodes.get(node).is_some_and(Node::is_windows)
 }
 
-/// Puts a name into a set, or takes it out. Says whether that changes anything.
+/// Adds or removes a name. Returns whether the set changed.
 pub fn set(names: &mut BTreeSet<Name>, name: &Name, is_in: bool) -> bool {
     if is_in {
         names.insert(name.clone())
@@ -163,7 +163,7 @@ pub fn set(names: &mut BTreeSet<Name>, name: &Name, is_in: bool) -> bool {
     }
 }
 
-/// A driver that in-tree volumes need is needed on every Windows node, any other where pods use it.
+/// Updates where a driver is missing. In-tree volumes need it on every Windows node, others only where pods use it.
 fn refresh<'a>(
     cluster: &Cluster,
     driver: &str,

@@ -1,4 +1,4 @@
-//! Tracks which controllers own which objects, and which owner a live pod stands for.
+//! Tracks which controllers own which objects, and which owner a live pod represents.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,17 +7,17 @@ use crate::assess::assessment::workloads::{Workloads, link, unlink};
 use crate::assess::volumes::Resolved;
 use crate::index::{Name, Owner, Revision, WorkloadKey, intern};
 
-/// So many controllers may be above one another; Kubernetes itself has two. It bounds the work that a chain made to
-/// trouble this operator can cause.
+/// How many levels of controllers are followed; Kubernetes itself has two. Bounds the work that a malicious chain can
+/// cause.
 const LONGEST_CHAIN: usize = 64;
 
-/// Owners by uid, their controllers, and for which of their volumes live pods stand.
+/// Owners by uid, their controllers, and the template volumes that live pods represent.
 #[derive(Clone, Debug, Default)]
 pub struct Ownership {
     links: HashMap<WorkloadKey, Link>,
     by_uid: HashMap<Name, Workloads>,
     controlled_by: HashMap<Name, Workloads>,
-    /// By controller.
+    /// The volumes that live pods represent, by controller.
     standing: HashMap<Name, Counts<Standing>>,
 }
 
@@ -28,17 +28,17 @@ struct Link {
     revision: Option<Revision>,
 }
 
-/// What of a template a live pod's volume stands for.
+/// A template volume that a live pod represents.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// That volume with that claim.
+    /// A volume and its claim.
     Claim(Name, Name),
-    /// That volume, without a claim in the template, by what serves it and by its class.
+    /// A volume without a claim in the template: its name, the driver or plugin, and the class.
     Type(Name, Name, Option<Name>),
 }
 
 impl Standing {
-    /// What the volume of a template needs to have somebody standing for it.
+    /// Returns the [`Standing`] that represents a template's volume.
     fn wanted(row: &Resolved) -> Self {
         match &row.claim {
             Some(claim) => Self::Claim(row.volume.clone(), claim.clone()),
@@ -56,7 +56,7 @@ impl Standing {
         )
     }
 
-    /// What a live pod's volumes stand for.
+    /// Returns what a live pod's volumes represent.
     pub fn of<'a>(rows: impl Iterator<Item = &'a Resolved>) -> Vec<Self> {
         let standing = rows.flat_map(|row| {
             let claim = row.claim.is_some().then(|| Self::wanted(row));
@@ -67,7 +67,7 @@ impl Standing {
 }
 
 impl Ownership {
-    /// An owner was added, changed or removed. Returns the owners whose standing that may change.
+    /// Updates the links of an added, changed or removed owner. Returns the owners that may now be represented differently.
     pub fn relink(&mut self, key: &WorkloadKey, owner: Option<&Owner>) -> BTreeSet<WorkloadKey> {
         let new = owner.map_or_else(Link::default, |owner| Link {
             uid: owner.uid.clone(),
@@ -101,8 +101,7 @@ impl Ownership {
         touched
     }
 
-    /// A live pod of that controller is there, or is there no longer. Returns the owners for whose volumes somebody else
-    /// stands now than before.
+    /// Records that a controller's live pod was added or removed. Returns the owners whose represented volumes changed.
     pub fn restand(
         &mut self,
         controller: &Name,
@@ -128,8 +127,7 @@ impl Ownership {
         touched
     }
 
-    /// Leaves the rows of a template for which no live pod stands, neither the owner's own nor one of an owner that it
-    /// controls.
+    /// Keeps the template volumes that no live pod represents: neither a pod of the owner nor one of an owner below it.
     pub fn retain_unattended(&self, key: &WorkloadKey, rows: &mut Vec<Resolved>) {
         let mut level: BTreeSet<&Name> = self.uid_of(key).into_iter().collect();
         for _ in 0..=LONGEST_CHAIN {
@@ -148,7 +146,8 @@ impl Ownership {
         }
     }
 
-    /// Whether it is an old revision of something that is not read: others have replicas, or a newer one is there.
+    /// Whether this is an old revision of a controller that is not read: another revision has replicas, or a newer one
+    /// exists.
     #[must_use]
     pub fn is_old_revision(&self, key: &WorkloadKey) -> bool {
         let link = self.links.get(key);
@@ -159,7 +158,7 @@ impl Ownership {
         link.and_then(is_old).unwrap_or_default()
     }
 
-    /// Whether what has made that owner is there, and is judged in its stead.
+    /// Whether the object that created this owner exists and is judged in its place.
     #[must_use]
     pub fn has_maker(&self, key: &WorkloadKey) -> bool {
         let makes = |above: &WorkloadKey| {
@@ -168,7 +167,7 @@ impl Ownership {
         self.controllers(key).any(makes)
     }
 
-    /// Whether its controllers control each other in a circle, or their chain is longer than any of Kubernetes' own.
+    /// Whether the owner's controllers form a cycle, or a longer chain than [`LONGEST_CHAIN`].
     #[must_use]
     pub fn is_without_end(&self, key: &WorkloadKey) -> bool {
         let mut level: BTreeSet<&WorkloadKey> = self.controllers(key).collect();
@@ -182,13 +181,13 @@ impl Ownership {
         !level.is_empty()
     }
 
-    /// The last of the revisions of one thing that is not read. Those of a known controller are judged with it.
+    /// Returns the latest revision of a controller that is not read. Revisions of a known controller are judged with it.
     fn last_revision(&self, link: &Link) -> Option<Revision> {
         let revisions = self.revisions(link).map(|(revision, _)| revision);
         revisions.max()
     }
 
-    /// The revisions of one thing that is not read, each with its owner.
+    /// Returns the revisions of a controller that is not read, with their owners.
     fn revisions(&self, link: &Link) -> impl Iterator<Item = (Revision, &WorkloadKey)> {
         let controller = link.controller.as_ref();
         let controller = controller.filter(|uid| !self.by_uid.contains_key(*uid));
@@ -197,7 +196,7 @@ impl Ownership {
         revisions.filter_map(|key| Some((self.links.get(key)?.revision?, key)))
     }
 
-    /// All that are the last, which may be several: nobody knows the order of what was made in one second.
+    /// Returns all latest revisions. There may be several: the order of revisions created within one second is unknown.
     fn last_revisions(&self, of: [&Link; 2]) -> Vec<WorkloadKey> {
         let mut last = Vec::new();
         for link in of {
@@ -232,13 +231,13 @@ impl Ownership {
         touched.insert(key.clone());
     }
 
-    /// The owners of that uid and all that control them.
+    /// Adds the owners with this uid and all that control them.
     fn above(&self, uid: &Name, touched: &mut BTreeSet<WorkloadKey>) {
         let owners = |uid: &Name| self.by_uid.get(uid);
         touched.extend(self.reach(uid, owners, |link| link.controller.as_ref()));
     }
 
-    /// All owners that can be come to from a uid, each once.
+    /// Returns all owners reachable from a uid, each once.
     fn reach<'a>(
         &'a self,
         uid: &'a Name,
@@ -247,7 +246,7 @@ impl Ownership {
     ) -> BTreeSet<WorkloadKey> {
         let mut reached = BTreeSet::new();
         let mut level = vec![uid];
-        // As far as a chain counts, and no further: what is beyond cannot matter.
+        // Objects beyond the longest chain cannot matter.
         for _ in 0..=LONGEST_CHAIN {
             let mut further = Vec::new();
             let found = level.into_iter().filter_map(&next);

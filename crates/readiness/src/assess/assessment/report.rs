@@ -17,17 +17,17 @@ use crate::assess::volumes::Resolved;
 use crate::assess::{advice, codes, plugins, redirection};
 use crate::index::{Cluster, Name, ObjectKey, Pod, ReadFrom, WorkloadKey, WorkloadKind};
 
-/// Why drivers are missing, and on which nodes.
+/// Why drivers are missing, by driver, with the nodes of each cause.
 type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;
 
 impl Assessment {
-    /// Everything that is known, for people and machines. Work in proportion to the cluster.
+    /// Returns the full report. Takes time proportional to the cluster.
     #[must_use]
     pub fn report(&self, cluster: &Cluster) -> ReadinessReport {
         self.report_for(cluster, None)
     }
 
-    /// The same for a version to come, where one is given.
+    /// Returns the full report for a future version, if one is given.
     #[must_use]
     pub fn report_for(&self, cluster: &Cluster, target: Option<Release>) -> ReadinessReport {
         let served = target.map(|target| redirection::served_at(cluster, target));
@@ -73,13 +73,13 @@ impl Assessment {
         }
     }
 
-    /// The Windows nodes.
+    /// Returns the Windows nodes.
     #[must_use]
     pub fn windows_nodes(&self) -> &BTreeSet<Name> {
         &self.needs.windows
     }
 
-    /// The readiness of one Windows node. Work in proportion to the node's pods and the drivers that it lacks.
+    /// Returns the readiness of one Windows node. Takes time proportional to the node's pods and missing drivers.
     #[must_use]
     pub fn node(&self, cluster: &Cluster, name: &str) -> Option<NodeReadiness> {
         let name = self.needs.windows.get(name)?;
@@ -119,7 +119,7 @@ impl Assessment {
         let csi_proxy_use = self.csi_proxy_use(cluster, name);
         let is_used = match cluster.read_from {
             ReadFrom::Api => csi_proxy_use.is_some(),
-            // Whether it runs there cannot be seen: only what has mounted it is a reason to ask.
+            // Files do not show what runs, so only pods that mount the pipes count.
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
         let needs_csi_proxy = is_used || cluster.wanted().csi_proxy.needed == CsiProxyNeed::Always;
@@ -177,13 +177,13 @@ impl Assessment {
     ) -> Vec<(&'a ObjectKey, &'a Pod)> {
         self.dependents
             .of(&Dependency::Node(node.clone()))
-            // A template may name the node as well.
+            // Templates may depend on the node too.
             .filter(|key| key.kind == WorkloadKind::Pod)
             .filter_map(|key| Some((&key.object, cluster.pods.get(&key.object)?)))
             .collect()
     }
 
-    /// A driver, and why it is missing on which nodes, at the version that the cluster has and the one that was asked for.
+    /// Returns a driver's readiness and why it is missing on which nodes, at today's version and the target.
     fn driver(
         &self,
         cluster: &Cluster,
@@ -269,7 +269,7 @@ impl Assessment {
     }
 }
 
-/// What is known of csi-proxy on a node that needs it.
+/// Returns a finding on csi-proxy for a node that needs it, unless it runs.
 fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<Finding> {
     if !is_needed {
         return None;

@@ -1,4 +1,4 @@
-//! Derives the operating system of workloads that only select nodes.
+//! Derives the operating system of workloads that only have a node selector.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,28 +7,28 @@ use crate::assess::NodeSelection;
 use crate::assess::assessment::Dependency;
 use crate::index::{Labels, Name, Node, System};
 
-/// The nodes that are there with what selectors see of them, and what each selector comes to.
+/// The existing nodes with their labels, and the operating system that each selector determines.
 #[derive(Clone, Debug, Default)]
 pub struct Systems {
     nodes: HashMap<Name, (System, Labels)>,
     selectors: HashMap<Name, Selector>,
-    /// How many nodes run Windows, whatever else they are.
+    /// The number of Windows nodes, including ignored ones and those being deleted.
     windows: usize,
 }
 
-/// A selector that some workload has.
+/// A selector that some workload uses.
 #[derive(Clone, Debug, Default)]
 struct Selector {
     selection: NodeSelection,
-    /// How many nodes that run Windows it matches.
+    /// The number of matching Windows nodes.
     windows: usize,
-    /// How many others.
+    /// The number of other matching nodes.
     others: usize,
     answer: Option<System>,
 }
 
 impl Selector {
-    /// The count for nodes of that system.
+    /// Returns the counter for an operating system.
     fn count(&mut self, system: System) -> &mut usize {
         match system {
             System::Windows => &mut self.windows,
@@ -36,8 +36,8 @@ impl Selector {
         }
     }
 
-    /// Says whether the answer is another one. One that matches no node any more keeps its answer: a pool at zero
-    /// changes nothing.
+    /// Updates the answer and returns whether it changed. A selector that no longer matches any node keeps its answer, so
+    /// that scaling a node pool to zero changes nothing.
     fn settle(&mut self) -> bool {
         let answer = match (self.windows, self.others) {
             (0, 0) => self.answer,
@@ -50,12 +50,12 @@ impl Selector {
 }
 
 impl Systems {
-    /// Whether any node runs Windows, whatever else it is.
+    /// Whether any node runs Windows, including ignored ones and those being deleted.
     pub fn has_windows(&self) -> bool {
         self.windows > 0
     }
 
-    /// A node is there, changed, or gone. Returns what has another answer now.
+    /// Updates an added, changed or removed node. Returns the dependencies whose answer changed.
     pub fn node_changed(&mut self, name: &Name, node: Option<&Node>) -> Vec<Dependency> {
         let new = node.and_then(|node| Some((node.system()?, node.labels.clone())));
         let old = match new.clone() {
@@ -97,7 +97,7 @@ impl Systems {
         changed
     }
 
-    /// The system of all nodes that the selector matches.
+    /// Returns the operating system of all nodes that the selector matches, and starts to track the selector.
     pub fn answer(&mut self, text: &Name) -> Option<System> {
         match self.selectors.entry(text.clone()) {
             Entry::Occupied(known) => known.get().answer,
@@ -117,12 +117,12 @@ impl Systems {
         }
     }
 
-    /// The same of a selector that some workload has.
+    /// Returns the answer for a selector that is already tracked.
     pub fn known_answer(&self, text: &Name) -> Option<System> {
         self.selectors.get(text)?.answer
     }
 
-    /// No workload has that selector any more.
+    /// Stops tracking a selector that no workload uses.
     pub fn forget(&mut self, text: &Name) {
         self.selectors.remove(text);
     }
@@ -132,7 +132,7 @@ impl Systems {
 mod tests {
     use super::*;
 
-    /// A node of that system with these labels, in their order.
+    /// Returns a node with this operating system and these labels, in order.
     fn node(system: &str, labels: &[(&str, &str)]) -> Node {
         let labels = labels.iter();
         Node {
@@ -167,14 +167,14 @@ mod tests {
                 Some(System::Windows),
             ),
             (&linux, Some(node("linux", &there)), Some(System::Windows)),
-            // Both have it for a while.
+            // For a while, both nodes have the label.
             (&linux, Some(node("linux", &here)), None),
             (&linux, Some(node("linux", &there)), Some(System::Windows)),
             (&linux, Some(node("linux", &here)), None),
             (&windows, Some(node("windows", &there)), Some(System::Other)),
             (&windows, Some(node("windows", &here)), None),
             (&linux, None, Some(System::Windows)),
-            // Nobody has it, nor knows better.
+            // No node has the label, so the last answer stays.
             (
                 &windows,
                 Some(node("windows", &there)),

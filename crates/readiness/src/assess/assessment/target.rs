@@ -9,7 +9,7 @@ use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, WorkloadKey};
 
 impl Assessment {
-    /// The verdict without the volumes of these plugins. Work in proportion to the cluster.
+    /// Returns the verdict without the volumes of the `served` plugins. Takes time proportional to the cluster.
     pub(super) fn verdict_without(&self, cluster: &Cluster, served: &[&Plugin]) -> Verdict {
         let unread = cluster.unread();
         if !unread.is_empty() {
@@ -54,14 +54,14 @@ impl Assessment {
         self.need(row).is_none_or(Need::holds)
     }
 
-    /// All volumes and who uses them, in the order of reports.
+    /// Iterates over all volumes and their workloads, in report order.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&WorkloadKey, &Resolved)> {
         let entries = self.entries.iter();
         entries.flat_map(|(key, entry)| entry.uses.rows.iter().map(move |row| (key, row)))
     }
 }
 
-/// Whether a volume is one of these plugins.
+/// Whether a volume belongs to one of these plugins.
 pub(super) fn is_among(plugins: &[&Plugin], row: &Resolved) -> bool {
     row.plugin().is_some_and(|plugin| plugins.contains(&plugin))
 }

@@ -6,8 +6,7 @@ use std::hash::Hash;
 
 use crate::index::WorkloadKey;
 
-/// One or more workloads. Most claims, volumes and uids have one, and a set of its own for each would be most of the
-/// memory.
+/// One or more workloads. Most claims, volumes and uids have only one; a set for each would take most of the memory.
 #[derive(Clone, Debug)]
 pub enum Workloads {
     One(WorkloadKey),
@@ -35,7 +34,7 @@ impl Workloads {
         }
     }
 
-    /// Says whether nobody is left.
+    /// Removes a workload. Returns whether none is left.
     fn remove(&mut self, workload: &WorkloadKey) -> bool {
         match self {
             Self::One(one) => one == workload,
@@ -53,7 +52,7 @@ impl Workloads {
     }
 }
 
-/// Adds a workload to those of that key.
+/// Adds a workload to a key.
 pub fn link<K: Clone + Eq + Hash>(
     map: &mut HashMap<K, Workloads>,
     key: &K,
@@ -67,7 +66,7 @@ pub fn link<K: Clone + Eq + Hash>(
     }
 }
 
-/// Takes a workload from those of that key. Says whether it was the last.
+/// Removes a workload from a key. Returns whether it was the last.
 pub fn unlink<K: Eq + Hash>(
     map: &mut HashMap<K, Workloads>,
     key: &K,

@@ -5,10 +5,10 @@ use crate::assess::report::Finding;
 use crate::assess::versions;
 use crate::index::{Cluster, NodeSide, ObjectKey, Owner, System, WorkloadKind};
 
-/// The oldest csi-proxy with which a pod cannot run commands on its node. Source: CVE-2023-3893.
+/// The oldest csi-proxy without the vulnerability that lets a pod run commands on its node. Source: CVE-2023-3893.
 pub const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
 
-/// The DaemonSets that run csi-proxy on Windows nodes, and those among them that are too old.
+/// Reports the DaemonSets that run csi-proxy on Windows nodes, and those whose csi-proxy is too old.
 #[must_use]
 pub fn daemon_sets(assessment: &Assessment, cluster: &Cluster) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -41,7 +41,7 @@ pub fn daemon_sets(assessment: &Assessment, cluster: &Cluster) -> Vec<Finding> {
     findings
 }
 
-/// The DaemonSets that run csi-proxy, wherever that is.
+/// Returns the DaemonSets that run csi-proxy on any node.
 pub fn that_run_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &Owner, &NodeSide)> {
     let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
     sets.filter_map(|(key, owner)| {

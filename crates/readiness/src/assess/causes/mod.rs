@@ -1,6 +1,6 @@
-//! Why a driver that is needed is not registered, as far as the API shows it.
+//! Finds out from the API why a needed driver is not registered.
 //!
-//! Each cause is a small function from what is known to a finding; a driver may have several.
+//! Each cause is a small function that returns a finding. A driver may have several causes.
 
 pub mod csi_proxy;
 mod no_pod;
@@ -17,10 +17,10 @@ use crate::index::{
     WorkloadKind,
 };
 
-/// The DaemonSets that name a driver.
+/// The DaemonSets of a driver.
 #[derive(Clone, Debug, Default)]
 pub struct DaemonSets<'a> {
-    /// Those for Windows nodes, by name, then namespace.
+    /// DaemonSets for Windows nodes, sorted by name, then namespace.
     pub windows: Vec<DaemonSet<'a>>,
     /// All others.
     pub others: Vec<DaemonSet<'a>>,
@@ -29,16 +29,16 @@ pub struct DaemonSets<'a> {
 /// One DaemonSet of a driver.
 #[derive(Clone, Copy, Debug)]
 pub struct DaemonSet<'a> {
-    /// Its key.
+    /// The DaemonSet's key.
     pub key: &'a ObjectKey,
-    /// What is known of it.
+    /// The DaemonSet.
     pub owner: &'a Owner,
-    /// What its template shows.
+    /// The driver's node side in the DaemonSet's template.
     pub node_side: &'a NodeSide,
 }
 
 impl<'a> DaemonSets<'a> {
-    /// The DaemonSets that name that driver.
+    /// Returns the DaemonSets that contain the driver.
     #[must_use]
     pub fn of_driver(assessment: &Assessment, cluster: &'a Cluster, driver: &str) -> Self {
         let mut sets = Self::default();
@@ -65,51 +65,51 @@ impl<'a> DaemonSets<'a> {
 }
 
 impl DaemonSet<'_> {
-    /// The object of a finding on it.
+    /// Returns the object for a finding on the DaemonSet.
     fn object(&self) -> String {
         format!("DaemonSet/{}", self.key)
     }
 
-    /// Whether that pod is one of its pods.
+    /// Whether the DaemonSet created the pod.
     fn has_made(&self, pod: &Pod) -> bool {
         pod.controller.is_some() && pod.controller == self.owner.uid
     }
 
-    /// The command that shows its events.
+    /// Returns the command that shows the DaemonSet's events.
     fn describe(&self) -> String {
         let ObjectKey { namespace, name } = self.key;
         format!("kubectl describe daemonset -n {namespace} {name}")
     }
 }
 
-/// One node, as far as one driver is concerned.
+/// One node and one driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Everything.
+    /// The cluster.
     pub cluster: &'a Cluster,
     /// The driver.
     pub driver: &'a str,
-    /// Its DaemonSets.
+    /// The driver's DaemonSets.
     pub sets: &'a DaemonSets<'a>,
     /// The node's name.
     pub name: &'a Name,
     /// The node.
     pub node: &'a Node,
-    /// Its CSINode.
+    /// The node's CSINode.
     pub csi_node: Option<&'a CsiNode>,
-    /// The pods that are bound to it.
+    /// The pods bound to the node.
     pub pods: &'a [(&'a ObjectKey, &'a Pod)],
 }
 
 impl Place<'_> {
-    /// Whether files were read that have no DaemonSet at all, so that nothing follows from the lack of one.
+    /// Whether the input is files without any DaemonSet, so that a missing DaemonSet proves nothing.
     fn has_no_daemon_sets(&self) -> bool {
         self.cluster.read_from == ReadFrom::Files
             && self.cluster.owners[WorkloadKind::DaemonSet].is_empty()
     }
 }
 
-/// What to do where nothing brings the driver to Windows nodes.
+/// Returns what to do if no DaemonSet installs the driver on Windows nodes.
 fn deploy(driver: &str) -> String {
     match drivers::by_name(driver) {
         Some(known) => format!(
@@ -123,7 +123,7 @@ fn deploy(driver: &str) -> String {
     }
 }
 
-/// Whether files that were read have no pod of that namespace, so that nothing follows from the lack of one.
+/// Whether the input is files without any pod in the namespace, so that a missing pod proves nothing.
 fn lacks_pods_of(cluster: &Cluster, namespace: &Name) -> bool {
     let first = ObjectKey::new(namespace.clone(), "");
     let next = cluster.pods.from(&first).next();

@@ -4,7 +4,7 @@ use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::index::Taint;
 
-/// Taints that go when the node is well: it is to be mended, and not the DaemonSet.
+/// Taints that disappear when the node recovers: the node needs fixing, not the DaemonSet.
 const TAINTS_OF_NODES_IN_TROUBLE: [&str; 6] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
@@ -15,10 +15,10 @@ const TAINTS_OF_NODES_IN_TROUBLE: [&str; 6] = [
 ];
 
 impl Place<'_> {
-    /// Why the node has no pod of the driver.
+    /// Returns why the node has no pod of the driver.
     pub(super) fn no_pod(&self) -> Vec<Finding> {
         let sets = self.sets.windows.iter();
-        // The one that is nearest to having a pod here.
+        // The DaemonSet with the fewest untolerated taints on this node.
         let nearest = sets
             .map(|set| (set, set.node_side.repelled_by(self.node)))
             .min_by_key(|(_, taints)| taints.len());

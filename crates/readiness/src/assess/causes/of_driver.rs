@@ -1,4 +1,4 @@
-//! Finds problems of a driver on the whole cluster.
+//! Finds cluster-wide problems of a driver.
 
 use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::report::Finding;
@@ -6,15 +6,15 @@ use crate::assess::versions::{Distribution, Release};
 use crate::assess::{driver_versions, drivers};
 use crate::index::{AnyTable, Cluster, ConfigMap, ObjectKey, ReadFrom};
 
-/// The switch of the vSphere driver, and the first version of the driver in which it is on by default.
+/// The vSphere driver's feature switch, and the first driver version in which it is on by default.
 const WINDOWS_SWITCH: &str = "csi-windows-support";
 const SWITCH_ON_FROM: (u64, u64) = (3, 2);
-/// What the driver takes for on. Everything else is off to it.
+/// The values that the driver reads as on. All others mean off.
 const ON: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
-/// Where the vSphere driver is by its own manifests and on OpenShift.
+/// The vSphere driver's namespaces in its own manifests and on OpenShift.
 const VSPHERE_NAMESPACES: [&str; 2] = ["vmware-system-csi", "openshift-cluster-csi-drivers"];
 
-/// What is wrong with a driver as a whole.
+/// Returns the cluster-wide problems of a driver.
 #[must_use]
 pub fn of_driver(
     cluster: &Cluster,
@@ -51,7 +51,7 @@ fn duplicates(driver: &str, sets: &DaemonSets<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// A difference in the patch version is fine, and images of different names cannot be compared.
+/// Compares major and minor versions of images with the same name. Patch versions may differ.
 fn version_skew(windows: &DaemonSet<'_>, others: &[DaemonSet<'_>]) -> Option<Finding> {
     windows.node_side.images.iter().find_map(|image| {
         let (set, other) = others.iter().find_map(|set| {
@@ -71,7 +71,7 @@ fn version_skew(windows: &DaemonSet<'_>, others: &[DaemonSet<'_>]) -> Option<Fin
     })
 }
 
-/// The DaemonSets that bring a version of the driver that is not for that version of Kubernetes, as far as that is known.
+/// Reports the DaemonSets whose driver version is known not to support this Kubernetes version.
 #[must_use]
 pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) -> Vec<Finding> {
     let Some(known) = drivers::by_name(driver) else {
@@ -107,11 +107,11 @@ pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) ->
         .collect()
 }
 
-/// The driver registers without it, but is not used as it should be.
+/// Reports a missing CSIDriver object. The driver registers without it, but Kubernetes does not use it correctly.
 fn no_csi_driver(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Option<Finding> {
     let set = sets.windows.first()?;
     let table = &cluster.csi_drivers;
-    // Files that have none at all may just not hold this kind.
+    // Files without any CSIDriver may just not include this kind.
     let is_known = table.is_complete() && (cluster.read_from == ReadFrom::Api || !table.is_empty());
     (is_known && table.get(driver).is_none()).then(|| {
         finding!(
@@ -124,7 +124,7 @@ fn no_csi_driver(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Opti
     })
 }
 
-/// The vSphere driver ends by itself on Windows while its switch is off.
+/// Reports feature switches that are off. The vSphere driver then exits on Windows.
 fn switch_off(cluster: &Cluster, sets: &DaemonSets<'_>) -> Vec<Finding> {
     let is_old = runs_before(sets, SWITCH_ON_FROM);
     let is_off = |switches: &ConfigMap| match switches.data.get(WINDOWS_SWITCH) {
@@ -154,7 +154,7 @@ fn switch_off(cluster: &Cluster, sets: &DaemonSets<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The switches that the driver reads: those beside its DaemonSet, else those in the usual places.
+/// Returns the driver's feature switches: those in its DaemonSet's namespace, else those in the usual namespaces.
 fn switches<'a>(
     cluster: &'a Cluster,
     sets: &DaemonSets<'_>,
@@ -173,7 +173,7 @@ fn switches<'a>(
         .collect()
 }
 
-/// Whether a DaemonSet for Windows is known to run an older vSphere driver than that.
+/// Whether a DaemonSet for Windows runs a vSphere driver known to be older than `version`.
 fn runs_before(sets: &DaemonSets<'_>, version: (u64, u64)) -> bool {
     let images = sets.windows.iter().flat_map(|set| &set.node_side.images);
     images

@@ -6,7 +6,7 @@ use crate::assess::report::Finding;
 use crate::assess::versions;
 use crate::index::{ObjectKey, Pod};
 
-/// Why a container waits where its logs cannot say it, for it has none.
+/// Reasons why a container waits that its logs cannot explain, because it has none yet.
 const WITHOUT_LOGS: [(&str, &str); 2] = [
     (
         "ErrImagePull ImagePullBackOff InvalidImageName ErrImageNeverPull ImageInspectError RegistryUnavailable",
@@ -19,7 +19,7 @@ const WITHOUT_LOGS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Why the driver is not registered on the node. The messages do not name the node, but where it is the object.
+/// Returns why the driver is not registered on the node. Messages name the node only if it is the finding's object.
 #[must_use]
 pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
     let pods = place.driver_pods();
@@ -34,7 +34,7 @@ pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
     causes
 }
 
-/// The entry is there although no pod of the driver is ready on the node.
+/// Reports a driver that is registered although none of its pods on the node is ready.
 #[must_use]
 pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
     let Place { driver, sets, .. } = place;
@@ -83,8 +83,8 @@ fn in_brackets(text: &str) -> String {
 }
 
 impl<'a> Place<'a> {
-    /// The driver's pods on the node: those that name it and those of its DaemonSets, but none that is not ready and
-    /// not meant for Windows.
+    /// Returns the driver's pods on the node: those that contain the driver and those of its DaemonSets for Windows.
+    /// Excludes unready pods of DaemonSets for other nodes.
     fn driver_pods(&self) -> Vec<(&'a ObjectKey, &'a Pod)> {
         let of_windows = |pod: &Pod| self.sets.windows.iter().any(|set| set.has_made(pod));
         let names_driver = |pod: &Pod| {
@@ -99,12 +99,12 @@ impl<'a> Place<'a> {
             .collect()
     }
 
-    /// The pod's DaemonSet, if that does not ask for Windows.
+    /// Returns the pod's DaemonSet if the DaemonSet does not select Windows.
     fn set_for_others(&self, pod: &Pod) -> Option<&'a DaemonSet<'a>> {
         self.sets.others.iter().find(|set| set.has_made(pod))
     }
 
-    /// A DaemonSet without a node selector has pods on every node.
+    /// Reports unready pods of DaemonSets that run on Windows nodes only because they have no node selector.
     fn not_for_windows(&self) -> Vec<Finding> {
         let found = self.pods.iter().filter(|(_, pod)| !is_ready(pod));
         found
@@ -158,7 +158,7 @@ impl<'a> Place<'a> {
                 self.node.kubelet_version
             ));
         }
-        // Without a CSINode there is another finding.
+        // Without a CSINode, CSI_NODE_MISSING is reported instead.
         self.csi_node?;
         let ObjectKey { namespace, name } = key;
         let again = if pod.controller.is_some() {

@@ -1,4 +1,4 @@
-//! Which claims and pods get an event that they hold upgrades, and what.
+//! Tests of the claims and pods that get an event because they hold upgrades.
 
 use super::{Builder, claim, inline};
 use crate::assess::report::Reason;
@@ -22,8 +22,7 @@ fn blocked(mut cluster: Cluster, most: usize) -> Vec<(BlockedKey, Blocked)> {
     found.into_iter().collect()
 }
 
-/// A pod with a claim, one with the volume in it, one whose claim is not there, one whose driver is there, and one whose volume
-/// no driver takes over.
+/// Pods with: a claim, an inline volume, a missing claim, a registered driver, and a volume that no CSI driver takes over.
 fn several() -> Builder {
     Builder::default()
         .node("win-1", Some(&["file.csi.azure.com"]))
@@ -112,7 +111,7 @@ fn a_template_without_a_pod_gets_no_event() {
         blocked(cluster, 100)
     };
     assert_eq!(with_template(inline("azureDisk")), []);
-    // Its claim is there, and is somebody's to look after.
+    // The claim exists, so its owner gets the event.
     let found = with_template(claim("data"));
     assert_eq!(found.len(), 1);
     assert_eq!(

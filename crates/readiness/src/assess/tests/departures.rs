@@ -9,7 +9,7 @@ use crate::index::{Cluster, CsiNode, Name, Node, ObjectKey, Pod};
 
 const DRIVER: &str = "disk.csi.azure.com";
 
-/// Two Windows nodes without a driver, and a pod with an in-tree volume by a claim.
+/// Two Windows nodes without a driver, and a pod with an in-tree volume through a claim.
 struct Held {
     cluster: Cluster,
     assessment: Assessment,
@@ -41,7 +41,7 @@ impl Held {
         self.assessment.verdict(&self.cluster).upgradeable
     }
 
-    /// Whether something that held upgrades goes from sight by that change.
+    /// Applies a change. Returns whether something that held upgrades disappeared.
     fn departs(&mut self, change: impl FnOnce(&mut Cluster) -> bool) -> bool {
         let before = self.assessment.departures().clone();
         change(&mut self.cluster);

@@ -7,7 +7,7 @@ use crate::index::{Cluster, ObjectKey, Pod, ReadFrom};
 
 const AZURE_DISK: &str = "disk.csi.azure.com";
 
-/// Three Windows nodes, of which only the first has what its pods need, but for csi-proxy, of which more is to be said.
+/// Three Windows nodes. Only the first has the drivers that its pods need; `service_state` sets its csi-proxy.
 fn cluster(service_state: Option<&str>) -> Cluster {
     let mut cluster = Builder::default()
         .node("win-1", Some(&[AZURE_DISK]))
@@ -49,7 +49,7 @@ fn each_node_by_itself_is_what_the_report_says_of_it() {
     let mut cluster = cluster(Some("Running"));
     let assessment = assessed(&mut cluster);
     let mut report = assessment.report(&cluster);
-    // Entries that nothing explains are looked for in reports alone.
+    // Only full reports look for stale entries.
     for node in &mut report.nodes {
         let findings = &mut node.findings;
         findings.retain(|finding| finding.code != codes::STALE_ENTRY);

@@ -1,4 +1,4 @@
-//! Which nodes a change may touch, so that nothing about them is reported that is no longer so.
+//! Tests of the nodes that a change may affect, so that no outdated state of them is reported.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Two Windows nodes, one of which lacks a driver that a pod on it needs; and one of Linux.
+    /// Two Windows nodes, one without a driver that its pod needs, and a Linux node.
     fn new() -> Self {
         let cluster = Builder::default()
             .node("win-1", Some(&[]))

@@ -6,7 +6,7 @@ use super::*;
 use crate::assess::verdict::{self, Facts};
 use crate::index::Name;
 
-/// What an `OperatorCondition` takes.
+/// The maximum message length of an `OperatorCondition`.
 const LIMIT: usize = 32_768;
 
 fn held(named: String, gate: UpgradeGate) -> String {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// In each line apiVersion, kind, the field that is wrong, and the object's fields.
+/// Each line: apiVersion, kind, the invalid field, and the object's fields.
 const WRONG: &str = r#"
 v1 Pod spec.nodeName {"spec": {"nodeName": 1}}
 v1 Pod spec.volumes[1].name {"spec": {"volumes": [{"name": "a"}, {"name": 2}]}}
@@ -30,7 +30,7 @@ node.k8s.io/v1 RuntimeClass scheduling.nodeSelector {"scheduling": {"nodeSelecto
 v1 ConfigMap data.csi-windows-support {"metadata": {"namespace": "a", "name": "internal-feature-states.csi.vsphere.vmware.com"}, "data": {"csi-windows-support": true}}
 "#;
 
-/// In each line apiVersion, kind and fields of an object in which null stands for what is not there.
+/// Each line: apiVersion, kind, and an object's fields with null for absent values.
 const NULLS: &str = r#"
 v1 Pod {"spec": {"nodeName": null, "os": null, "nodeSelector": null, "affinity": null, "runtimeClassName": null, "volumes": null, "containers": null, "initContainers": null, "tolerations": null}}
 v1 Pod {"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": null}}}}}
@@ -73,7 +73,7 @@ fn null_is_the_same_as_nothing_everywhere() {
     let name = crate::objects::FEATURE_SWITCHES;
     let meta = json!({"name": name, "labels": null, "annotations": null, "ownerReferences": null});
     for kind in crate::objects::cluster_kinds() {
-        // Those of this operator are made by the API server, by their definitions.
+        // The API server always writes this operator's own objects according to their CRDs.
         if !kind.is_own() {
             let (api_version, kind) = (&kind.resource.api_version, kind.name());
             load(&[object(api_version, kind, nulls.clone())]).unwrap();

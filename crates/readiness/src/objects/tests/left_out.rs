@@ -1,4 +1,4 @@
-//! Which pods of the API server are not kept, and what becomes of that.
+//! Tests of pods that are not kept when read from the API server.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn kept(cluster: &Cluster) -> Vec<&str> {
     cluster.pods.iter().map(|(key, _)| &*key.name).collect()
 }
 
-/// A cluster with a node of each system, and one whose system is not known yet.
+/// Returns a cluster with a Windows node, a Linux node, and a node of unknown operating system.
 fn cluster() -> Cluster {
     let mut cluster = Cluster::default();
     node(&mut cluster, "lin", Some("linux"));
@@ -65,7 +65,7 @@ fn only_pods_on_nodes_of_another_system_are_left_out() {
     pod(&mut cluster, "on-linux", json!({"nodeName": "lin"}));
     assert!(!is_kept(&cluster, "on-linux"));
     node(&mut cluster, "lin", Some("linux"));
-    // One that is bound there later is no longer kept.
+    // A pod that is later bound to the Linux node is dropped.
     pod(&mut cluster, "unbound", json!({"nodeName": "lin"}));
     assert!(!kept(&cluster).contains(&"unbound"));
 }
@@ -86,7 +86,7 @@ fn the_pods_are_listed_again_when_a_node_without_its_pods_may_run_windows() {
             "until then the gate does not open: {stale:?}"
         );
     }
-    // Also where the node was away in between.
+    // The same if the node was deleted in between.
     let mut cluster = cluster();
     pod(&mut cluster, "web", json!({"nodeName": "lin"}));
     cluster.nodes.delete(&"lin".into());

@@ -1,9 +1,9 @@
-//! All objects of a cluster, and the way into their fields.
+//! All objects of a cluster, and access to their fields.
 
 use super::memory::Memory;
 use serde_json::Value;
 
-/// A kind as its apiVersion and its name.
+/// A kind, as apiVersion and name.
 pub type Kind = (&'static str, &'static str);
 
 pub const NODE: Kind = ("v1", "Node");
@@ -23,7 +23,7 @@ pub const CSI_DRIVER: Kind = ("storage.k8s.io/v1", "CSIDriver");
 pub const RUNTIME_CLASS: Kind = ("node.k8s.io/v1", "RuntimeClass");
 pub const WINDOWS_STORAGE: Kind = ("windowsstorage.dev/v1alpha1", "WindowsStorage");
 
-/// The objects, and what is remembered of others.
+/// The objects, and what is remembered of earlier ones.
 #[derive(Clone, Copy)]
 pub struct Cluster<'a>(pub &'a [Value], pub &'a Memory);
 
@@ -32,7 +32,7 @@ impl<'a> Cluster<'a> {
         self.0.iter().filter(move |object| is(object, kind))
     }
 
-    /// `namespace` is empty for what has none.
+    /// `namespace` is empty for cluster-scoped objects.
     pub fn get(self, kind: Kind, of_namespace: &str, of_name: &str) -> Option<&'a Value> {
         self.of(kind)
             .find(|object| namespace(object) == of_namespace && name(object) == of_name)
@@ -43,7 +43,7 @@ pub fn is(object: &Value, (api_version, kind): Kind) -> bool {
     object["kind"] == kind && object["apiVersion"] == api_version
 }
 
-/// The field at the end of a path of keys; null and absent are the same.
+/// Returns the field at a path of keys; `None` if it is null or absent.
 pub fn field<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     let mut at = object;
     for key in path {
@@ -52,12 +52,12 @@ pub fn field<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     (!at.is_null()).then_some(at)
 }
 
-/// A string field, also an empty one.
+/// Returns a string field, which may be empty.
 pub fn text<'a>(object: &'a Value, path: &[&str]) -> Option<&'a str> {
     field(object, path)?.as_str()
 }
 
-/// A string field that says something.
+/// Returns a string field that is not empty.
 pub fn nonempty<'a>(object: &'a Value, path: &[&str]) -> Option<&'a str> {
     text(object, path).filter(|text| !text.is_empty())
 }

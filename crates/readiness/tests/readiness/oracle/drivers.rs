@@ -1,11 +1,11 @@
-//! The DaemonSet that brings a driver to the Windows nodes.
+//! The DaemonSet that installs a driver on Windows nodes.
 
 use super::cluster::{Cluster, DAEMON_SET, list, name, namespace, text};
 use super::placement::asks;
 use super::workloads::template_spec;
 use serde_json::Value;
 
-/// The end of an image's repository, and the driver in it.
+/// The suffix of an image's repository, and its driver.
 const IMAGES: &str = "
 csi-vsphere/driver csi.vsphere.vmware.com
 cloud-provider-vsphere/csi/release/driver csi.vsphere.vmware.com
@@ -32,7 +32,7 @@ pub fn daemon_set<'a>(cluster: Cluster<'a>, driver: &str) -> Option<&'a Value> {
     sets.first().copied()
 }
 
-/// The csi-proxy pipes that the DaemonSet's pods mount, by their names.
+/// Returns the csi-proxy pipes that the DaemonSet's pods mount.
 pub fn pipes(set: &Value) -> Vec<&str> {
     let mut names: Vec<_> = template_spec(set)
         .map(host_paths)
@@ -79,7 +79,7 @@ fn components(path: &str) -> Vec<&str> {
 }
 
 fn registration_paths(container: &Value) -> Vec<String> {
-    // The process gets the one after the other.
+    // The process gets the command, then the arguments.
     let words: Vec<_> = list(container, &["command"])
         .iter()
         .chain(list(container, &["args"]))
@@ -101,7 +101,7 @@ fn registration_paths(container: &Value) -> Vec<String> {
     paths
 }
 
-/// Puts the container's variables in place of `$(NAME)`, and leaves those that it does not know.
+/// Replaces `$(NAME)` with the container's variables. Keeps unknown ones.
 fn expanded(container: &Value, word: &str) -> String {
     let Some((before, rest)) = word.split_once("$(") else {
         return word.to_owned();
@@ -125,7 +125,7 @@ fn is_image_of(image: &str, driver: &str) -> bool {
     })
 }
 
-/// Without the registry, the tag and the digest.
+/// Returns the image without registry, tag and digest.
 fn repository(image: &str) -> &str {
     let untagged = image.split('@').next().unwrap_or_default();
     let untagged = match untagged.rsplit_once(':') {

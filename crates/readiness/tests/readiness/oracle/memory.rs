@@ -1,4 +1,4 @@
-//! What is remembered of nodes that are gone, from one change of the cluster to the next.
+//! What is remembered of deleted nodes from one change to the next.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// Nodes that are gone while somebody depends on them.
+    /// Deleted nodes that a workload still depends on.
     pub nodes: BTreeMap<String, Gone>,
-    /// What the nodes ran that each selection matched last.
+    /// Whether the nodes that a selection last matched ran Windows.
     pub selections: BTreeMap<String, bool>,
 }
 
@@ -22,7 +22,7 @@ pub struct Gone {
 }
 
 impl Memory {
-    /// The objects were these before, and are others now.
+    /// Returns the memory after the objects change from `before` to `now`.
     pub fn after(&self, before: &[Value], now: &[Value]) -> Self {
         let mut nodes = self.nodes.clone();
         for node in Cluster(before, self).of(NODE) {
@@ -65,7 +65,7 @@ impl Memory {
     }
 }
 
-/// Whether a pod has a volume that matters, or is one of many on a node.
+/// Whether a pod has a relevant volume, or is bound and has a controller.
 fn matters(pod: &Value) -> bool {
     let is_bound = nonempty(pod, &["spec", "nodeName"]).is_some();
     is_bound && workloads::controller(pod).is_some() || has_storage(pod)
@@ -80,7 +80,7 @@ fn has_storage(pod: &Value) -> bool {
     })
 }
 
-/// What a pod is on a node of which nobody knows anything.
+/// Whether a pod on an unknown node counts as Windows.
 pub fn on_unknown_node(cluster: Cluster<'_>, pod: &Value) -> bool {
     asks(cluster, &pod["spec"], false).unwrap_or_else(|| super::placement::any_windows(cluster))
 }

@@ -1,4 +1,4 @@
-//! Which operating system a pod, or the pods of a template, ask for.
+//! The operating system that a pod or template asks for.
 
 use super::cluster::{Cluster, NODE, RUNTIME_CLASS, field, list, name, nonempty, text};
 use serde_json::{Map, Value, json};
@@ -9,17 +9,16 @@ const OS_ID: &str = "node.openshift.io/os_id";
 const OS_SKU: &str = "kubernetes.azure.com/os-sku";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// What is asked for: `true` is Windows.
+/// The operating system asked for: `true` is Windows.
 pub type Asked = Option<bool>;
 
-/// A node's system as its label, or else its kubelet, says it.
+/// Returns a node's operating system from its label, or else from its kubelet.
 pub fn os(node: &Value) -> Option<&str> {
     text(node, &["metadata", "labels", "kubernetes.io/os"])
         .or_else(|| text(node, &["status", "nodeInfo", "operatingSystem"]))
         .filter(|os| !os.is_empty())
 }
 
-/// The same as an answer.
 fn runs(node: &Value) -> Asked {
     os(node).map(|os| os == "windows")
 }
@@ -46,7 +45,7 @@ pub fn asks(cluster: Cluster<'_>, spec: &Value, is_template: bool) -> Asked {
     selected(cluster, &selection(cluster, spec)?)
 }
 
-/// What the spec says by itself.
+/// Returns what the spec asks for by itself.
 pub fn names(spec: &Value) -> Asked {
     named(text(spec, &["os", "name"]))
         .or_else(|| named_by_labels(&spec["nodeSelector"]))
@@ -124,7 +123,7 @@ fn named_by_expression(expression: &Value) -> Asked {
     }
 }
 
-/// The node selector, with that of the RuntimeClass, and the terms together; `None` where there is none of them.
+/// Returns the node selector, merged with the RuntimeClass's, and the terms; `None` if there are none.
 pub fn selection(cluster: Cluster<'_>, spec: &Value) -> Option<Value> {
     let class = nonempty(spec, &["runtimeClassName"])
         .and_then(|class| cluster.get(RUNTIME_CLASS, "", class))
@@ -140,7 +139,7 @@ pub fn selection(cluster: Cluster<'_>, spec: &Value) -> Option<Value> {
     (!labels.is_empty() || terms.is_some()).then(|| json!({"labels": labels, "terms": terms}))
 }
 
-/// The system of all nodes that match. Where none does, what was known before.
+/// Returns the operating system of all matching nodes, or if none matches, the remembered one.
 pub fn selected(cluster: Cluster<'_>, selection: &Value) -> Asked {
     let mut systems: Vec<bool> = cluster
         .of(NODE)
@@ -194,7 +193,7 @@ fn meets(wanted: &Value, value: Option<&str>) -> bool {
     }
 }
 
-/// Whether any node runs Windows, whatever else it is.
+/// Whether any node runs Windows, including ignored ones.
 pub fn any_windows(cluster: Cluster<'_>) -> bool {
     cluster.of(NODE).any(|node| runs(node) == Some(true))
 }

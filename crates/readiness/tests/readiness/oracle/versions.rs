@@ -1,11 +1,11 @@
-//! From which version on a plugin does not serve its volumes any more.
+//! The versions from which plugins no longer serve their volumes.
 
 use super::cluster::{CSI_NODE, Cluster, NODE, annotation, field, name, text};
 use super::workloads::is_windows_node;
 use serde_json::Value;
 
-/// Plugin, and the minor versions of Kubernetes 1 since which Kubernetes redirects it by default, since which OpenShift
-/// does, and since which it is gone.
+/// Plugin, and the minor versions of Kubernetes 1 in which Kubernetes first redirects it by default, OpenShift first
+/// does, and the plugin is removed.
 const PLUGINS: &str = "
 kubernetes.io/aws-ebs 23 25 27
 kubernetes.io/azure-disk 23 25 27
@@ -23,7 +23,7 @@ kubernetes.io/storageos 25 25 25
 kubernetes.io/scaleio 22 22 22
 ";
 
-/// Since when it is redirected in a cluster of that distribution, and since when it is gone.
+/// Returns the versions that first redirect a plugin and that remove it.
 fn row(plugin: &str, openshift: bool) -> (u64, u64) {
     let mut lines = PLUGINS.lines();
     let line = lines.find(|line| line.split(' ').next() == Some(plugin));
@@ -44,7 +44,7 @@ pub fn is_openshift(cluster: Cluster<'_>) -> bool {
     })
 }
 
-/// The minor version of a node's kubelet.
+/// Returns the minor version of a node's kubelet.
 fn kubelet(node: &Value) -> Option<u64> {
     let version = text(node, &["status", "nodeInfo", "kubeletVersion"])?;
     let mut parts = version.strip_prefix("v1.")?.split('.');
@@ -52,12 +52,12 @@ fn kubelet(node: &Value) -> Option<u64> {
     parts.next().and(minor)
 }
 
-/// The highest of them.
+/// Returns the highest minor version.
 fn today(cluster: Cluster<'_>) -> Option<u64> {
     cluster.of(NODE).filter_map(kubelet).max()
 }
 
-/// What the kubelet of a Windows node says of the plugin, if it says anything.
+/// Returns whether a Windows node's kubelet redirects the plugin, if its annotation shows that.
 fn says(cluster: Cluster<'_>, node: &Value, plugin: &str) -> Option<bool> {
     let csi_node = cluster.get(CSI_NODE, "", name(node))?;
     let noted = annotation(csi_node, "storage.alpha.kubernetes.io/migrated-plugins")?;
@@ -67,7 +67,7 @@ fn says(cluster: Cluster<'_>, node: &Value, plugin: &str) -> Option<bool> {
     is_sense.then(|| names.contains(&plugin))
 }
 
-/// What the kubelets of all Windows nodes say: one that redirects is enough, but all have to deny it, and to be of today's
+/// Combines the kubelets of all Windows nodes: one that redirects is enough; for no, all must report no and have today's
 /// version.
 fn kubelets_say(cluster: Cluster<'_>, plugin: &str) -> Option<bool> {
     let nodes = cluster.of(NODE).filter(|node| is_windows_node(node));
@@ -83,7 +83,7 @@ fn kubelets_say(cluster: Cluster<'_>, plugin: &str) -> Option<bool> {
     }
 }
 
-/// Whether the plugin serves its volumes itself at that version, such as `1.27` or `4.14`.
+/// Whether the plugin serves its own volumes at a version, such as `1.27` or `4.14`.
 pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
     let (major, minor) = target.split_once('.').unwrap();
     let minor = minor.parse::<u64>().unwrap() + if major == "4" { 13 } else { 0 };
@@ -96,7 +96,7 @@ pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
     }
 }
 
-/// The code of what is advised on the plugin today.
+/// Returns the code of today's advice on the plugin.
 pub fn advice(cluster: Cluster<'_>, plugin: &str) -> Option<&'static str> {
     let minor = today(cluster)?;
     let openshift = is_openshift(cluster);

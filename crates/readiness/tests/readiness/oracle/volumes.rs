@@ -1,4 +1,4 @@
-//! From a workload's volumes to the drivers that they need.
+//! Resolves a workload's volumes to the drivers that they need.
 
 use super::cluster::{
     CLAIM, CSI_DRIVER, CSI_NODE, Cluster, PERSISTENT_VOLUME, POD, STATEFUL_SET, STORAGE_CLASS,
@@ -8,7 +8,7 @@ use super::workloads::{self, Workload};
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// Plugin, field in a PersistentVolume or a pod, CSI driver; none takes over where there is none.
+/// Plugin, its field in a PersistentVolume or pod, and the CSI driver, if one takes over.
 const PLUGINS: &str = "
 kubernetes.io/aws-ebs awsElasticBlockStore ebs.csi.aws.com
 kubernetes.io/azure-disk azureDisk disk.csi.azure.com
@@ -28,7 +28,6 @@ kubernetes.io/scaleio scaleIO
 
 type Plugin = (&'static str, &'static str, Option<&'static str>);
 
-/// The rows of that table.
 fn plugins() -> impl Iterator<Item = Plugin> {
     static TABLE: LazyLock<Vec<Plugin>> = LazyLock::new(|| {
         let rows = PLUGINS.trim().lines().map(|line| {
@@ -41,26 +40,26 @@ fn plugins() -> impl Iterator<Item = Plugin> {
     TABLE.iter().copied()
 }
 
-/// The only driver of the tables that no plugin is redirected to.
+/// The only driver in the tables that no plugin is redirected to.
 const SMB: &str = "smb.csi.k8s.io";
 
-/// One row of `volumes`, without what follows from the nodes.
+/// One row of `volumes`, without what depends on the nodes.
 pub struct Row<'a> {
     pub kind: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
-    /// The Windows node of the pod.
+    /// The pod's Windows node.
     pub node: Option<&'a str>,
     pub volume: &'a str,
     pub found: Found,
-    /// Its plugin serves it at the version that is judged for.
+    /// Whether the plugin still serves the volume at the target version.
     pub is_served: bool,
 }
 
 /// Code and object.
 pub type Finding = (&'static str, String);
 
-/// What a claim, a template of one or the pod itself leads to.
+/// The result for a claim, a claim template or an inline volume.
 #[derive(Default)]
 pub struct Found {
     pub source: &'static str,
@@ -72,7 +71,7 @@ pub struct Found {
 
 #[derive(Default, PartialEq)]
 pub struct Backing {
-    /// There if, and only if, the volume is in-tree.
+    /// Set if and only if the volume is in-tree.
     pub plugin: Option<String>,
     pub driver: Option<String>,
 }
@@ -118,7 +117,7 @@ pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
     (rows, findings)
 }
 
-/// Whether a pod's volume stands for one of its owner's template.
+/// Whether a pod's volume represents a volume of its owner's template.
 fn stands_for(pods: &(&str, Found), wanted: &(&str, Found)) -> bool {
     let (pods, wanted) = ((pods.0, &pods.1), (wanted.0, &wanted.1));
     let is_same = match &wanted.1.claim {
@@ -161,7 +160,7 @@ fn volumes_of<'a>(
     }
     for volume in list(workload.spec, &["volumes"]) {
         let volume_name = text(volume, &["name"]).unwrap_or_default();
-        // The StatefulSet's controller puts the claim in place of such a volume.
+        // The StatefulSet controller replaces such a volume with the claim.
         if !templates
             .iter()
             .any(|template| name(template) == volume_name)
@@ -226,7 +225,7 @@ fn claim_address(in_namespace: &str, claim_name: &str) -> String {
     format!("PersistentVolumeClaim/{in_namespace}/{claim_name}")
 }
 
-/// The fields of a volume that name where its data is; those of a pod's volume and of a PersistentVolume are the same.
+/// Returns the plugin and driver that serve a pod's volume or a PersistentVolume, which have the same fields.
 pub fn backing(volume: &Value) -> Option<Backing> {
     if let Some(driver) = nonempty(volume, &["csi", "driver"]) {
         return Some(Backing::of(None, Some(driver)));
@@ -236,7 +235,7 @@ pub fn backing(volume: &Value) -> Option<Backing> {
     Some(Backing::of(Some(plugin), driver))
 }
 
-/// `claim` may be the template of one that is not there yet; `claim_name` is its name where that is known.
+/// Resolves a claim, or the template of a claim that does not exist yet. `claim_name` is its name, if known.
 fn resolve(
     cluster: Cluster<'_>,
     claim: &Value,
@@ -248,7 +247,7 @@ fn resolve(
         .or_else(|| text(claim, &["spec", "storageClassName"]));
     if let Some(volume) = nonempty(claim, &["spec", "volumeName"]) {
         let Some(there) = cluster.get(PERSISTENT_VOLUME, "", volume) else {
-            // A template without a name for its claim has nothing but its owner to point at.
+            // A template's claim without a name is reported on its owner.
             let object = claim_name.map_or_else(
                 || workloads::address(workload.object),
                 |claim| claim_address(namespace(workload.object), claim),
@@ -293,7 +292,7 @@ fn resolve(
     })
 }
 
-/// The newest of those that are marked, and of equally old ones the first by name.
+/// Returns the newest class marked as default; the first by name if several are equally new.
 fn default_class(cluster: Cluster<'_>) -> Option<&str> {
     let mut marked: Vec<_> = cluster
         .of(STORAGE_CLASS)

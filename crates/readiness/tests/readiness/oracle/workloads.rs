@@ -1,4 +1,4 @@
-//! Which objects are reported as Windows workloads.
+//! The objects that are reported as Windows workloads.
 
 use super::cluster::{
     CRON_JOB, Cluster, DAEMON_SET, DEPLOYMENT, JOB, Kind, NODE, POD, REPLICA_SET,
@@ -88,7 +88,7 @@ fn bound_to(pod: &Value) -> Option<&str> {
 
 struct Judgement {
     workload: bool,
-    /// Where it does, its volumes are not reported of its owner's template.
+    /// Whether the pod's volumes are reported instead of those of its owner's template.
     stands_for_owner: bool,
 }
 
@@ -113,7 +113,7 @@ fn judge(cluster: Cluster<'_>, pod: &Value) -> Judgement {
     }
 }
 
-/// The live pods that stand for an owner with their volumes.
+/// Returns the live pods whose volumes represent those of the owner.
 pub fn standing<'a>(cluster: Cluster<'a>, owner: &Value) -> Vec<Workload<'a>> {
     let uid = nonempty(owner, &["metadata", "uid"]);
     cluster
@@ -125,8 +125,8 @@ pub fn standing<'a>(cluster: Cluster<'a>, owner: &Value) -> Vec<Workload<'a>> {
         .collect()
 }
 
-/// Of what shares a controller that is not read, those with replicas count; if none has any, the newest, and all that are
-/// as new.
+/// Whether this is not among the current revisions of an unknown controller: those with replicas, or if there are none,
+/// the newest, including equally new ones.
 fn is_old_revision(cluster: Cluster<'_>, owner: &Value) -> bool {
     let revisions = [REPLICA_SET, REPLICATION_CONTROLLER];
     let Some(uid) = controller(owner) else {
@@ -178,7 +178,7 @@ fn owner_of_uid<'a>(cluster: Cluster<'a>, uid: &str) -> Option<&'a Value> {
         .find(|owner| nonempty(owner, &["metadata", "uid"]) == Some(uid))
 }
 
-/// The uids of the controller, of its controller and so on, each once.
+/// Returns the uids of the object's controller, the controller's controller and so on, each once.
 fn controllers<'a>(cluster: Cluster<'a>, object: &'a Value) -> Vec<&'a str> {
     let mut chain = Vec::new();
     let mut next = controller(object);
@@ -189,7 +189,7 @@ fn controllers<'a>(cluster: Cluster<'a>, object: &'a Value) -> Vec<&'a str> {
     chain
 }
 
-/// What a Deployment or a CronJob makes is reported with it.
+/// Whether a Deployment or CronJob created the object and is reported in its place.
 fn is_controlled(cluster: Cluster<'_>, owner: &Value) -> bool {
     let made_by = |kind, maker| {
         let mut makers = cluster.of(maker);
@@ -203,7 +203,7 @@ fn is_controlled(cluster: Cluster<'_>, owner: &Value) -> bool {
     made_by(REPLICA_SET, DEPLOYMENT) || made_by(JOB, CRON_JOB)
 }
 
-/// `Kind/namespace/name`, as findings name objects.
+/// Returns `Kind/namespace/name`, as in findings.
 pub fn address(object: &Value) -> String {
     format!(
         "{}/{}/{}",

@@ -4,7 +4,7 @@ use super::*;
 const A: &str = "C:/windows/a";
 const WRITE_FLAGS: u32 = 2 | 8 | 16;
 
-/// What a server of that version answers to a request: its kind, and of a status the code.
+/// Returns a server's answer to a request: its kind and, for a status, the code.
 fn ask(sftp: &mut Sftp, disk: &mut Disk, kind: u8, parts: &[&[u8]], number: Option<u32>) -> Answer {
     let mut packet = vec![kind, 0, 0, 0, 7];
     for part in parts {
@@ -50,7 +50,7 @@ fn refusals_have_the_codes_of_windows() {
             NO_SUCH_FILE
         };
         for (kind, parts, number, expected) in [
-            // A sharing violation is a failure, but for who removes.
+            // A sharing violation is a failure, except for a removal.
             (OPEN, &[A][..], Some(1), FAILURE),
             (REMOVE, &[A], None, PERMISSION_DENIED),
             (STAT, &["C:/nothing"], None, NO_SUCH_FILE),
