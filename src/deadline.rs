@@ -220,7 +220,8 @@ impl Budget {
                 let answer = tokio::time::timeout_at(until, call).await;
                 answer.unwrap_or_else(|_| {
                     let limit = limit.as_secs();
-                    let why = format!("the {limit} s are over that the API server is given in all");
+                    let why =
+                        format!("the total time limit of {limit} s for the API server is used up");
                     Err(CallError::NotMade(why))
                 })
             }

@@ -47,7 +47,7 @@ impl Levels {
         drop(current);
         // Fails only if the subscriber is gone.
         let _ = self.filter.reload(with(&self.base, level));
-        tracing::info!("the log level is {level:?} now, it was {before:?}");
+        tracing::info!("log level changed from {before:?} to {level:?}");
     }
 }
 

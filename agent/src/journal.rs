@@ -145,14 +145,15 @@ pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> En
         FailureCategory::Interrupted.failure(message)
     });
     if recovery == Recovery::Leave {
-        why.message += "; nothing had worked before, so it was left as it is";
+        why.message +=
+            "; there was no working version to roll back to, so the node was left as it is";
     }
     let mut outcome = Outcome::Failed;
     if !problems.is_empty() {
-        why.message += "; going back was not complete: ";
+        why.message += "; the rollback is incomplete: ";
         why.message += &problems.join("; ");
     } else if recovery == Recovery::Undo {
-        why.message += "; what was there before is back";
+        why.message += "; the previous state is restored";
         outcome = Outcome::RolledBack;
     }
     End {

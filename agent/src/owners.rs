@@ -89,12 +89,10 @@ impl Objection<'_> {
     pub fn explain(self, path: &str) -> String {
         match self {
             Self::Owner(owner) => format!(
-                "{path} belongs to {owner}, who is no administrator and could replace what SYSTEM runs or writes there; look at \
-                 what is in it, and remove it or give it to the administrators: takeown /A /F {path}"
+                "{path} belongs to {owner}, who is not an administrator and could replace what SYSTEM runs or writes there; check its contents, then remove it or give it to the administrators: takeown /A /F {path}"
             ),
             Self::Writer(account) => format!(
-                "{path} can be changed by {account}, who is no administrator and could replace what SYSTEM runs there; look at \
-                 what is in it, and take that right away: icacls {path} /inheritance:d /remove:g *{account}"
+                "{path} can be changed by {account}, who is not an administrator and could replace what SYSTEM runs there; check its contents, then revoke that right: icacls {path} /inheritance:d /remove:g *{account}"
             ),
         }
     }

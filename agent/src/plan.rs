@@ -231,7 +231,7 @@ fn refuse_foreign(
     match observed.services.get(&key(name)) {
         Some(there) if !request.replace_foreign && !is_ours(name, there, observed) => {
             Err(FailureCategory::Foreign.failure(format!(
-                "service {name} was not made by windows-storage-operator; its command is: {}; delete it, let its maker look after it, or allow that foreign services are replaced",
+                "service {name} was not made by windows-storage-operator; its command is: {}; delete it, leave it to its owner, or allow foreign services to be replaced",
                 there.settings.command
             )))
         }

@@ -64,7 +64,7 @@ pub enum Problem {
     Closed,
     /// The name exists, but no process serves it.
     #[error(
-        "nobody serves it, but its name is in use: a program that still has a connection open keeps it; end that program"
+        "no process serves it, but its name is in use: a program with an open connection keeps it; end that program"
     )]
     Held,
     /// Its server does not greet.

@@ -189,7 +189,7 @@ impl Arrival {
         let arrived = match sight {
             Sight::Size(size) if size >= self.size => return Ok(true),
             Sight::Absent if before != Sight::Absent => {
-                let why = "it was taken back before it was complete";
+                let why = "it was removed before it was complete";
                 return Err(io::Error::new(ErrorKind::NotFound, why));
             }
             Sight::Size(size) => format!("{size} of {} bytes have arrived", self.size),

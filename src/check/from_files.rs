@@ -40,7 +40,7 @@ pub enum InputError {
     Unreadable(#[from] ReadErrors),
     /// No object has a kind that is used.
     #[error(
-        "nothing that a verdict could rest on: {0}; give a must-gather, or the output of kubectl get -A -o yaml for \
+        "no objects to base a verdict on: {0}; give a must-gather, or the output of kubectl get -A -o yaml for \
          nodes, csinodes, csidrivers, pods, persistentvolumeclaims, persistentvolumes, storageclasses and workloads"
     )]
     Nothing(String),

@@ -65,8 +65,7 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
         && *wanted != offered.fingerprint()
     {
         bail!(
-            "the host does not offer the key {wanted}; nothing was changed. Somebody may be in between, or it is the \
-             fingerprint of a host key of another type"
+            "the host does not offer the key {wanted}; nothing was changed. The connection may be intercepted, or the fingerprint is that of a host key of another type"
         );
     }
     match judge_offer(&way.host_keys, namespace, node, &offered) {

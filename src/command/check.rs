@@ -23,7 +23,7 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgra
         }
         if let Some(today) = today(&cluster).filter(|today| today.minor > target.minor) {
             report_line(format!(
-                "note: {target} lies in the past: the cluster has {today}"
+                "note: {target} is not an upgrade: the cluster already has {today}"
             ));
         }
     }

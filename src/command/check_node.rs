@@ -102,7 +102,7 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
     let mut found = Vec::new();
     while let Some(seen) = looks.next().await {
         found.push(seen);
-        bar.set_message(format!("looking at hosts ({} of {of} done)", found.len()));
+        bar.set_message(format!("checking hosts ({} of {of} done)", found.len()));
     }
     bar.finish_and_clear();
     if found.is_empty() {

@@ -113,7 +113,7 @@ fn report_summary(summary: &Summary) {
     let (reached, of) = summary.reached();
     let verdict = &summary.report.verdict;
     report_line(format!("objects: {}", summary.objects));
-    report_line(format!("Windows nodes: {reached} of {of} looked at"));
+    report_line(format!("Windows nodes: {reached} of {of} reached"));
     for node in &summary.nodes {
         let unreached = (!node.is_reached).then_some(&node.words);
         for problem in unreached.into_iter().chain(&node.problems) {
@@ -121,7 +121,7 @@ fn report_summary(summary: &Summary) {
         }
     }
     for problem in &summary.problems {
-        report_line(format!("could not be had: {}", visible(problem)));
+        report_line(format!("could not be collected: {}", visible(problem)));
     }
     let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
     report_line(format!("upgradeable: {upgradeable} ({reason})"));

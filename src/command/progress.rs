@@ -66,7 +66,7 @@ impl Gathering {
                 format!("reading {kind} ({number} of {of})")
             }
             Stage::Operator => "reading what is the operator's own".to_owned(),
-            Stage::Nodes { of, last: None, .. } => format!("looking at {of} Windows node(s)"),
+            Stage::Nodes { of, last: None, .. } => format!("collecting from {of} Windows node(s)"),
             Stage::Nodes {
                 done,
                 of,

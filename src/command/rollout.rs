@@ -63,7 +63,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
                 break Err(error.into());
             }
             // An API server may be unavailable for a while.
-            Err(error) => Seen::nothing(format!("{error}; it is tried again")),
+            Err(error) => Seen::nothing(format!("{error}; retrying")),
         };
         if !arguments.watch {
             break print(&seen.text()).map(|()| seen.is_complete());
@@ -77,7 +77,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
         if arguments.timeout.is_positive() && elapsed > arguments.timeout {
             let text = seen.text();
             break Err(anyhow::anyhow!(
-                "not done in {:#}; it goes on: {}",
+                "not done within {:#}; the rollout continues: {}",
                 arguments.timeout,
                 text.trim_end()
             ));
@@ -116,7 +116,7 @@ impl Seen {
 
     fn of(object: &WindowsStorage) -> Self {
         let Some(status) = &object.status else {
-            return Self::nothing("the operator has not said anything yet".to_owned());
+            return Self::nothing("the operator has not reported yet".to_owned());
         };
         let Some(said) = progress(object) else {
             return Self::nothing("the operator has not noticed the last change yet".to_owned());
@@ -218,7 +218,7 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
     let of = pool.map_or_else(String::new, |pool| format!(" pool {}", visible(pool)));
     let said = match (paused, retries) {
         (true, _) => "paused",
-        (false, true) => "resumed; nodes on which the update was undone are tried once more",
+        (false, true) => "resumed; nodes on which the update was rolled back are retried",
         (false, false) => "resumed",
     };
     print(&format!("windowsstorage/cluster{of} {said}\n"))?;
@@ -231,7 +231,7 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
     }
     if !paused && is_stopped && pool.is_some() {
         report_line(
-            "note: nodes on which the update was undone are tried once more by rollout resume without --pool",
+            "note: rollout resume without --pool also retries nodes on which the update was rolled back",
         );
     }
     Ok(Upgradeable::True)

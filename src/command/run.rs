@@ -50,7 +50,7 @@ async fn serve(
     let (client, version) = tokio::select! {
         connected = connect_by(config, metrics.clone(), fence.clone()) => connected?,
         _ = &mut stop => {
-            tracing::info!("asked to stop before anything was begun");
+            tracing::info!("stopped before any work began");
             return if arguments.once { Err(RunError::Interrupted.into()) } else { Ok(None) };
         }
     };
@@ -80,9 +80,7 @@ async fn serve(
     };
     let outcome = Box::pin(controller::run(client, options, stop)).await?;
     if trust_has_changed.into_inner() {
-        bail!(
-            "the files with the cluster's certificates have changed; this process ends, and the next goes by them"
-        );
+        bail!("the cluster's certificate files changed; exiting so that a new process loads them");
     }
     Ok(outcome)
 }

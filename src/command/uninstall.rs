@@ -46,7 +46,7 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
             Ok(()) => {}
             Err(error) if error.is_forbidden() || error.is_not_found() => return Err(error.into()),
             // An API server may be unavailable for a while.
-            Err(error) => shown.show("cluster", format!("{error}; it is tried again")),
+            Err(error) => shown.show("cluster", format!("{error}; retrying")),
         }
         let is_noticed = |said: &&Condition| said.observed_generation >= generation;
         let progress = shown.progress.as_ref().filter(is_noticed);

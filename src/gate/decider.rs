@@ -231,15 +231,14 @@ fn gone(held: &Decision) -> Decision {
     let said: String = held.verdict.message.chars().take(MOST_SAID).collect();
     let mut gone = held.clone();
     gone.verdict.message = format!(
-        "what held upgrades is no longer there, and they may go on a minute after it was last seen if it does not come \
-         back: {said}"
+        "what held upgrades is gone; upgrades are allowed one minute after it was last seen, unless it comes back: {said}"
     );
     gone
 }
 
 fn unproved() -> Decision {
     let message =
-        "the verdict is True, and it could not be proved yet that no watch has missed anything";
+        "the verdict is True, but it is not confirmed yet that no watch has missed a change";
     unknown(message.to_owned(), false)
 }
 
@@ -258,7 +257,7 @@ fn operation(nodes: &[&str]) -> Verdict {
 fn unopened(verdict: &Verdict) -> Decision {
     let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
     let message = format!(
-        "the first verdict, {upgradeable} ({reason}), has to stand for a moment, or for a minute where upgrades were held"
+        "waiting for the first verdict, {upgradeable} ({reason}), to be stable: briefly, or for one minute if upgrades were held"
     );
     unknown(message, true)
 }

@@ -22,10 +22,10 @@ pub enum GateError {
     )]
     Forbidden(String, String),
     /// Other clients keep changing it.
-    #[error("OperatorCondition {0} was changed by others at every attempt; it is tried again")]
+    #[error("OperatorCondition {0} was changed by other clients at every attempt; retrying")]
     Contended(String),
     /// It took too long.
-    #[error("OperatorCondition {0} could not be written within {limit} s; it is tried again", limit = LIMIT.as_secs())]
+    #[error("OperatorCondition {0} could not be written within {limit} s; retrying", limit = LIMIT.as_secs())]
     TimedOut(String),
     /// A call failed.
     #[error(transparent)]

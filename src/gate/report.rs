@@ -193,7 +193,7 @@ impl Track {
         if let Some(status) = &self.overridden {
             let message = match status.as_str() {
                 "True" => format!(
-                    "OLM lets upgrades go on whatever the verdict is, because spec.overrides of OperatorCondition {name} \
+                    "OLM allows upgrades whatever the verdict is, because spec.overrides of OperatorCondition {name} \
                      says Upgradeable True; remove that to have the verdict count again"
                 ),
                 _ => format!(
@@ -205,20 +205,20 @@ impl Track {
         }
         if self.is_trusted {
             let message = format!(
-                "OperatorCondition {name} says what the verdict is, and OLM has taken it over"
+                "OperatorCondition {name} says what the verdict is, and OLM has processed it"
             );
             return ("True", "Confirmed", message);
         }
         let late = |since| now >= since + CONFIRMED_WITHIN;
         if self.unconfirmed_since.is_some_and(late) {
             let message = format!(
-                "the verdict is written to OperatorCondition {name}, and OLM has not taken it over: is its olm-operator \
-                 running? Until then no upgrade goes on that depends on it"
+                "the verdict is written to OperatorCondition {name}, and OLM has not processed it: is its olm-operator \
+                 running? Until then, OLM holds upgrades that depend on it"
             );
             return ("False", "NotConfirmed", message);
         }
         let message = format!(
-            "the verdict is written to OperatorCondition {name}; OLM has not taken it over yet"
+            "the verdict is written to OperatorCondition {name}; OLM has not processed it yet"
         );
         ("Unknown", PENDING, message)
     }

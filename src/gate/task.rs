@@ -73,7 +73,7 @@ impl GateTask {
                 if check.is_changed {
                     let verdict = &decision.verdict;
                     tracing::info!(
-                        "the OperatorCondition says Upgradeable {} ({}) now",
+                        "the OperatorCondition now says Upgradeable {} ({})",
                         verdict.upgradeable.as_str(),
                         verdict.reason.as_str()
                     );

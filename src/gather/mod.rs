@@ -46,7 +46,7 @@ pub enum GatherError {
     Cluster(#[from] ApiError),
     /// The API server returned no object that the assessment uses.
     #[error(
-        "nothing of the cluster can be read, so nothing was kept; see that kubectl get nodes works with the same kubeconfig. The \
+        "nothing of the cluster can be read, so nothing was kept; check that kubectl get nodes works with the same kubeconfig. The \
          first is {0}"
     )]
     NothingRead(String),

@@ -136,7 +136,7 @@ fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
     let of_agent = match &found.state {
         Some(state) => state_in_words(state),
         None if problems.is_empty() => "no agent".to_owned(),
-        None => "the agent says nothing".to_owned(),
+        None => "the agent did not respond".to_owned(),
     };
     let older = match found.older {
         0 => String::new(),

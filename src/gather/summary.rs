@@ -114,18 +114,18 @@ impl Summary {
         lines.extend(since.map(|since| format!("logs since: {since}")));
         lines.push(format!("objects: {}", self.objects));
         lines.push(format!("logs of the operator: {}", self.operator_logs));
-        lines.push(format!("Windows nodes: {reached} of {all} looked at"));
+        lines.push(format!("Windows nodes: {reached} of {all} reached"));
         for node in &self.nodes {
             lines.push(format!("  {}: {}", node.name, node.words));
             let problems = node.problems.iter();
-            lines.extend(problems.map(|problem| format!("    could not be had: {problem}")));
+            lines.extend(problems.map(|problem| format!("    could not be collected: {problem}")));
             lines.extend(node.renamed.iter().map(|name| format!("    {name}")));
         }
         if self.problems.is_empty() {
-            lines.push("of the cluster all that was asked for could be read".to_owned());
+            lines.push("everything requested was read from the cluster".to_owned());
         }
         let problems = self.problems.iter();
-        lines.extend(problems.map(|problem| format!("could not be had: {problem}")));
+        lines.extend(problems.map(|problem| format!("could not be collected: {problem}")));
         lines.iter().map(|line| visible(line) + "\n").collect()
     }
 }
@@ -165,11 +165,11 @@ mod tests {
         for line in [
             "  win-1: agent 1",
             "  win-2: Unreachable: dead",
-            "    could not be had: a.log: no\\u{1b}[2J",
+            "    could not be collected: a.log: no\\u{1b}[2J",
             "    a\\u{a}b is written as a_b.0",
             "Windows nodes: 1 of 2 looked at",
             "upgradeable: False (ReadinessUnknown)",
-            "could not be had: Event: reading it is forbidden\\u{a}: no",
+            "could not be collected: Event: reading it is forbidden\\u{a}: no",
         ] {
             let is_there = text.lines().any(|found| found == line);
             assert!(is_there, "{line:?} in {text}");

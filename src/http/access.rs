@@ -69,7 +69,7 @@ pub async fn authorize(
         }
         // Fails closed. The operator's log has more detail than the client needs.
         Err(_) => {
-            let words = "who you are cannot be checked now; the operator's log says why\n";
+            let words = "authentication failed on the server side; see the operator's log\n";
             (StatusCode::SERVICE_UNAVAILABLE, words).into_response()
         }
     }
@@ -126,9 +126,9 @@ impl Access {
             return;
         }
         if let Some(fault) = &fault {
-            tracing::warn!("who asks for metrics cannot be checked: {fault}");
+            tracing::warn!("cannot authenticate clients of /metrics: {fault}");
         } else {
-            tracing::info!("who asks for metrics is checked again");
+            tracing::info!("clients of /metrics are authenticated again");
         }
         *logged = fault;
     }

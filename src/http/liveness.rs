@@ -75,11 +75,13 @@ impl Liveness {
         let silence = now.saturating_duration_since(marks.heartbeat);
         if silence > marks.longest_silence {
             let seconds = silence.as_secs();
-            return Some(format!("the controller has not moved for {seconds} s"));
+            return Some(format!(
+                "the controller has made no progress for {seconds} s"
+            ));
         }
         let pass = now.saturating_duration_since(marks.pass_began?);
         (pass > marks.longest_pass)
-            .then(|| format!("a pass has taken {} s and has not ended", pass.as_secs()))
+            .then(|| format!("a pass has been running for {} s", pass.as_secs()))
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {

@@ -84,7 +84,10 @@ impl Readiness {
             }
             Role::Standby(Standby::Behind { holder }) => {
                 answer.check("leader-election", None);
-                answer.note("leader-election", &format!("stands by, {holder} leads"));
+                answer.note(
+                    "leader-election",
+                    &format!("standing by: {holder} is the leader"),
+                );
                 let problem = state.unwritten_gate.as_deref();
                 problem.is_none() || answer.check("operatorcondition", problem)
             }

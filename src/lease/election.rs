@@ -45,7 +45,7 @@ pub enum Standby {
 
 /// Why a process is no longer the leader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; what was in hand is given up, so that another can lead")]
+#[error("{0}; work in progress is cancelled, so that another operator can lead")]
 pub struct Lost(String);
 
 /// One candidate's view of the Lease.
@@ -137,10 +137,10 @@ impl Election {
                 Some(Ok(Attempt::Held)) => {}
                 // The other candidate did not wait for the lease to expire.
                 Some(Ok(Attempt::Waits { holder, .. })) => {
-                    return Lost(format!("{holder} has taken the lease"));
+                    return Lost(format!("{holder} has acquired the lease"));
                 }
                 Some(Ok(Attempt::Overtaken)) => {
-                    "others write to it again and again".clone_into(&mut problem);
+                    "other clients keep writing to it".clone_into(&mut problem);
                     pause = OVERTAKEN;
                 }
                 Some(Err(error)) => {
@@ -174,7 +174,9 @@ impl Election {
             Ok(true) => tracing::info!("the lease is released"),
             // Another candidate holds it by now, or nobody does.
             Ok(false) => {}
-            Err(error) => tracing::warn!("{error}; others take the lease when it is over"),
+            Err(error) => {
+                tracing::warn!("{error}; other candidates can acquire the lease when it expires")
+            }
         }
     }
 
@@ -249,14 +251,14 @@ impl Election {
     fn explain(&self, error: &CallError) -> String {
         let namespace = visible(&self.namespace);
         if error.is_namespace_ending() {
-            format!("{error}; once {namespace} is there again, the Lease is made in it")
+            format!("{error}; the Lease is created once the namespace {namespace} exists")
         } else if error.is_forbidden() {
             format!(
                 "{error}; the operator needs the rights to create leases.coordination.k8s.io in the namespace \
                  {namespace}, and to get and update the one called {LEASE}, as manifests/rbac.yaml gives them"
             )
         } else if error.is_not_found() {
-            format!("{error}; the Lease belongs into the operator's namespace, {namespace}")
+            format!("{error}; the Lease belongs in the operator's namespace, {namespace}")
         } else {
             error.to_string()
         }

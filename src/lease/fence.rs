@@ -13,7 +13,7 @@ pub struct Fence(Option<Arc<AtomicU64>>);
 
 /// A change was rejected because this process is not the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this process does not hold the lease (any more), and changes nothing without it")]
+#[error("this process does not hold the lease, so it changes nothing")]
 pub struct Closed;
 
 impl Fence {

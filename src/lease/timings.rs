@@ -32,16 +32,16 @@ impl Default for Timings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingsError {
     /// The Lease stores whole seconds.
-    #[error("the lease duration is to be whole seconds, from 1 s to a day")]
+    #[error("the lease duration must be whole seconds, from 1 s to a day")]
     LeaseDuration,
     /// A leader that cannot renew must stop before another begins.
     #[error(
-        "the renew deadline is to be shorter than the lease duration, so that a leader ends before another begins"
+        "the renew deadline must be shorter than the lease duration, so that a leader stops before the next one starts"
     )]
     RenewDeadline,
     /// There must be attempts before the deadline.
     #[error(
-        "the retry period is to be at least 100 ms, and {JITTER} times it shorter than the renew deadline"
+        "the retry period must be at least 100 ms, and {JITTER} times it shorter than the renew deadline"
     )]
     RetryPeriod,
 }

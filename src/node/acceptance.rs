@@ -32,7 +32,7 @@ impl Way {
         let node = node.ok_or_else(unknown)?;
         if !node.is_windows() {
             return Err(NoWay(format!(
-                "node {name} is not looked after: it does not run Windows, is labelled windowsstorage.dev/ignore=true, or \
+                "node {name} is not watched: it does not run Windows, is labelled windowsstorage.dev/ignore=true, or \
                  is being deleted"
             )));
         }

@@ -116,7 +116,7 @@ impl Connected {
         drop(self.cutter);
         done.unwrap_or_else(|| {
             let limit = limit.as_secs();
-            let problem = format!("{what} took longer than {limit} s and was given up; what runs on the node was left as it was");
+            let problem = format!("{what} took longer than {limit} s and was cancelled; what runs on the node was not touched");
             Err(Reason::TimedOut.error(problem))
         })
     }

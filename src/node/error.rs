@@ -96,15 +96,14 @@ impl NodeError {
         let said = format!("{}{advice}", failure.message);
         match failure.category {
             _ if rolled_back => Reason::RolledBack.error(format!(
-                "the change did not work and was undone, what ran before runs again: {said}; it is not tried again before \
-                 spec.rollout.resume of WindowsStorage changes"
+                "the update failed and was rolled back: {said}; it is retried after spec.rollout.resume of WindowsStorage changes"
             )),
             FailureCategory::DiskFull => Reason::DiskFull.error(format!(
-                "no space is left on the node: {said}; free some space on drive C:"
+                "no space left on the node: {said}; free some space on drive C:"
             )),
             FailureCategory::HashMismatch | FailureCategory::UploadMissing => {
                 Reason::TransferFailed.error(format!(
-                    "a file did not arrive whole and was not used: {said}"
+                    "an upload was incomplete and was not used: {said}"
                 ))
             }
             FailureCategory::InvalidRequest | FailureCategory::Unsupported => {
@@ -116,14 +115,13 @@ impl NodeError {
                 Reason::AgentFailed.error(format!("the agent's service does not answer: {said}"))
             }
             FailureCategory::AccessDenied => Reason::AgentFailed.error(format!(
-                "access is refused: {said}; where that names no remedy, see that the SSH user is an administrator of the node"
+                "access denied: {said}; check that the SSH user is an administrator of the node"
             )),
             FailureCategory::BlockedByPolicy | FailureCategory::BlockedByScanner => {
                 Reason::ProgramBlocked.error(format!("a program is kept from running: {said}"))
             }
             FailureCategory::Foreign => Reason::ForeignCSIProxy.error(format!(
-                "{said}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service \
-                 csi-proxy, or spec.csiProxy.management to External where another owner shall manage csi-proxy"
+                "{said}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace if it is a service named csi-proxy, or spec.csiProxy.management to External if another owner manages csi-proxy"
             )),
             FailureCategory::PreScript => Reason::UnresolvedCommand.error(format!(
                 "{said}; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services"

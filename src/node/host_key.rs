@@ -139,8 +139,7 @@ impl HostKeyPolicy {
             let keys: Vec<String> = known.keys.iter().map(HostKey::summary).collect();
             return changed(format!(
                 "the SSH host key is {shown}, but key {KNOWN_HOSTS} of ConfigMap {HOST_KEYS_CONFIG_MAP} lists {} for this host: \
-                 it was reinstalled, or somebody is in between; nothing was sent to it. If the new key is right, correct \
-                 its line there",
+                 it was reinstalled, or the connection is intercepted; nothing was sent to it. If the new key is correct, update its line there",
                 keys.join(", ")
             ));
         }
@@ -149,26 +148,21 @@ impl HostKeyPolicy {
             // An additional key of another type, which an administrator has listed.
             (Some(pin), ..) if listed && !same_kind(pin) => Judgement::Known,
             (Some(pin), ..) => changed(format!(
-                "the SSH host key is {shown} and no longer {}: the host was reinstalled, or somebody is in between; \
-                 nothing was sent to it. If ssh-keygen -l says the same fingerprint on the node's own console, accept it with: \
+                "the SSH host key is {shown} and no longer {}: the host was reinstalled, or the connection is intercepted; nothing was sent to it. If ssh-keygen -l says the same fingerprint on the node's own console, accept it with: \
                  {accept}",
                 pin.summary()
             )),
             (None, ..) if listed => Judgement::Known,
             (None, Some(announced), _) if announced != presented => changed(format!(
-                "the SSH host key is {shown}, but the Node's annotations {ANNOTATION} name {}: somebody is in between, or \
-                 the annotations are old; nothing was sent to it. If the key is right, pin it with: {accept}",
+                "the SSH host key is {shown}, but the Node's annotations {ANNOTATION} name {}: the connection is intercepted, or the annotations are outdated; nothing was sent to it. If the key is correct, pin it with: {accept}",
                 announced.summary()
             )),
             (None, ..) if !self.trust_on_first_use => unknown(format!(
-                "the SSH host key {shown} is not known and spec.ssh.hostKeys is Strict, so the node was not logged in to. \
-                 Compare it with the output of \"ssh-keygen -lf\" for the files C:\\ProgramData\\ssh\\ssh_host_*_key.pub on the node, \
+                "the SSH host key {shown} is not known and spec.ssh.hostKeys is Strict, so the operator did not log in. Compare it with the output of \"ssh-keygen -lf\" for the files C:\\ProgramData\\ssh\\ssh_host_*_key.pub on the node, \
                  then accept it with: {accept}"
             )),
             (None, _, Some(other)) => unknown(format!(
-                "the address of this node is also that of node {other}, whose SSH host key is pinned, so the key {shown} was \
-                 not trusted at first sight and the node was not logged in to. Delete Node {other} if it is no more; if both are \
-                 right, accept the key with: {accept}"
+                "the address of this node is also that of node {other}, whose SSH host key is pinned, so the key {shown} was not trusted on first use and the operator did not log in. Delete Node {other} if it no longer exists; if both are correct, accept the key with: {accept}"
             )),
             (None, _, None) => Judgement::New,
         }

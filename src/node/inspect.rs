@@ -40,7 +40,7 @@ pub async fn inspect<T: Send + 'static>(
         Judgement::New if trust == Trust::AsOperator => {}
         Judgement::New => {
             return Err(Reason::HostKeyUnknown.error(format!(
-                "the SSH host key {} is not known yet, so the node was not logged in to; the operator stores it in ConfigMap \
+                "the SSH host key {} is not known yet, so this command did not log in; the operator stores it in ConfigMap \
                  {HOST_KEYS_CONFIG_MAP} of namespace {namespace} at its first contact",
                 key.summary()
             )));

@@ -14,7 +14,7 @@ pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
     match (said, &desired.refused) {
         (Some(failure), _) => NodeError::from_agent(failure, true),
         (None, Some(message)) => Reason::RolledBack.error(message),
-        (None, None) => Reason::RolledBack.error("the change did not work and was undone"),
+        (None, None) => Reason::RolledBack.error("the update failed and was rolled back"),
     }
 }
 
@@ -52,13 +52,13 @@ pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
         if failing.attempts == 0 {
             // The agent waits for another program, so it has not tried to start the service.
             let message = format!(
-                "service {name} does not run as it should: {}; {logs}",
+                "service {name} is not running correctly: {}; {logs}",
                 failing.message
             );
             return Reason::CSIProxyFailed.error(message);
         }
         return Reason::CrashLoop.error(format!(
-            "service {name} does not stay up: {}; it was started {} times without success, and next {} s after the last time; {logs}",
+            "service {name} does not stay up: {}; {} starts failed, and the next one is {} s after the last; {logs}",
             failing.message, failing.attempts, failing.retry_seconds
         ));
     }

@@ -56,7 +56,7 @@ impl Pins {
             Judgement::New => {
                 self.pin(&target.node, key).await?;
                 let (key, kind) = (key.fingerprint(), key.kind());
-                tracing::info!(%key, kind, "host key pinned at the first contact");
+                tracing::info!(%key, kind, "host key pinned on first use");
                 Ok(())
             }
             Judgement::Refused(error) => {

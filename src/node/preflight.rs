@@ -111,7 +111,7 @@ impl Preflight {
         self.problems
             .push(format!("{}: {error}", error.reason.as_str()));
         if self.next.is_empty() {
-            "nothing, before that is solved".clone_into(&mut self.next);
+            "nothing until this problem is solved".clone_into(&mut self.next);
         }
         self
     }
@@ -174,7 +174,7 @@ impl Preflight {
                 "leave csi-proxy to its owner".to_owned()
             }
             (_, Some(_)) => {
-                "bring another version of agent or csi-proxy, where the operator has one".to_owned()
+                "update the agent or csi-proxy if the operator ships another version".to_owned()
             }
             (_, None) => "install the agent and csi-proxy".to_owned(),
         };

@@ -173,7 +173,7 @@ fn release(host: &mut Host) -> Result<(), NodeError> {
         host.remove_agent(true)?;
     }
     tracing::info!(
-        "the agent is removed, and csi-proxy left as it is: another owner looks after the node"
+        "the agent is removed, and csi-proxy left as it is: another owner manages the node"
     );
     Ok(())
 }
@@ -268,11 +268,9 @@ fn bring_to_desired(
         found.saw(state.as_ref(), Some(desired));
     }
     let is_right = |state: &NodeState| has_right_agent(desired, state);
-    let mut state = state.filter(is_right).ok_or_else(|| {
-        no_progress(
-            "the agent was brought and installed, and still gives no state that makes sense",
-        )
-    })?;
+    let mut state = state
+        .filter(is_right)
+        .ok_or_else(|| no_progress("the agent was installed but does not report a valid state"))?;
 
     if let Comparison::Differs { interrupts } = compare(desired, &state) {
         if interrupts && !take_slot(&mut slot) {
@@ -379,7 +377,7 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
         // Worse than a rollback: the rollback was incomplete too.
         Outcome::Failed if !was_kept && interrupting && end.incomplete => Err(Reason::RolledBack
             .error(format!(
-                "{}; it is not tried again before spec.rollout.resume of WindowsStorage changes",
+                "{}; it is retried after spec.rollout.resume of WindowsStorage changes",
                 NodeError::from_agent(&failure, false)
             ))),
         Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {

@@ -44,10 +44,13 @@ impl fmt::Display for Hold {
         match self {
             Self::Used(user) => user.fmt(f),
             Self::Until(at) => {
-                write!(f, "csi-proxy is removed at {at} if nothing uses it until then")
+                write!(
+                    f,
+                    "csi-proxy is removed at {at} if nothing uses it until then"
+                )
             }
             Self::Unproved => f.write_str(
-                "nothing seems to use csi-proxy there, and the operator confirms that with the API server first",
+                "csi-proxy seems unused on this node; waiting for confirmation from the API server",
             ),
         }
     }

@@ -51,7 +51,7 @@ enum Look {
 }
 
 fn look(window: &RolloutWindow, now: Timestamp) -> Result<Look, String> {
-    const NEVER: &str = "its schedule names no time in the next four years";
+    const NEVER: &str = "its schedule matches no time in the next four years";
     let zone = TimeZone::get(&window.time_zone).map_err(|error| error.to_string())?;
     // Uses local times as if they were UTC: in zones whose clock changes by half an hour, the library does not terminate.
     // A local time that the clock skips moves by the length of the gap; of one that occurs twice, the first counts.

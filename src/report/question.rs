@@ -65,10 +65,10 @@ pub struct Question {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {
     /// The kind is not supported.
-    #[error("{0:?} is none of the kinds that can be asked about: {list}", list = kinds())]
+    #[error("{0:?} is not a kind that why can explain: {list}", list = kinds())]
     UnknownKind(String),
     /// There is no name, or more than one.
-    #[error("write what is asked about as NAME, KIND/NAME or KIND NAME, such as pod/web-0")]
+    #[error("name an object as NAME, KIND/NAME or KIND NAME, such as pod/web-0")]
     NoName,
 }
 

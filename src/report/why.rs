@@ -140,8 +140,7 @@ impl Subject<'_> {
         }
         if kind != WorkloadKind::Pod && report.volumes.is_empty() {
             facts.push(
-                "Nothing is reported for itself: it asks for no Windows node, uses no volume that needs a CSI driver, or \
-                 its pods or its controller are reported in its stead. Ask about these, such as pod/NAME."
+                "It is not reported itself: it does not ask for a Windows node, uses no volume that needs a CSI driver, or its pods or controller are reported instead. Run why on those, such as pod/NAME."
                     .to_owned(),
             );
         } else {
@@ -273,8 +272,7 @@ impl Explanation {
     #[must_use]
     pub fn of_no_interest(kind: Kind, place: &str, report: &ReadinessReport) -> Self {
         let subject = format!("{} {place}", kind.as_str().to_lowercase());
-        let fact = "It is there, and its storage concerns no Windows node: it has ended, runs on a node of another system, \
-             or has no volume that needs a CSI driver.";
+        let fact = "It exists, but its storage does not affect Windows nodes: it has finished, runs on a node of another system, or has no volume that needs a CSI driver.";
         let nothing = narrowed(report, |_| false, &[]);
         Self::new(subject, vec![fact.to_owned()], &nothing, TERMINAL)
     }

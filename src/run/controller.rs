@@ -241,7 +241,7 @@ impl Controller {
     fn health(&self) -> Health {
         let unread = || match self.unread() {
             // It has been read since the pass.
-            unread if unread.is_empty() => "not all of it has been judged yet".to_owned(),
+            unread if unread.is_empty() => "not everything has been evaluated yet".to_owned(),
             unread => format!("missing {unread}"),
         };
         let stale = listed(&self.shared.read().stale());

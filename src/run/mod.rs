@@ -49,7 +49,7 @@ pub async fn run(
         outcome = term.serve(&shown, lead(client, &options, payload, shown.clone())) => outcome,
         never = shown.liveness.beat() => match never {},
         () = stop => {
-            tracing::info!("asked to stop; nodes go on by themselves");
+            tracing::info!("stopping; csi-proxy keeps running on all nodes");
             if options.once { Err(RunError::Interrupted) } else { Ok(None) }
         }
     };

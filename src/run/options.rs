@@ -81,20 +81,20 @@ pub enum RunError {
     #[error("the task of node {0} ended unexpectedly")]
     Worker(String),
     /// A single pass could not read the cluster: the kinds that are missing, and why.
-    #[error("the cluster could not be read within {limit} s: {0}", limit = ONCE_LIMIT.as_secs())]
+    #[error("the cluster was not read within {limit} s: {0}", limit = ONCE_LIMIT.as_secs())]
     Unread(String),
     /// The lease was lost: another process may lead now, or soon.
     #[error(transparent)]
     LeaseLost(#[from] Lost),
     /// A single pass was never allowed to begin, for this reason.
     #[error(
-        "another operator leads: {0}; a pass of its own begins only when that one has ended and its lease is over"
+        "another operator is the leader: {0}; run --once again when that operator has stopped and its lease has expired"
     )]
     NotLeading(String),
     /// A single pass was stopped before it was done.
-    #[error("asked to stop before the pass was done")]
+    #[error("stopped before the pass was complete")]
     Interrupted,
     /// A single pass could not write what it found.
-    #[error("not everything could be written within {limit} s: {0}", limit = ONCE_LIMIT.as_secs())]
+    #[error("not everything was written within {limit} s: {0}", limit = ONCE_LIMIT.as_secs())]
     Unwritten(String),
 }

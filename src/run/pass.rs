@@ -238,7 +238,7 @@ impl Controller {
         if *what == LeftOver::StatusAndKey {
             tracing::info!(
                 node,
-                "the node has left: its host key and its status are forgotten"
+                "the node was deleted: its host key and its status are deleted"
             );
         }
         Ok(())

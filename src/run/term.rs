@@ -91,11 +91,18 @@ impl Term {
         let mut report = |standby: &Standby| {
             what = match standby {
                 Standby::Behind { holder } => {
-                    tracing::info!(lease = LEASE, holder, "stands by: another operator leads");
+                    tracing::info!(
+                        lease = LEASE,
+                        holder,
+                        "standing by: another operator is the leader"
+                    );
                     format!("{holder} holds the Lease {LEASE}")
                 }
                 Standby::Unable { problem } => {
-                    tracing::warn!(lease = LEASE, "cannot stand for election: {problem}");
+                    tracing::warn!(
+                        lease = LEASE,
+                        "cannot take part in leader election: {problem}"
+                    );
                     problem.clone()
                 }
             };
@@ -127,7 +134,7 @@ async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(
             Ok(earlier) => earlier,
             // Continue without an answer: the gate still has to be closed, and two operators at once harm no node.
             Err(error) => {
-                tracing::warn!("cannot see whether another operator is installed: {error}");
+                tracing::warn!("cannot check whether another operator is installed: {error}");
                 return;
             }
         };

@@ -298,7 +298,7 @@ fn services(services: &Result<ServicesPlan, ServicesError>, problem: Option<&str
         }
         (Ok(_), Some(problem)) => {
             let message = format!(
-                "the csi-proxy entry cannot be written to ConfigMap windows-services, so no node is worked on: {problem}"
+                "the csi-proxy entry cannot be written to ConfigMap windows-services, so no node is reconciled: {problem}"
             );
             no("NotWritten", printable(&message))
         }

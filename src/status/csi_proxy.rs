@@ -16,12 +16,9 @@ use crate::status::conditions::{NewCondition, find, no, unchanged, unknown, yes}
 pub const CSI_PROXY_READY: &str = "CSIProxyReady";
 /// A day in milliseconds. Limits the value that an untrusted node can make the operator write.
 const LONGEST_PAUSE: u64 = 86_400_000;
-const UNDECIDED: &str = "another owner may be setting this node up, as one looks after other Windows nodes, or the node has a taint \
-                         …/uninitialized; this operator comes to it once it has been Ready for ten minutes without that taint, or at once \
-                         if the Node is annotated windowsstorage.dev/management=Managed";
+const UNDECIDED: &str = "another owner that manages other Windows nodes may still be setting up this node, or the node has a taint …/uninitialized; this operator starts to manage it after ten minutes Ready without that taint, or at once if the Node is annotated windowsstorage.dev/management=Managed";
 const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this node uses its pipes; the operator installs it when a driver's DaemonSet needs it";
-const ALL_REMOVED: &str = "nothing of this operator is left on the node, as spec.csiProxy.management of WindowsStorage says; other services of ConfigMap \
-                           windows-services run on as they are, and nothing starts them again";
+const ALL_REMOVED: &str = "csi-proxy and the agent are removed from the node, as set in spec.csiProxy.management of WindowsStorage; other services of ConfigMap windows-services keep running but are no longer restarted";
 /// Reasons that do not come from reconciling the node. They end once it can be reconciled, and do not stand for
 /// observations.
 const NOT_FROM_RECONCILING: [&str; 10] = [
@@ -93,7 +90,7 @@ pub fn csi_proxy_condition(
             _ => "this operator does not touch it".to_owned(),
         };
         let message =
-            format!("another owner looks after csi-proxy on this node, {owner}; {does}{more}");
+            format!("another owner manages csi-proxy on this node, {owner}; {does}{more}");
         return unknown("External", printable(&message));
     }
     if let Some(said) = removal_condition(inputs) {

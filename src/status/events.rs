@@ -150,7 +150,7 @@ impl EventSink {
         if let Err(refused) = queue.sender.try_send(draft) {
             queue.pending.send_modify(|pending| *pending -= 1);
             if !queue.overflowed.swap(true, Ordering::Relaxed) {
-                tracing::warn!("{refused}; events are lost, the status says the same");
+                tracing::warn!("{refused}; the event is dropped; the status has the same message");
             }
         }
     }
@@ -181,9 +181,11 @@ impl Publisher {
             let outcome = self.publish_with_retries(&draft).await;
             let was_failing = self.is_failing.swap(outcome.is_err(), Ordering::Relaxed);
             match outcome {
-                Err(error) if was_failing => tracing::debug!("{error}; the event is lost"),
+                Err(error) if was_failing => tracing::debug!("{error}; the event is dropped"),
                 Err(error) => {
-                    tracing::warn!("{error}; events are lost, the status says the same");
+                    tracing::warn!(
+                        "{error}; the event is dropped; the status has the same message"
+                    );
                 }
                 Ok(()) => {}
             }

@@ -126,12 +126,12 @@ pub fn rollout_condition(
     managed: bool,
 ) -> NewCondition {
     if !managed {
-        let message = "this operator looks after csi-proxy on no node";
+        let message = "this operator manages csi-proxy on no node";
         return no("NotManaged", message);
     }
     if let Some(pin) = &rollout.pinned {
         let message = format!(
-            "no csi-proxy and no agent is brought to {} managed node(s): spec.csiProxy.version is {pin}, and this operator brings csi-proxy {version}",
+            "{} managed node(s) are not updated: spec.csiProxy.version pins {pin}, but this operator ships csi-proxy {version}",
             rollout.nodes
         );
         return no("Pinned", printable(&message));
@@ -203,7 +203,7 @@ fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
             "True",
             "Soaking",
             format!(
-                "; {waiting} wait(s) until {}, and until each node of {place} has then been found well once more",
+                "; {waiting} wait(s): soaking until {}, then each node of {place} must pass one more check",
                 printed(until)
             ),
         ),
@@ -211,8 +211,7 @@ fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
             "False",
             "Stopped",
             format!(
-                "; {waiting} wait(s), because {place} has a node on which it did not work and was undone: {}. When the cause is removed, let it \
-                 be tried once more: kubectl windows-storage rollout resume",
+                "; {waiting} wait(s), because {place} has a node on which it failed and was rolled back: {}. Fix the cause, then run: kubectl windows-storage rollout resume",
                 some_of(&rollout.failed, NAMED)
             ),
         ),
@@ -220,8 +219,7 @@ fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
             "False",
             "StepBlocked",
             format!(
-                "; {waiting} wait(s), because {place} has no updated node that this operator looks after and reaches, so there is no \
-                 way to tell whether the new version works; bring such nodes back, or change the step"
+                "; {waiting} wait(s), because {place} has no updated node that this operator manages and can reach, so it cannot tell whether the new version works; bring such nodes back, or change the step"
             ),
         ),
     })
@@ -237,14 +235,14 @@ fn stopped(rollout: &Rollout) -> String {
         let further = match pool {
             Some(pool) => format!("no further node of pool {pool}"),
             None if is_all => "no further node".to_owned(),
-            None => "no further node without a limit of its pool".to_owned(),
+            None => "no further node outside pools with their own limit".to_owned(),
         };
         let failed = some_of(failed, NAMED);
-        format!("; it did not work on {failed} and was undone there, so {further} is updated")
+        format!("; it failed on {failed} and was rolled back there, so {further} is updated")
     };
     let why: String = rollout.stopped.iter().map(why).collect();
     format!(
-        "{why}. See kubectl describe windowsnodestorage {}. When the cause is removed, let it go on: kubectl patch windowsstorage \
+        "{why}. See kubectl describe windowsnodestorage {}. Fix the cause, then resume: kubectl patch windowsstorage \
          cluster --type=merge -p '{{\"spec\":{{\"rollout\":{{\"resume\":\"any other text than before\"}}}}}}'",
         first.first().map_or("", String::as_str)
     )

@@ -36,7 +36,7 @@ fn degraded(conditions: &[(&'static str, NewCondition)]) -> NewCondition {
     let Some((type_, first)) = wrong.next() else {
         return no(
             "AsExpected",
-            "what you provide can be used, and the rollout goes on",
+            "the configuration is valid, and the rollout is not blocked",
         );
     };
     let others: Vec<&str> = wrong.map(|(type_, _)| *type_).collect();

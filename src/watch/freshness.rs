@@ -192,7 +192,7 @@ impl Freshness {
                 let silent = silent.filter(|watched| !watched.progress.is_fresh(Instant::now()));
                 let kinds: Vec<&str> = silent.map(|watched| watched.kind.name()).collect();
                 tracing::info!(
-                    "upgrades are not let go yet, and csi-proxy is not removed: it is not proved that nothing was missed of {}",
+                    "upgrades stay held and csi-proxy is not removed: could not verify that the watches of {} are current",
                     kinds.join(", ")
                 );
             }

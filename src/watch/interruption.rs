@@ -76,10 +76,10 @@ impl Interruption {
 
     pub fn explain(&self) -> String {
         match self {
-            Self::SlowList => format!("its list does not come within {} s", PAGE.as_secs()),
+            Self::SlowList => format!("its list did not arrive within {} s", PAGE.as_secs()),
             Self::NoVersion => "the answer has no resourceVersion".to_owned(),
-            Self::Wanted => "objects that were left out matter now".to_owned(),
-            Self::Stale => "a second watch shows what this one has not".to_owned(),
+            Self::Wanted => "objects that were skipped are needed now".to_owned(),
+            Self::Stale => "it missed changes that a second watch received".to_owned(),
             Self::Ended(lived) => format!("the server ended it after {} s", lived.as_secs()),
             Self::Failed(kube::Error::Api(status)) if status.code == 403 => {
                 format!("reading it is forbidden: {}", visible(&status.message))

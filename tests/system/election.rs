@@ -198,7 +198,7 @@ fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() {
         let log = leader.log();
         assert!(log.contains("error: "), "{log}");
         assert!(
-            log.contains("lease could not be renewed") || log.contains("has taken the lease"),
+            log.contains("lease could not be renewed") || log.contains("has acquired the lease"),
             "{log}"
         );
         let late: Vec<Seen> = leader

@@ -79,9 +79,9 @@ fn a_server_that_falls_silent_is_asked_for_no_more_and_what_was_had_is_kept() {
     );
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
     for words in [
-        "could not be had: Node: it cannot be read: no answer",
-        "could not be had: PersistentVolume: it cannot be read: not asked for, because the API server has left 2 requests in a row",
-        "could not be had: Secret cloud-private-key of namespace windows-storage-operator, which opens the nodes: not asked for",
+        "could not be collected: Node: it cannot be read: no answer",
+        "could not be collected: PersistentVolume: it cannot be read: not asked for, because the API server has left 2 requests in a row",
+        "could not be collected: Secret cloud-private-key of namespace windows-storage-operator, which opens the nodes: not asked for",
         "ReadinessUnknown",
     ] {
         assert!(summary.contains(words), "{words}: {summary}");

@@ -149,7 +149,7 @@ fn the_logs_of_the_operator_come_from_its_kubelet() {
     gather(control_plane.kubeconfig(), &dest);
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
     assert!(
-        summary.contains("could not be had: current.log of pod windows-storage-operator-0"),
+        summary.contains("could not be collected: current.log of pod windows-storage-operator-0"),
         "{summary}"
     );
     assert!(!dest.join("operator").exists());
@@ -173,16 +173,19 @@ fn what_may_not_be_read_is_named_live_and_from_the_files() {
     gather(&kubeconfig, &dest);
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
     for words in [
-        "could not be had: CSINode: reading it is forbidden",
-        "could not be had: ConfigMap windows-services of namespace windows-storage-operator",
-        "could not be had: Secret cloud-private-key of namespace windows-storage-operator",
-        "could not be had: logs of the operator",
+        "could not be collected: CSINode: reading it is forbidden",
+        "could not be collected: ConfigMap windows-services of namespace windows-storage-operator",
+        "could not be collected: Secret cloud-private-key of namespace windows-storage-operator",
+        "could not be collected: logs of the operator",
         "win-1: NoAddress",
         "ReadinessUnknown",
     ] {
         assert!(summary.contains(words), "{words}: {summary}");
     }
-    assert!(!summary.contains("could not be had: Pod:"), "{summary}");
+    assert!(
+        !summary.contains("could not be collected: Pod:"),
+        "{summary}"
+    );
     let live = check(&["--kubeconfig".as_ref(), &kubeconfig]);
     assert_eq!(live.0, Some(3));
     let gathered = check(&["-f".as_ref(), &dest]);

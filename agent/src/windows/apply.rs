@@ -59,12 +59,12 @@ fn hand_over(
     };
     let message = if error.kind() == io::ErrorKind::TimedOut {
         format!(
-            "the request is not finished after {} s; the agent's service goes on with it, status shows how it ends",
+            "the request is not finished after {} s; the agent's service continues with it; status shows the result",
             timeout.as_secs()
         )
     } else {
         format!(
-            "the agent's service ended before the request did ({error}); it goes back at its next start, status shows how it ends"
+            "the agent's service ended before the request did ({error}); the change is rolled back when the service starts again; run status to see the result"
         )
     };
     let request = store::load::<Request>(path).ok().flatten();

@@ -53,7 +53,7 @@ impl Engine {
                 end
             }
             Err(failure) => {
-                let unfinished = format!("{failure}; it is tried again");
+                let unfinished = format!("{failure}; retrying");
                 let end = bad_end(journal, Recovery::Undo, &[unfinished]);
                 self.note(&journal.request.id, &end);
                 end
@@ -82,7 +82,7 @@ impl Engine {
     fn go_back(&mut self, journal: &mut Journal) -> Result<End, Failure> {
         let problems = self.undo(journal).inspect_err(|failure| {
             let id = &journal.request.id;
-            log::line(format!("{id}: going back is not finished: {failure}"));
+            log::line(format!("{id}: rolling back is not finished: {failure}"));
         });
         if problems.is_err() {
             self.try_again_later();
@@ -150,7 +150,7 @@ impl Engine {
         if journal.phase == Phase::Confirmed {
             return Err(failure);
         }
-        let given_up = format!("{failure}; given up for a later request");
+        let given_up = format!("{failure}; abandoned in favour of a later request");
         let end = bad_end(&journal, Recovery::Undo, &[given_up]);
         self.close(&journal, &end);
         Ok(())

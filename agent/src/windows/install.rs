@@ -176,10 +176,10 @@ fn start(services: &mut Services, sha256: &str) -> Result<(), Failure> {
 fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
     let outcome = match files::sha256(AGENT_PREVIOUS) {
         Ok(Some(previous)) if previous != sha256 => put_back(services, &previous).map_or_else(
-            |failure| format!("going back failed too: {failure}"),
-            |()| format!("the one before it, {previous}, is back and runs"),
+            |failure| format!("rolling back failed too: {failure}"),
+            |()| format!("the previous agent, {previous}, was restored and runs"),
         ),
-        _ => "there is none before it to go back to".to_owned(),
+        _ => "there is no previous agent to restore".to_owned(),
     };
     let message = format!("the agent with sha256 {sha256} does not come up: {why}; {outcome}");
     // The message names a blocked program, which an administrator has to allow.
@@ -232,7 +232,7 @@ fn make_program_folder() -> std::io::Result<()> {
     let folder = folder.to_str().map_or(PROGRAM_DIR, plain_path);
     if !folder.ends_with('\\') && acl::take_writing_away(folder, &Accounts::new()?)? {
         log::line(format!(
-            "{folder}: who is no administrator may no longer write there"
+            "{folder}: accounts that are not administrators can no longer write there"
         ));
     }
     Ok(())

@@ -83,7 +83,7 @@ fn reply(line: &str, service: &Service) -> Reply {
 fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
     // The caller must learn that the thread is stuck: it then stops or terminates the process instead of asking it to end.
     if let Some(still) = service.pulse.stuck_for(Instant::now(), stuck_after()) {
-        let message = format!("the agent's work has stood still for {} s", still.as_secs());
+        let message = format!("the agent has been stuck for {} s", still.as_secs());
         return Err(FailureCategory::AgentUnavailable.failure(message));
     }
     match call {

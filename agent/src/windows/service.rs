@@ -123,7 +123,7 @@ fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
                 log::line(if finished {
                     "agent stops"
                 } else {
-                    "agent stops in the middle of a request; it is undone at the next start"
+                    "agent stops in the middle of a request; it is rolled back at the next start"
                 });
                 return 0;
             }

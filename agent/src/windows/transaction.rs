@@ -113,7 +113,7 @@ impl Engine {
             // start.
             Err(failure) if service::is_shutting_down() => {
                 let message = format!(
-                    "{failure}; Windows shuts down, and what was there before comes back at the next start"
+                    "{failure}; Windows shuts down, and the previous state is restored at the next start"
                 );
                 log::line(format!("{}: {message}", request.id));
                 let failure = FailureCategory::Interrupted.failure(message);

@@ -26,7 +26,7 @@ const COMPARE: Duration = Duration::from_secs(5);
 const CONTEST: Duration = Duration::from_secs(3600);
 /// How often the pipes of a running service are probed.
 const ASK: Duration = Duration::from_secs(60);
-const CONTESTED: &str = "its configuration was changed again after the agent had changed it back: another program looks after it, and it is left to that";
+const CONTESTED: &str = "its configuration was changed again after the agent had changed it back: another program manages it, so the agent no longer does";
 const MARKED: &str = "it is marked for deletion and goes only when it has stopped and every program that has it open, such as the Services console, has closed it; it is recreated then";
 
 /// What the engine remembers about one service.
@@ -243,7 +243,7 @@ impl Engine {
             return;
         }
         let Some((attempts, retry)) = failing else {
-            log::line(format!("service {name} is well again"));
+            log::line(format!("service {name} is running correctly again"));
             shown.remove(&key(name));
             return;
         };

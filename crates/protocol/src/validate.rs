@@ -55,7 +55,7 @@ pub fn validate(request: &Request) -> Result<(), Failure> {
         let mut names = request.services.iter().map(|service| &service.name);
         let is_listed = names.any(|name| same_name(name, service));
         require(is_listed, || {
-            format!("pipes are listed for service {service}, which is not")
+            format!("pipes are listed for service {service}, which is not in the request")
         })?;
         if let Some(pipe) = pipes.iter().find(|pipe| !is_word(pipe)) {
             return Err(invalid(format!("'{pipe}' is no pipe name")));

@@ -128,7 +128,7 @@ impl Verification {
         let after = self.state().await;
         let seen = match &after {
             Ok(after) => observed(step, problem.as_ref(), before.as_ref(), after.as_ref()),
-            Err(error) => format!("the host cannot be looked at: {error}"),
+            Err(error) => format!("the host cannot be inspected: {error}"),
         };
         let last = after.ok().flatten().and_then(|state| state.last_result);
         let interruption = last
@@ -158,7 +158,7 @@ impl Verification {
         });
         let seen = match rest.await {
             Ok(rest) => format!("{}; {rest}", end(problem.as_ref())),
-            Err(error) => format!("the host cannot be looked at: {error}"),
+            Err(error) => format!("the host cannot be inspected: {error}"),
         };
         let expected = "done; nothing is left".to_owned();
         tried("uninstall", expected, seen, problem, took)

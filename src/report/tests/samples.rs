@@ -109,7 +109,7 @@ pub fn empty() -> ReadinessReport {
 
 /// Not everything could be read.
 pub fn unknown() -> ReadinessReport {
-    let message = "not all of the cluster has been read, missing: StorageClass (forbidden)";
+    let message = "the cluster has not been read completely; missing: StorageClass (forbidden)";
     let unknown = report(Upgradeable::False, Reason::ReadinessUnknown, message);
     ReadinessReport {
         verdict: unknown.verdict,

@@ -29,9 +29,9 @@ pub fn not_judged(node: &Node) -> String {
             "" => "an operating system that it does not report",
             system => system,
         };
-        format!("It runs {system}; only Windows nodes are looked after.")
+        format!("It runs {system}; only Windows nodes are watched.")
     } else if node.ignored {
-        "It is labelled windowsstorage.dev/ignore=true, so it is not looked after, and its pods do not count."
+        "It is labelled windowsstorage.dev/ignore=true, so the operator ignores it, and its pods do not count."
             .to_owned()
     } else {
         "It is being deleted, so it does not count any more.".to_owned()
@@ -63,7 +63,7 @@ pub fn of_node(
     };
     if let Some(csi_proxy) = &status.csi_proxy {
         let by = match status.management.as_str() {
-            "External" | "Releasing" => ", looked after by another owner",
+            "External" | "Releasing" => ", managed by another owner",
             _ => "",
         };
         let words = csi_proxy_in_words(csi_proxy);
@@ -168,7 +168,9 @@ fn served_by(row: &VolumeUse) -> String {
     };
     match (&row.csi_driver, row.missing_on.as_slice()) {
         (None, _) => format!("{of_type}no CSI driver takes over"),
-        (Some(driver), []) => format!("{of_type}{needs} {driver}, which is where it is needed"),
+        (Some(driver), []) => {
+            format!("{of_type}{needs} {driver}, which is registered on all nodes that need it")
+        }
         (Some(driver), missing) => {
             format!("{of_type}{needs} {driver}, missing on {}", names(missing))
         }

@@ -144,7 +144,7 @@ fn the_gate_holds_and_opens(story: &mut Story, sandbox: &Sandbox) -> Result<()> 
         r#"jsonpath={.status.conditions[?(@.type=="OperatorConditionWritten")].reason}=Confirmed"#,
         30,
     )?;
-    story.note("OLM has taken it over");
+    story.note("OLM has processed it");
 
     story.tell("the driver registers on win-1: still held, for win-2 alone");
     sandbox.register("win-1", &[DRIVER])?;

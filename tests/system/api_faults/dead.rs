@@ -28,7 +28,7 @@ fn a_watch_whose_connection_is_dead_but_open_does_not_open_the_gate() {
         .expect_gate("False", "DriversMissing", &["pod shop/late"]);
     assert_eq!(rig.harness.openings(), 0);
     let log = rig.harness.log();
-    let told = "watch interrupted: a second watch shows what this one has not";
+    let told = "watch interrupted: it missed changes that a second watch received";
     assert!(log.contains(told), "{log}");
     let drivers = ["disk.csi.azure.com", "file.csi.azure.com"];
     for node in ["win-1", "win-2"] {

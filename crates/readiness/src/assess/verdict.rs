@@ -76,7 +76,7 @@ pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
 /// Returns the verdict on incomplete inputs. No setting overrides it.
 #[must_use]
 pub fn unknown(unread: &[Unread<'_>]) -> Verdict {
-    readiness_unknown("not all of the cluster has been read, missing", unread)
+    readiness_unknown("the cluster has not been read completely; missing", unread)
 }
 
 /// Lets a verdict become True only on fresh data. A verdict that was already True stays True while data is temporarily
@@ -91,10 +91,7 @@ pub fn only_fresh_data_opens(
     if stale.is_empty() || was_open || new.upgradeable == Upgradeable::False {
         return new;
     }
-    readiness_unknown(
-        "not all of the cluster can be read at present, missing",
-        stale,
-    )
+    readiness_unknown("parts of the cluster cannot be read now; missing", stale)
 }
 
 fn readiness_unknown(what: &str, unread: &[Unread<'_>]) -> Verdict {

@@ -148,9 +148,9 @@ fn labels(meta: &NodeMeta) -> Labels {
 /// Stores a node. If the node's pods were left out and it may now run Windows, requests a relist of pods.
 pub(super) fn store(cluster: &mut Cluster, name: Name, node: Node) -> bool {
     if node.system() != Some(System::Other) && cluster.without_pods.remove(&name) {
-        cluster.pods.want_relist(format!(
-            "Node {name} was none of Windows before, its pods are listed now"
-        ));
+        cluster
+            .pods
+            .want_relist(format!("Node {name} may now run Windows; listing its pods"));
     }
     cluster.nodes.apply(name, node)
 }

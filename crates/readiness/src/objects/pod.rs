@@ -273,7 +273,7 @@ fn note_left_out(cluster: &mut Cluster, node: Name) {
         // Most of these nodes are gone. A relist records those that still matter.
         cluster.without_pods.clear();
         cluster.pods.want_relist(
-            "many nodes have left since the pods were listed; they are listed again".to_owned(),
+            "many nodes were deleted since the last list of pods; listing them again".to_owned(),
         );
     }
 }

@@ -150,7 +150,7 @@ fn a_step_without_a_node_to_show_anything_says_so() {
         let (reason, message, _) = said(&todo);
         assert_eq!(reason, "StepBlocked", "{step}");
         assert!(
-            message.contains("has no updated node that this operator looks after and reaches"),
+            message.contains("has no updated node that this operator manages and can reach"),
             "{message}"
         );
     }

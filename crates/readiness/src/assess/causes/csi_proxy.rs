@@ -27,7 +27,7 @@ pub fn daemon_sets(assessment: &Assessment, cluster: &Cluster) -> Vec<Finding> {
             CSI_PROXY_DAEMON_SET,
             object.clone(),
             "DaemonSet {key} runs csi-proxy {version} on Windows nodes. Two on a node take each other's pipes: remove it where this operator \
-             or the Windows Machine Config Operator looks after csi-proxy, or set spec.csiProxy.management of WindowsStorage to External"
+             or the Windows Machine Config Operator manages csi-proxy, or set spec.csiProxy.management of WindowsStorage to External"
         ));
         if versions::parse(tag).is_some_and(|version| version < OLDEST_SAFE) {
             findings.push(finding!(

@@ -39,7 +39,7 @@ impl Place<'_> {
             findings.push(finding!(
                 NODE_NOT_READY,
                 format!("Node/{}", self.name),
-                "the node has the taint {}, which keeps the pod of DaemonSet {} of {} from it; mend the node first \
+                "the node has the taint {}, which keeps the pod of DaemonSet {} of {} from it; fix the node first \
                  (kubectl describe node {})",
                 texts(&of_node), set.key, self.driver, self.name
             ));
