@@ -224,16 +224,7 @@ fn both_programs_say_what_they_are_and_of_which_version() {
 #[test]
 fn the_agent_asks_windows_for_no_cryptography_but_random_numbers() {
     let agent = payload("windows-storage-agent.exe");
-    let headers = output(
-        Command::new("x86_64-w64-mingw32-objdump")
-            .arg("-p")
-            .arg(agent),
-    );
-    let libraries: BTreeSet<String> = headers
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("DLL Name: "))
-        .map(str::to_lowercase)
-        .collect();
+    let libraries = testbed::commands::imported_libraries(&agent).unwrap();
     assert!(libraries.contains("kernel32.dll"), "{libraries:?}");
     for other in "bcrypt.dll ncrypt.dll crypt32.dll secur32.dll schannel.dll libcrypto".split(' ') {
         assert!(

@@ -114,15 +114,26 @@ impl Second<'_> {
 
 /// Returns whether second watches show that nothing was missed of these kinds.
 pub(super) async fn prove(silent: &[Arc<Watched>]) -> bool {
+    let started = Instant::now();
     let begun = join_all(silent.iter().map(|watched| watched.begin_second())).await;
     let begun: Option<Vec<Second<'_>>> = begun.into_iter().collect();
     let (Some(seconds), Some(any)) = (begun, silent.first()) else {
         return silent.is_empty();
     };
+    let begun_ms = started.elapsed().as_millis();
     let quiet = quiet(any.api.clone().into_client()).shared();
     let seconds = seconds.into_iter();
     let found = join_all(seconds.map(|second| second.finds_nothing(quiet.clone()))).await;
-    found.into_iter().all(|nothing| nothing)
+    let is_proved = found.into_iter().all(|nothing| nothing);
+    let took_ms = started.elapsed().as_millis();
+    tracing::debug!(
+        kinds = silent.len(),
+        begun_ms,
+        took_ms,
+        is_proved,
+        "asked whether watches missed anything"
+    );
+    is_proved
 }
 
 /// Waits until the events of second watches must have arrived: for a while, and until the same server has answered several

@@ -1,6 +1,5 @@
 //! The command line for Windows, run by Wine on a sandboxed host.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -155,17 +154,7 @@ fn it_asks_a_cluster_and_its_nodes() {
 /// One file is enough for an administrator. Cryptography is OpenSSL's, as on Linux.
 #[test]
 fn it_needs_nothing_but_windows() {
-    let headers = testbed::commands::printed(
-        Command::new("x86_64-w64-mingw32-objdump")
-            .arg("-p")
-            .arg(&*PROGRAM),
-    )
-    .unwrap();
-    let libraries: BTreeSet<String> = headers
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("DLL Name: "))
-        .map(str::to_lowercase)
-        .collect();
+    let libraries = testbed::commands::imported_libraries(&PROGRAM).unwrap();
     assert!(libraries.contains("kernel32.dll"), "{libraries:?}");
     let of_windows = OF_WINDOWS.split_whitespace().collect::<Vec<_>>();
     let other = libraries

@@ -1,5 +1,6 @@
 //! Runs commands of this machine for tests.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,6 +14,19 @@ pub fn printed(command: &mut Command) -> Result<String> {
     let status = output.status;
     ensure!(status.success(), "{command:?}: {status}\n{stdout}{stderr}");
     Ok(stdout.into_owned())
+}
+
+/// Returns the names of the DLLs that a Windows program imports, in lower case.
+pub fn imported_libraries(program: &Path) -> Result<BTreeSet<String>> {
+    let headers = printed(
+        Command::new("x86_64-w64-mingw32-objdump")
+            .arg("-p")
+            .arg(program),
+    )?;
+    let names = headers
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("DLL Name: "));
+    Ok(names.map(str::to_lowercase).collect())
 }
 
 /// Returns a command that searches these folders for programs first, and does not use the user's cluster.
