@@ -33,15 +33,14 @@ fn the_definitions_keep_to_the_conventions_of_kubernetes() {
 
 fn check(schema: &Value, path: &str, of_status: bool) {
     let has = |key: &str| schema.get(key).is_some();
+    // A float may change when it is parsed and written again.
+    assert_ne!(schema["type"], "number", "{path}");
     match schema["type"].as_str() {
         Some("integer") => {
             let known = matches!(schema["format"].as_str(), Some("int32" | "int64"));
             assert!(known, "{path}: {schema}");
         }
         Some("array") => assert!(has("x-kubernetes-list-type"), "{path}: {schema}"),
-        Some("number") => {
-            panic!("{path}: a float, which may change when it is parsed and written again")
-        }
         _ => {}
     }
     assert!(!(of_status && has("default")), "{path}: {schema}");
@@ -75,7 +74,7 @@ fn check(schema: &Value, path: &str, of_status: bool) {
             .as_str()
             .is_some_and(|text| !text.is_empty());
         assert!(
-            is_described || path.contains(".conditions[]") || path.ends_with(".yaml"),
+            is_described || path.contains(".conditions[]"),
             "{path}: {field} has no description"
         );
         let of_status = of_status || field == "status";

@@ -175,7 +175,7 @@ impl Election {
             // Another candidate holds it by now, or nobody does.
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!("{error}; other candidates can acquire the lease when it expires")
+                tracing::warn!("{error}; other candidates can acquire the lease when it expires");
             }
         }
     }

@@ -62,7 +62,7 @@ pub struct Cluster {
     pub without_pods: BTreeSet<Name>,
     /// The objects that create pods, by kind.
     pub owners: Owners,
-    /// PersistentVolumeClaims.
+    /// `PersistentVolumeClaims`.
     pub claims: Table<ObjectKey, Claim>,
     /// `PersistentVolumes` by name.
     pub volumes: Table<Name, PersistentVolume>,
