@@ -269,7 +269,7 @@ mod tests {
         for _ in 0..3 {
             let over = budget.ask::<()>(std::future::pending()).await;
             let over = over.unwrap_err();
-            assert!(over.to_string().contains("s are over"), "{over}");
+            assert!(over.to_string().contains("is used up"), "{over}");
         }
     }
 }

@@ -283,19 +283,19 @@ mod tests {
                 Recovery::Undo,
                 &[][..],
                 Outcome::RolledBack,
-                "what was there before is back",
+                "the previous state is restored",
             ),
             (
                 Recovery::Undo,
                 &["x is lost".to_owned()],
                 Outcome::Failed,
-                "going back was not complete: x is lost",
+                "the rollback is incomplete: x is lost",
             ),
             (
                 Recovery::Leave,
                 &[],
                 Outcome::Failed,
-                "nothing had worked before, so it was left as it is",
+                "there was no working version to roll back to, so the node was left as it is",
             ),
         ] {
             let message = format!("no pipes; {said}");

@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn an_override_is_reported_and_a_failure_before_all() {
         let mut rig = Rig::new();
-        for (status, words) in [("True", "go on"), ("False", "holds"), ("Unknown", "holds")] {
+        for (status, words) in [("True", "allows"), ("False", "holds"), ("Unknown", "holds")] {
             let check = Check {
                 is_changed: false,
                 is_confirmed: true,

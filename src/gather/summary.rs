@@ -167,7 +167,7 @@ mod tests {
             "  win-2: Unreachable: dead",
             "    could not be collected: a.log: no\\u{1b}[2J",
             "    a\\u{a}b is written as a_b.0",
-            "Windows nodes: 1 of 2 looked at",
+            "Windows nodes: 1 of 2 reached",
             "upgradeable: False (ReadinessUnknown)",
             "could not be collected: Event: reading it is forbidden\\u{a}: no",
         ] {

@@ -105,13 +105,13 @@ mod tests {
             None
         );
         let late = liveness.problem_at(now + LONGEST_SILENCE + 2 * second);
-        assert!(late.is_some_and(|late| late.contains("has not moved for 9")));
+        assert!(late.is_some_and(|late| late.contains("has made no progress for 9")));
 
         liveness.pass_begins();
         let mut later = now + LONGEST_PASS + 2 * second;
         liveness.marks().heartbeat = later;
         let stuck = liveness.problem_at(later);
-        assert!(stuck.is_some_and(|stuck| stuck.contains("a pass has taken 60")));
+        assert!(stuck.is_some_and(|stuck| stuck.contains("a pass has been running for 60")));
         liveness.pass_ends();
         later += Duration::from_secs(3600);
         liveness.marks().heartbeat = later;

@@ -227,7 +227,7 @@ mod tests {
         readiness.stands_by(Standby::Behind {
             holder: "pod-1".to_owned(),
         });
-        let text = "[+]leader-election ok\n[!]leader-election: stands by, pod-1 leads\n\
+        let text = "[+]leader-election ok\n[!]leader-election: standing by: pod-1 is the leader\n\
                     readyz check passed\n";
         assert_eq!(readiness.answer(true), (true, text.to_owned()));
         readiness.sees_gate(Some("not written yet".to_owned()));

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(offer(Some("new"), &[], &[]), Judgement::Known);
         assert_eq!(offer(None, &["new"], &[]), Judgement::Known);
         for (listed, revoked, says) in [
-            (&["old"][..], &[][..], "correct its line"),
+            (&["old"][..], &[][..], "update its line"),
             (&[], &["new"], "@revoked"),
         ] {
             let Judgement::Refused(error) = offer(Some("old"), listed, revoked) else {
@@ -161,7 +161,7 @@ mod tests {
         let unknown = Way::to(&Cluster::default(), "win-1").map(|way| way.place());
         for (refused, words) in [
             (unknown, "there is no node win-1"),
-            (way(|node| node.ignored = true), "is not looked after"),
+            (way(|node| node.ignored = true), "is not watched"),
             (way(|node| node.platform = Some(eks())), "EKS by label x"),
             (way(|node| node.addresses.clear()), "has no address"),
         ] {

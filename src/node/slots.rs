@@ -53,13 +53,11 @@ impl RolloutSlots {
         rest
     }
 
-    /// Lets work begin in the granted slots. Call this once they are stored in the status.
-    pub fn hand_out(&self) {
+    /// Lets work begin in the granted slots of the nodes that the status in the cluster names as being changed. Otherwise
+    /// the next process would not know of it.
+    pub fn hand_out(&self, stored: &BTreeSet<String>) {
         let mut state = self.lock();
-        let State {
-            given, handed_out, ..
-        } = &mut *state;
-        handed_out.clone_from(given);
+        state.handed_out = state.given.intersection(stored).cloned().collect();
     }
 
     /// Restores the nodes that a previous process was working on. Their outcome is unknown.
@@ -142,8 +140,9 @@ mod tests {
         let slots = RolloutSlots::default();
         assert!(slots.take("a").is_none());
         slots.decide(|_| (names(&["a", "b"]), ()));
+        slots.hand_out(&names(&["b", "c"]));
         assert!(slots.take("a").is_none(), "nobody has written it down");
-        slots.hand_out();
+        slots.hand_out(&names(&["a", "b"]));
         let mut slot = slots.take("a").unwrap();
         assert_eq!(seen(&slots).at_work, names(&["a"]));
         slots.decide(|_| (names(&["a"]), ()));
@@ -160,7 +159,7 @@ mod tests {
         let slots = RolloutSlots::default();
         let give = |list: &[&str]| {
             slots.decide(|_| (names(list), ()));
-            slots.hand_out();
+            slots.hand_out(&names(list));
         };
         give(&["a", "b"]);
         drop(slots.take("a"));

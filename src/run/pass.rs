@@ -40,10 +40,9 @@ impl Controller {
         // The status includes the state of the gate. If that is new, the next pass follows at once.
         let has_news = self.gate.as_ref().is_some_and(Gate::has_news);
         if !has_news {
-            // An update begins only once the status says so: the next process has to know what was in progress.
-            if self.store_settings(&todo).await {
-                self.slots.hand_out();
-            }
+            self.store_settings(&todo).await;
+            let stored = self.decisions.stored_in_progress(&self.shared.read());
+            self.slots.hand_out(&stored);
             if todo.assign {
                 self.assign();
             }
@@ -53,22 +52,20 @@ impl Controller {
         self.remove_left(&todo.left).await;
     }
 
-    /// Writes the status of `WindowsStorage` if it differs. Returns whether it is stored.
-    async fn store_settings(&mut self, todo: &Todo) -> bool {
+    /// Writes the status of `WindowsStorage` if it differs.
+    async fn store_settings(&mut self, todo: &Todo) {
         let Some((previous, status)) = &todo.settings else {
-            return true;
+            return;
         };
         if !self.may_try(&What::Settings) {
-            return false;
+            return;
         }
         let written = self.status.write_settings(previous.as_ref(), status).await;
-        let is_stored = written.is_ok();
         let noted = written.map(|written| {
             let unseen = &mut self.decisions.unseen.settings;
             *unseen = written.or(unseen.take());
         });
         self.note(What::Settings, noted);
-        is_stored
     }
 
     fn judge(&mut self, is_fresh: bool) -> Todo {

@@ -18,7 +18,7 @@ pub const CSI_PROXY_READY: &str = "CSIProxyReady";
 const LONGEST_PAUSE: u64 = 86_400_000;
 const UNDECIDED: &str = "another owner that manages other Windows nodes may still be setting up this node, or the node has a taint …/uninitialized; this operator starts to manage it after ten minutes Ready without that taint, or at once if the Node is annotated windowsstorage.dev/management=Managed";
 const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this node uses its pipes; the operator installs it when a driver's DaemonSet needs it";
-const ALL_REMOVED: &str = "csi-proxy and the agent are removed from the node, as set in spec.csiProxy.management of WindowsStorage; other services of ConfigMap windows-services keep running but are no longer restarted";
+const ALL_REMOVED: &str = "nothing of this operator is left on the node, as set in spec.csiProxy.management of WindowsStorage; other services of ConfigMap windows-services keep running but are no longer restarted";
 /// Reasons that do not come from reconciling the node. They end once it can be reconciled, and do not stand for
 /// observations.
 const NOT_FROM_RECONCILING: [&str; 10] = [

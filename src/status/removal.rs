@@ -28,7 +28,7 @@ pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCo
         is_stored,
     } = progress;
     let all = removed + left.len();
-    let message = format!("csi-proxy and the agent are removed from {removed} of {all} node(s)");
+    let message = format!("nothing of this operator is left on {removed} of {all} node(s)");
     if left.is_empty() && *is_stored {
         let more =
             "; their host keys and the entry in ConfigMap windows-services are being deleted";

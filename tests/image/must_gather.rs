@@ -89,7 +89,7 @@ fn oc_can_start_it_and_copy_what_it_gathers() {
     let output = succeed(&mut gather);
     let reported = String::from_utf8_lossy(&output.stderr);
     assert!(
-        reported.contains("Windows nodes: 0 of 1 looked at"),
+        reported.contains("Windows nodes: 0 of 1 reached"),
         "{reported}"
     );
 

@@ -145,7 +145,7 @@ fn it_asks_a_cluster_and_its_nodes() {
     );
     let said = String::from_utf8_lossy(&gathered.stderr);
     assert_eq!(gathered.status.code(), Some(0), "{said}");
-    assert!(said.contains("Windows nodes: 1 of 1 looked at"), "{said}");
+    assert!(said.contains("Windows nodes: 1 of 1 reached"), "{said}");
     let folder = host.drive_c().join("gathered");
     let gathered = here(&["check", "-f", folder.to_str().unwrap()]);
     assert_eq!(gathered.status.code(), Some(3), "{gathered:?}");

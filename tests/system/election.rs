@@ -95,7 +95,8 @@ impl Harness {
     }
 
     pub fn expect_standby(&self, candidate: &Candidate, leader: &str) {
-        let told = format!("[!]leader-election: stands by, {leader} leads\nreadyz check passed");
+        let told =
+            format!("[!]leader-election: standing by: {leader} is the leader\nreadyz check passed");
         self.eventually(
             &format!("{} stands by and is ready", candidate.name),
             || candidate.ready().contains(&told),

@@ -214,7 +214,7 @@ fn what_cannot_be_checked_is_not_served() {
     let log = harness.log();
     let words = log
         .lines()
-        .filter_map(|line| line.split_once("who asks for metrics cannot be checked: "));
+        .filter_map(|line| line.split_once("cannot authenticate clients of /metrics: "));
     let faults: Vec<&str> = words.map(|(_, fault)| fault).collect();
     let different: BTreeSet<&str> = faults.iter().copied().collect();
     assert!(

@@ -32,7 +32,7 @@ impl Harness {
 
     /// Waits until the gate reports that what held upgrades has disappeared.
     fn expect_waiting(&self) {
-        let parts = ["no longer there", "pod shop/web-0"];
+        let parts = ["what held upgrades is gone", "pod shop/web-0"];
         self.expect_gate("False", "DriversMissing", &parts);
     }
 }
@@ -104,6 +104,7 @@ fn waits_where_people_look(harness: &Harness) {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let noted = String::from_utf8_lossy(&output.stderr);
-    let expected = "note: the operator says Upgradeable False (DriversMissing): What held upgrades is no longer there";
+    let expected =
+        "note: the operator says Upgradeable False (DriversMissing): What held upgrades is gone";
     assert!(noted.contains(expected), "{noted}");
 }

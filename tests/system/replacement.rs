@@ -44,7 +44,10 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
         "False",
         "RolledBack",
     );
-    assert!(message.contains("what ran before runs again"), "{message}");
+    assert!(
+        message.contains("the update failed and was rolled back"),
+        "{message}"
+    );
     harness.expect_event("Node/win-1", "RolledBack");
     assert!(on_node() == good, "the file that worked is not back");
     csi_proxy_answers(&host).unwrap();

@@ -31,7 +31,7 @@ fn not_had(dest: &Path) -> Vec<String> {
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
     let lines = summary
         .lines()
-        .filter(|line| line.contains("could not be had"));
+        .filter(|line| line.contains("could not be collected"));
     lines.map(str::to_owned).collect()
 }
 

@@ -42,7 +42,7 @@ fn an_agent_whose_work_stands_still_says_so_and_is_replaced_by_its_next_process(
     fs::write(&hang, "").unwrap();
     node.eventually("it says so", |state| {
         let problem = state.agent_problem.as_ref();
-        problem.is_some_and(|problem| problem.contains("has stood still"))
+        problem.is_some_and(|problem| problem.contains("has been stuck"))
     });
     // What the operator does in this case. The next process does not hang.
     let restarted = std::thread::scope(|scope| {

@@ -238,7 +238,7 @@ fn while_it_waits_it_is_said_what_for() {
     rig.at(0, "held");
     rig.at(100, "open!");
     let said = rig.decider.decision.clone().unwrap().verdict;
-    assert!(said.message.ends_with("if it does not come back: m"));
+    assert!(said.message.ends_with("unless it comes back: m"));
     rig.at(200, "open");
     assert_eq!(rig.decider.decision.clone().unwrap().verdict, said, "once");
     rig.at(300, "held");
@@ -252,7 +252,7 @@ fn while_it_waits_it_is_said_what_for() {
     assert_eq!(rig.at(10_119, "open~"), HELD);
     assert_eq!(rig.at(10_120, "open~"), UNKNOWN);
     let message = rig.decider.decision.clone().unwrap().verdict.message;
-    assert!(message.contains("proved"), "{message}");
+    assert!(message.contains("not confirmed yet"), "{message}");
     assert_eq!(rig.at(10_121, "open"), OPEN);
 }
 

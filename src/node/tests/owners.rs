@@ -74,14 +74,14 @@ async fn both_programs_are_removed_in_a_slot_and_what_is_not_there_needs_none() 
     let mut target = scene.target(&host, &scene.old);
     target.purpose = Purpose::Remove;
     scene.slots.decide(|_| (BTreeSet::new(), ()));
-    scene.slots.hand_out();
+    scene.slots.hand_out(&scene.slots.in_progress());
     let before = files(&host);
     let waits = scene.go_to(&target, &scene.old).await.unwrap();
     assert!(waits.is_waiting() && waits.state.is_some());
     assert_eq!(files(&host), before);
 
     scene.slots.decide(|_| (["win-1".to_owned()].into(), ()));
-    scene.slots.hand_out();
+    scene.slots.hand_out(&scene.slots.in_progress());
     let removed = scene.go_to(&target, &scene.old).await.unwrap();
     assert_eq!(removed.problem, None);
     assert_eq!((removed.standing, removed.state), (Standing::Current, None));

@@ -86,7 +86,7 @@ impl Scene {
         // These tests are about the transport, so the host always has a rollout slot.
         let slots = RolloutSlots::default();
         slots.decide(|_| (["win-1".to_owned()].into(), ()));
-        slots.hand_out();
+        slots.hand_out(&slots.in_progress());
         Self {
             server: (Profile::V9_5, Shell::Cmd),
             slots,

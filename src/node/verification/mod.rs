@@ -173,7 +173,7 @@ impl Verification {
     ) -> (Option<NodeError>, Duration) {
         let slots = RolloutSlots::default();
         slots.decide(|_| ([target.node.clone()].into(), ()));
-        slots.hand_out();
+        slots.hand_out(&slots.in_progress());
         let begin = Instant::now();
         let done = self.over(line, payload, move |host| {
             work_on(host, &target, &target.desired, &slots)

@@ -37,6 +37,19 @@ impl Decisions {
         nodes
     }
 
+    /// Returns the nodes that are being changed according to the stored status, which the next process reads.
+    pub fn stored_in_progress(&self, cluster: &Cluster) -> BTreeSet<String> {
+        let seen = cluster.settings.get(SETTINGS_NAME);
+        let status = match &self.unseen.settings {
+            Some(written) => Some(&written.status),
+            None => seen.and_then(|object| object.status.as_ref()),
+        };
+        let rollout = status.and_then(|status| status.rollout.as_ref());
+        rollout.map_or_else(BTreeSet::new, |rollout| {
+            rollout.in_progress.iter().cloned().collect()
+        })
+    }
+
     /// Returns whether the node exists and is managed by this operator.
     pub(super) fn is_managed(&self, node: &str) -> bool {
         self.plans.get(node).is_some_and(NodePlan::is_managed)

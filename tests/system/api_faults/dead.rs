@@ -52,9 +52,7 @@ fn where_no_second_watch_answers_the_gate_stays_as_it_is() {
     rig.harness.eventually("the proof is missed", || {
         let log = rig.harness.log();
         let mut lines = log.lines();
-        lines.any(|line| {
-            line.contains("upgrades are not let go yet") && line.contains("PersistentVolume")
-        })
+        lines.any(|line| line.contains("upgrades stay held") && line.contains("PersistentVolume"))
     });
     assert_eq!(rig.harness.openings(), 0);
     hung.lift();

@@ -68,7 +68,7 @@ impl Scene {
         let status = operator.wait().unwrap();
         let log = self.told_since(mark);
         assert_eq!(status.code(), Some(1), "{log}");
-        assert!(log.contains("cluster's certificates have changed"), "{log}");
+        assert!(log.contains("cluster's certificate files changed"), "{log}");
         let mark = self.mark();
         let operator = self.launch(&[]);
         self.harness().eventually("it leads again", || {

@@ -62,7 +62,7 @@ fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
         summary.contains("1 older one(s) not asked for"),
         "{summary}"
     );
-    assert!(!summary.contains("could not be had"), "{summary}");
+    assert!(!summary.contains("could not be collected"), "{summary}");
     let log = text(&dest, &format!("{of_operator}/current.log"));
     assert_eq!(log.as_deref(), Some(""));
 

@@ -184,7 +184,7 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
     let line = format!("[{}]:{} {other}\n", host.address(), host.port());
     simulation.write_config_map("windows-storage-host-keys", &json!({"known_hosts": line}));
     let refusal = yes(&["win-000"]);
-    assert!(refusal.contains("correct its line"), "{refusal}");
+    assert!(refusal.contains("update its line"), "{refusal}");
     // Without a pin the key is accepted, even if nothing is trusted on first use.
     simulation.write_config_map("windows-storage-host-keys", &json!({}));
     let (status, _, stderr) = accept(&simulation, &["win-000", "--yes"]);

@@ -103,7 +103,7 @@ fn reader(simulation: &Simulation) -> PathBuf {
 fn every_node_is_told_of(dest: &Path) {
     let text = summary(dest);
     for words in [
-        "Windows nodes: 2 of 5 looked at",
+        "Windows nodes: 2 of 5 reached",
         "win-000: agent",
         "win-001: Unreachable",
         "win-002: HostKeyChanged",

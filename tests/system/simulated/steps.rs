@@ -79,7 +79,7 @@ fn the_others_wait_until_the_canary_has_answered_for_its_time_also_over_a_restar
     let new = simulation.payload("v1.3.0");
     let operator = harness.start_with(&new);
     let said = harness.expect(SETTINGS, "RolloutProgressing", "True", "Soaking");
-    assert!(said.contains("3 wait(s) until"), "{said}");
+    assert!(said.contains("3 wait(s): soaking until"), "{said}");
     assert_eq!(simulation.nodes_with("v1.3.0"), ["win-000"]);
     let begun = since(&simulation.strategy());
     assert!(operator.terminate().unwrap().success());
@@ -135,7 +135,7 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     }
     let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "Stopped");
     assert!(
-        said.contains("did not work and was undone: win-000"),
+        said.contains("failed and was rolled back: win-000"),
         "{said}"
     );
     // `Degraded` also covers the missing OLM, which may be named first.

@@ -254,7 +254,7 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     let mut rig = Rig::with_labels(&["win-1", "win-2"]);
     rig.act(&[]);
     rig.slots.decide(|_| (["win-1".to_owned()].into(), ()));
-    rig.slots.hand_out();
+    rig.slots.hand_out(&rig.slots.in_progress());
     // The removal is requested during an update, which interrupts the work.
     rig.slots.take("win-1").unwrap().begin();
     used_by_pod(&mut rig, "win-1");

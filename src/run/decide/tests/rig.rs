@@ -138,7 +138,7 @@ impl Rig {
             instant: self.instant,
         };
         let todo = self.decisions.update(&mut self.cluster, &news);
-        self.slots.hand_out();
+        self.slots.hand_out(&self.slots.in_progress());
         todo
     }
 

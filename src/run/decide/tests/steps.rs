@@ -129,7 +129,7 @@ fn a_canary_that_fails_in_its_time_holds_all_others() {
     let (reason, message, _) = said(&rig.pass(&ALL));
     assert_eq!(reason, "Stopped");
     assert!(
-        message.contains("it did not work and was undone: win-2"),
+        message.contains("it failed and was rolled back: win-2"),
         "{message}"
     );
 }

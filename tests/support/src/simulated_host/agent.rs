@@ -158,9 +158,10 @@ impl Agent {
             return;
         };
         let (outcome, what) = if self.kept.is_some() {
-            (Outcome::RolledBack, "what was there before is back")
+            (Outcome::RolledBack, "the previous state is restored")
         } else {
-            let what = "nothing had worked before, so it was left as it is";
+            let what =
+                "there was no working version to roll back to, so the node was left as it is";
             (Outcome::Failed, what)
         };
         let message = format!("the agent ended in the middle of the request; {what}");
