@@ -306,7 +306,8 @@ fn a_single_pass_does_nothing_beside_a_leader() {
     let mut once = Candidate::start(&harness, "once", &["--once"]);
     assert_eq!(once.operator.wait().unwrap().code(), Some(1));
     let log = once.log();
-    let told = "error: another operator leads: leader holds the Lease windows-storage-operator";
+    let told =
+        "error: another operator is the leader: leader holds the Lease windows-storage-operator";
     assert!(log.contains(told), "{log}");
     assert_eq!(once.changes().len(), 0);
     // Without a leader, it leads itself, and releases the lease afterwards.

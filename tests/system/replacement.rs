@@ -45,7 +45,7 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
         "RolledBack",
     );
     assert!(
-        message.contains("the update failed and was rolled back"),
+        message.contains("update failed and was rolled back"),
         "{message}"
     );
     harness.expect_event("Node/win-1", "RolledBack");

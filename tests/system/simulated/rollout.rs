@@ -137,8 +137,10 @@ fn no_update_begins_before_the_status_of_the_rollout_is_stored() {
     harness.eventually("every node was checked twice", || {
         logins().zip(&before).all(|(now, before)| now >= before + 2)
     });
-    for node in ["win-000", "win-001"] {
-        assert_eq!(simulation.version(node), "v1.1.3", "{}", harness.log());
+    for host in &simulation.hosts {
+        let content = host.with_disk(|disk| disk.file(CSI_PROXY).map(|it| it.content().to_vec()));
+        let expected = Some(&b"MZ csiProxy v1.1.3"[..]);
+        assert_eq!(content.as_deref(), expected, "{}", harness.log());
     }
 
     harness.apply(RIGHTS);

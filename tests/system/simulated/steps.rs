@@ -230,7 +230,7 @@ fn a_version_that_this_operator_does_not_bring_leaves_nodes_as_they_are() {
     simulation.want(&json!({"csiProxy": {"version": "v1.1.3"}}));
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "Pinned");
-    assert!(said.contains("spec.csiProxy.version is v1.1.3"), "{said}");
+    assert!(said.contains("spec.csiProxy.version pins v1.1.3"), "{said}");
     harness.eventually("every node says so, and is ready", || {
         let is_said = |name: &str| {
             let (status, _, message) =
