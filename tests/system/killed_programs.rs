@@ -48,7 +48,9 @@ impl Scene {
         });
         for (node, host) in NODES.iter().zip(&self.hosts) {
             self.harness.expect_csi_proxy(node);
-            csi_proxy_answers(host).unwrap();
+            // The status may be from before, and a process that just started has no pipes yet.
+            let what = format!("csi-proxy answers on {node}");
+            (self.harness).eventually(&what, || csi_proxy_answers(host).is_ok());
         }
         begin.elapsed()
     }
