@@ -19,14 +19,21 @@ use crate::command::{input, is_colored, print, report_line, runtime};
 pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
     let mut cluster = input::read(&arguments.input)?.cluster;
     let report = assess(&mut cluster);
-    let list = NodeList::of(&report, &cluster, &arguments.names);
-    if report.nodes.is_empty() && arguments.names.is_empty() {
-        report_line("No Windows nodes found.");
+    // As in the output of -o name.
+    let names = arguments.names.iter();
+    let names = names.map(|name| name.strip_prefix("node/").unwrap_or(name).to_owned());
+    let names: Vec<String> = names.collect();
+    if report.nodes.is_empty() {
+        refuse_unread(&report, true)?;
+        if names.is_empty() {
+            report_line("No Windows nodes found.");
+        }
     }
+    let list = NodeList::of(&report, &cluster, &names);
     let color = is_colored(arguments.color);
     print(&list.render(arguments.output, color)?)?;
     let is_absent = |name: &&String| report.nodes.iter().all(|node| node.name != **name);
-    let absent = arguments.names.iter().filter(is_absent);
+    let absent = names.iter().filter(is_absent);
     let absent: Vec<String> = absent.map(|name| visible(name)).collect();
     if !absent.is_empty() {
         bail!("there is no Windows node {}", absent.join(", "));
@@ -126,7 +133,12 @@ fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf])
     let namespace = visible(namespace);
     let what = match question.kind {
         Some(kind @ (Kind::Node | Kind::Volume)) => {
-            format!("no {} {name}", kind.as_str().to_lowercase())
+            let kind = kind.as_str().to_lowercase();
+            return if files.is_empty() {
+                anyhow!("there is no {kind} {name}")
+            } else {
+                anyhow!("the input has no {kind} {name}")
+            };
         }
         Some(kind) => format!(
             "no {} {name} in namespace {namespace}",
@@ -146,13 +158,20 @@ fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf])
     }
 }
 
+/// Says which role gives the rights to read everything, if some are missing.
+pub(super) fn rights_hint(report: &ReadinessReport) -> Option<&'static str> {
+    let is_unknown = report.verdict.reason == Reason::ReadinessUnknown;
+    (is_unknown && report.verdict.message.contains("forbidden")).then_some(
+        "the ClusterRole windows-storage-operator-viewer has the rights to read all of it: ask an administrator to bind it to you",
+    )
+}
+
 /// Refuses a good result if not everything could be read.
 fn refuse_unread(report: &ReadinessReport, looks_good: bool) -> anyhow::Result<()> {
     if looks_good && report.verdict.reason == Reason::ReadinessUnknown {
-        bail!(
-            "not everything could be read: {}",
-            visible(&report.verdict.message)
-        );
+        let message = visible(&report.verdict.message);
+        let hint = rights_hint(report).map_or_else(String::new, |hint| format!("; {hint}"));
+        bail!("not everything could be read: {message}{hint}");
     }
     Ok(())
 }

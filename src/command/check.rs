@@ -10,6 +10,7 @@ use windows_storage_operator::report::render;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, CheckArgs};
+use crate::command::ask::rights_hint;
 use crate::command::{input, is_colored, print, report_line};
 
 /// Judges the input and prints the report.
@@ -31,6 +32,11 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgra
     let color = is_colored(arguments.color);
     let made = Timestamp::now();
     print(&render(&report, arguments.output, color, made)?)?;
+    if arguments.input.files.is_empty()
+        && let Some(hint) = rights_hint(&report)
+    {
+        report_line(format!("note: {hint}"));
+    }
     // In files, the operator's status may be from another time, and the operator judges only the running version.
     let is_alike = arguments.input.files.is_empty() && arguments.to.is_none();
     let difference = difference(&cluster, &report.verdict);

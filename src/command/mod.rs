@@ -19,6 +19,7 @@ mod verify_node;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anyhow::Context;
+use kube::api::PatchParams;
 use tokio::runtime::{Builder, Runtime};
 use windows_storage_operator::api;
 use windows_storage_operator::report::{ColorChoice, use_color};
@@ -69,6 +70,14 @@ fn is_colored(choice: ColorChoice) -> bool {
     #[cfg(windows)]
     let is_terminal = is_terminal && anstyle_query::windows::enable_ansi_colors() == Some(true);
     use_color(choice, is_terminal, |name| std::env::var_os(name))
+}
+
+/// Names the command line in `metadata.managedFields` of what it changes.
+fn written_by() -> PatchParams {
+    PatchParams {
+        field_manager: Some("kubectl-windows-storage".to_owned()),
+        ..PatchParams::default()
+    }
 }
 
 /// Creates a runtime for sequential commands.

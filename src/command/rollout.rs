@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use windows_storage_operator::api::{NodePool, RolloutStatus, SETTINGS_NAME, WindowsStorage};
@@ -20,12 +20,14 @@ use windows_storage_operator::visible::visible;
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
 use crate::command::connect::connect;
 use crate::command::progress::spinner;
-use crate::command::{print, report_line, runtime};
+use crate::command::{print, report_line, runtime, written_by};
 
 /// The interval between two reads.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The condition's reasons that mean that nothing is left to be done.
 const DONE: [&str; 4] = ["Complete", "NotManaged", "Pinned", "Removed"];
+/// The condition's reasons that hold updates back, whether or not there are any.
+const HELD: [&str; 3] = ["Paused", "WindowClosed", "WindowInvalid"];
 /// The width of a rollout's bar, in characters.
 const BAR: u32 = 30;
 
@@ -51,6 +53,17 @@ async fn read(settings: &Api<WindowsStorage>) -> Result<WindowsStorage, CallErro
     deadline::call("read WindowsStorage cluster", reading).await
 }
 
+/// Explains that the object or its definition is missing.
+fn explain(error: CallError) -> anyhow::Error {
+    if error.is_not_found() {
+        return anyhow::anyhow!(
+            "there is no WindowsStorage cluster; does the operator run? kubectl get deployment -A -l \
+             app.kubernetes.io/name=windows-storage-operator"
+        );
+    }
+    error.into()
+}
+
 async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
     let settings = settings(&arguments.cluster).await?;
     let begin = Instant::now();
@@ -60,7 +73,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
         let seen = match read(&settings).await {
             Ok(object) => Seen::of(&object),
             Err(error) if error.is_forbidden() || error.is_not_found() || !arguments.watch => {
-                break Err(error.into());
+                break Err(explain(error));
             }
             // An API server may be unavailable for a while.
             Err(error) => Seen::nothing(format!("{error}; retrying")),
@@ -69,7 +82,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
             break print(&seen.text()).map(|()| seen.is_complete());
         }
         match seen.reason.as_str() {
-            reason if DONE.contains(&reason) => break print(&seen.text()).map(|()| true),
+            _ if seen.is_complete() => break print(&seen.text()).map(|()| true),
             "Stopped" => break Err(anyhow::anyhow!("{}", seen.text().trim_end())),
             _ => {}
         }
@@ -77,7 +90,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
         if arguments.timeout.is_positive() && elapsed > arguments.timeout {
             let text = seen.text();
             break Err(anyhow::anyhow!(
-                "not done within {:#}; the rollout continues: {}",
+                "not done within {:#}: {}",
                 arguments.timeout,
                 text.trim_end()
             ));
@@ -128,8 +141,15 @@ impl Seen {
         }
     }
 
+    /// Returns whether nothing is left to be done, also if updates are paused or no window is open.
     fn is_complete(&self) -> bool {
-        DONE.contains(&self.reason.as_str())
+        let RolloutStatus {
+            nodes,
+            updated_nodes,
+            ..
+        } = self.rollout;
+        let is_held = HELD.contains(&self.reason.as_str());
+        DONE.contains(&self.reason.as_str()) || is_held && updated_nodes == nodes
     }
 
     /// Returns one line, with a bar.
@@ -139,6 +159,9 @@ impl Seen {
             updated_nodes,
             ..
         } = self.rollout;
+        if self.reason.is_empty() || self.reason == "Removed" {
+            return self.message.clone();
+        }
         format!("{} {}", bar(updated_nodes, nodes), self.message)
     }
 
@@ -163,7 +186,8 @@ impl Seen {
 }
 
 fn bar(done: u32, of: u32) -> String {
-    let filled = (done * BAR).checked_div(of).unwrap_or(0).min(BAR);
+    // With nothing to do, all is done.
+    let filled = (done * BAR).checked_div(of).unwrap_or(BAR).min(BAR);
     let (full, empty) = (filled as usize, (BAR - filled) as usize);
     format!("[{}{}]", "#".repeat(full), ".".repeat(empty))
 }
@@ -178,7 +202,8 @@ fn progress(object: &WindowsStorage) -> Option<&Condition> {
 
 async fn history(cluster: &ClusterArgs) -> anyhow::Result<Upgradeable> {
     let settings = settings(cluster).await?;
-    let status = read(&settings).await?.status.unwrap_or_default();
+    let status = read(&settings).await.map_err(explain)?.status;
+    let status = status.unwrap_or_default();
     let history = status.rollout.unwrap_or_default().history;
     if history.is_empty() {
         report_line("no rollout is known");
@@ -190,13 +215,7 @@ async fn history(cluster: &ClusterArgs) -> anyhow::Result<Upgradeable> {
 
 async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result<Upgradeable> {
     let settings = settings(&arguments.cluster).await?;
-    let object = match read(&settings).await {
-        Err(error) if error.is_not_found() => bail!(
-            "there is no WindowsStorage cluster; does the operator run? kubectl get deployment -A -l \
-             app.kubernetes.io/name=windows-storage-operator"
-        ),
-        object => object?,
-    };
+    let object = read(&settings).await.map_err(explain)?;
     let pool = arguments.pool.as_deref();
     let status = object.status.as_ref();
     let rollout = status.and_then(|status| status.rollout.as_ref());
@@ -210,7 +229,7 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
         }
         None => Patch::Merge(of_all(paused, retries)),
     };
-    let parameters = PatchParams::default();
+    let parameters = written_by();
     let patching = settings.patch(SETTINGS_NAME, &parameters, &patch);
     deadline::call("write WindowsStorage cluster", patching)
         .await
@@ -253,9 +272,13 @@ fn of_pool(object: &WindowsStorage, name: &str, paused: bool) -> anyhow::Result<
     let Some(at) = pools.iter().position(|pool| pool.name == name) else {
         let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
         bail!(
-            "there is no pool {} in spec.nodePools of WindowsStorage; there are: {}",
+            "there is no pool {} in spec.nodePools of WindowsStorage, which has {}",
             visible(name),
-            visible(&names.join(", "))
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                visible(&names.join(", "))
+            }
         );
     };
     let at = format!("/spec/nodePools/{at}");
@@ -284,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_bar_shows_how_much_is_done() {
-        for (done, of, filled) in [(0, 3, 0), (1, 3, 10), (3, 3, 30), (0, 0, 0)] {
+        for (done, of, filled) in [(0, 3, 0), (1, 3, 10), (3, 3, 30), (0, 0, 30)] {
             let bar = bar(done, of);
             assert_eq!(bar.matches('#').count(), filled, "{bar}");
             assert_eq!(bar.len(), 32);

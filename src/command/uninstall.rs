@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
@@ -18,7 +18,7 @@ use windows_storage_operator::visible::visible;
 
 use crate::cli::UninstallArgs;
 use crate::command::connect::connect;
-use crate::command::{report_line, runtime};
+use crate::command::{report_line, runtime, written_by};
 
 /// The interval between two reads of the progress.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
     let settings: Api<WindowsStorage> = Api::all(client.clone());
     let generation = ask(&settings).await?;
     report_line(
-        "windowsstorage/cluster: spec.csiProxy.management is Removed; set it to Auto to take that back",
+        "windowsstorage/cluster: spec.csiProxy.management is Removed; set it to Auto to cancel the removal",
     );
     let begin = Instant::now();
     let mut shown = Shown::default();
@@ -48,9 +48,9 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
             // An API server may be unavailable for a while.
             Err(error) => shown.show("cluster", format!("{error}; retrying")),
         }
-        let is_noticed = |said: &&Condition| said.observed_generation >= generation;
-        let progress = shown.progress.as_ref().filter(is_noticed);
-        match progress {
+        let is_noticed = |said: &Condition| said.observed_generation >= generation;
+        let progress = shown.progress.clone().filter(is_noticed);
+        match &progress {
             Some(said) if said.reason == REMOVED => {
                 report_line(visible(&said.message));
                 report_line(
@@ -61,7 +61,7 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
             }
             None if begin.elapsed() > NOTICED => shown.show(
                 "operator",
-                "it has not noticed yet. Does it run? kubectl get deployment -A -l app.kubernetes.io/name=windows-storage-operator".to_owned(),
+                "has not noticed the request yet. Does it run? kubectl get deployment -A -l app.kubernetes.io/name=windows-storage-operator".to_owned(),
             ),
             _ => {}
         }
@@ -69,9 +69,17 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
             .is_ok_and(|elapsed| arguments.timeout.is_positive() && elapsed > arguments.timeout);
         if is_over {
             let left = shown.left.join(", ");
+            if progress.is_none() {
+                bail!(
+                    "the operator did not notice the request within {:#}. Does it run? kubectl get deployment -A -l \
+                     app.kubernetes.io/name=windows-storage-operator; to cancel the request, patch \
+                     spec.csiProxy.management of windowsstorage/cluster to Auto",
+                    arguments.timeout
+                );
+            }
             bail!(
-                "not done in {:#}; left: {left}. The operator goes on with it; run the command again to wait for it, or patch \
-                 spec.csiProxy.management of windowsstorage/cluster to Auto to take it back",
+                "not done within {:#}; left: {left}. The operator continues; run the command again to wait for it, or patch \
+                 spec.csiProxy.management of windowsstorage/cluster to Auto to cancel the removal",
                 arguments.timeout
             );
         }
@@ -82,7 +90,7 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
 /// Writes the request, and returns the generation of the object that contains it.
 async fn ask(settings: &Api<WindowsStorage>) -> anyhow::Result<Option<i64>> {
     let wanted = json!({"spec": {"csiProxy": {"management": "Removed"}}});
-    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&wanted));
+    let (parameters, patch) = (written_by(), Patch::Merge(&wanted));
     let patching = settings.patch(SETTINGS_NAME, &parameters, &patch);
     let written = match deadline::call("write WindowsStorage cluster", patching).await {
         Err(error) if error.is_not_found() => {

@@ -19,38 +19,38 @@ pub enum Problem {
     Read(io::Error),
     /// A directory has no files with a supported extension.
     #[error(
-        "no *.yaml, *.yml or *.json in it; name its files one by one if they are called otherwise"
+        "no *.yaml, *.yml or *.json in it; name its files one by one if they have other extensions"
     )]
     NothingInDirectory,
     /// Standard input was given more than once.
     #[error("given twice; give `-f -` once")]
     StandardInputTwice,
     /// Bytes that are invalid in the file's encoding, starting at this byte.
-    #[error("no valid {0} at byte {1}; save it as UTF-8, or as UTF-16 with a byte-order mark")]
+    #[error("invalid {0} at byte {1}; save it as UTF-8, or as UTF-16 with a byte-order mark")]
     Encoding(&'static str, u64),
     /// A NUL byte.
     #[error(
-        "a NUL character; this is no text, or UTF-16 without a byte-order mark: save it as UTF-8"
+        "a NUL character; this is not text, or UTF-16 without a byte-order mark: save it as UTF-8"
     )]
     Nul,
     /// Neither YAML nor JSON.
-    #[error("{0}; correct the file")]
+    #[error("{0}; correct the file, or collect it again if its end is missing")]
     Syntax(String),
     /// A token that is too long to keep.
     #[error(
-        "a single text of more than {limit} MiB, which no Kubernetes object has; look for a lost quote, or take the file out",
+        "a single text of more than {limit} MiB, which no Kubernetes object has; look for a missing quote, or leave the file out",
         limit = MAX_OBJECT / MIB
     )]
     TextTooLong,
     /// A YAML document that is too long to keep.
     #[error(
-        "a document of more than {limit} MiB; take it with kubectl get -o json, which may be of any size",
+        "a document of more than {limit} MiB; collect it with kubectl get -o json, which has no such limit",
         limit = MAX_DOCUMENT / MIB
     )]
     DocumentTooLong,
     /// An object, by kind and apiVersion, that is too large to keep.
     #[error(
-        "this {0} of {1} is larger than {limit} MiB, and no API server stores objects that large; take it out",
+        "this {0} of {1} is larger than {limit} MiB, and no API server stores objects that large; leave it out",
         limit = MAX_OBJECT / MIB
     )]
     ObjectTooLarge(String, String),
@@ -64,19 +64,19 @@ pub enum Problem {
     },
     /// The API server's error in place of objects.
     #[error(
-        "the API server refused to give objects: {0}; take them again with the rights to read them"
+        "the API server refused to return objects: {0}; collect them again with the rights to read them"
     )]
     Refused(String),
     /// A list that is one page of a longer one.
     #[error(
-        "this list is one page of a longer one (metadata.continue is set); take all of it, as kubectl get does"
+        "this list is one page of a longer one (metadata.continue is set); collect all of it, as kubectl get does"
     )]
     OnePage,
     /// The items of a list are not objects.
-    #[error("the items of this {0} are no list of objects; take it again")]
+    #[error("the items of this {0} are not a list of objects; collect it again")]
     NoItems(String),
     /// An object has no apiVersion.
-    #[error("an object of kind {0} without an apiVersion; add it")]
+    #[error("an object of kind {0} has no apiVersion; add it")]
     NoApiVersion(String),
     /// A kind or apiVersion that is not a name.
     #[error("the {0} must be a name; correct it")]
@@ -85,11 +85,11 @@ pub enum Problem {
     #[error("a {0} of {1} has no items; correct its kind")]
     NotAList(String, String),
     /// A mapping has the same key twice.
-    #[error("the key {0:?} is there twice; remove one")]
+    #[error("the key {0:?} occurs twice; remove one")]
     DuplicateKey(String),
     /// Items of a list whose kind is not known yet cannot be buffered.
     #[error(
-        "no room to keep the items of a list until its kind is known: {0}; set TMPDIR to a folder with room"
+        "no room to keep the items of a list until its kind is known: {0}; set TMPDIR to a folder with free space"
     )]
     Spool(io::Error),
 }
@@ -233,7 +233,7 @@ mod tests {
         errors.in_file(Path::new("a\nb.yaml"), Problem::syntax("é \u{1b}[2J here"));
         assert_eq!(
             errors.to_string(),
-            "a\\u{a}b.yaml: é \\u{1b}[2J here; correct the file"
+            "a\\u{a}b.yaml: é \\u{1b}[2J here; correct the file, or collect it again if its end is missing"
         );
     }
 

@@ -114,6 +114,6 @@ fn a_wrong_field_ends_nothing_and_is_told_with_its_object() {
         outcome.unread.to_string(),
         "in, document 1, line 1: Pod: \"a\" is wrong\n\
          in, document 2, items[0]: Pod: null is wrong\n\
-         in, document 3, line 7 column 4: unclosed quote; correct the file"
+         in, document 3, line 7 column 4: unclosed quote; correct the file, or collect it again if its end is missing"
     );
 }

@@ -18,6 +18,14 @@ pub struct Windows {
     pub problems: Vec<String>,
 }
 
+impl Windows {
+    /// Returns whether no window will ever open.
+    #[must_use]
+    pub fn never_open(&self) -> bool {
+        !self.is_open && self.until.is_none() && !self.problems.is_empty()
+    }
+}
+
 /// Returns whether any of these windows is open.
 #[must_use]
 pub fn windows(windows: &[RolloutWindow], now: Timestamp) -> Windows {
@@ -56,7 +64,12 @@ fn look(window: &RolloutWindow, now: Timestamp) -> Result<Look, String> {
     // Uses local times as if they were UTC: in zones whose clock changes by half an hour, the library does not terminate.
     // A local time that the clock skips moves by the length of the gap; of one that occurs twice, the first counts.
     let schedule = parse_crontab(&format!("{} UTC", window.schedule));
-    let schedule = schedule.map_err(|error| error.to_string())?;
+    // The library shows the schedule with a marker below it, on lines of their own, and then says what is wrong.
+    let schedule = schedule.map_err(|error| {
+        let text = error.to_string();
+        let why = text.lines().last().unwrap_or_default().trim();
+        format!("its schedule {:?} is not valid: {why}", window.schedule)
+    })?;
     let duration = SignedDuration::from_mins(window.duration_minutes.into());
     let earliest = now.saturating_sub(duration).unwrap_or(now);
     let mut local = TimeZone::UTC.to_timestamp(zone.to_datetime(earliest));

@@ -123,10 +123,11 @@ fn risks(report: &ReadinessReport) -> Vec<String> {
     if lacking > 0 {
         let volumes = of_workloads(lacking);
         let lack = verb(lacking, "lacks its", "lack their");
-        let node = verb(nodes, "the only", "at least one");
-        risks.push(format!(
-            "{volumes} {lack} CSI driver on {node} Windows node."
-        ));
+        risks.push(match nodes {
+            0 => format!("{volumes} {lack} CSI driver: no DaemonSet for Windows nodes brings it."),
+            1 => format!("{volumes} {lack} CSI driver on the only Windows node."),
+            _ => format!("{volumes} {lack} CSI driver on at least one Windows node."),
+        });
     }
     risks
 }
@@ -161,6 +162,7 @@ pub(super) fn counts(report: &ReadinessReport, findings: usize) -> String {
 pub(super) fn missing_on(missing_on: &[String], all: usize) -> String {
     let names = names(missing_on);
     match missing_on.len() {
+        0 if all == 0 => "no DaemonSet for Windows nodes brings it".to_owned(),
         1 if all == 1 => format!("missing on the only Windows node: {names}"),
         missing if missing == all => format!("missing on all {all} Windows nodes: {names}"),
         missing => {

@@ -98,20 +98,18 @@ fn held(rollout: &Rollout) -> Option<(&'static str, String)> {
         (Halt::Closed, Some(opens)) => {
             let opens = printed(opens);
             let text = format!(
-                "; that waits for a window of spec.rollout.windows, of which the next opens at {opens}"
+                "; updates wait for a window of spec.rollout.windows, and the next one opens at {opens}"
             );
             Some(("WindowClosed", text))
         }
-        (Halt::Closed, None) => Some((
-            "WindowInvalid",
-            "; that waits for a window of spec.rollout.windows, and none opens".to_owned(),
-        )),
+        (Halt::Closed, None) => Some(("WindowInvalid", NO_WINDOW.to_owned())),
     }
 }
 
 /// The text for nodes that wait because the administrator paused the rollout.
 pub const PAUSED: &str =
-    "; that waits while spec.rollout.paused, or rollout.paused of the nodes' pool, is true";
+    "; updates are paused by spec.rollout.paused, or by rollout.paused of the nodes' pool";
+const NO_WINDOW: &str = "; updates wait for a window of spec.rollout.windows, but none will open";
 
 /// Formats a time to the second, as Kubernetes does.
 fn printed(time: Timestamp) -> String {
@@ -163,13 +161,14 @@ pub fn rollout_condition(
             let of_step = place(rollout)
                 .map_or_else(String::new, |place| format!("; {place} is in progress"));
             let more =
-                format!("{of_step}; {waiting} wait(s) for a rollout slot or is being updated");
+                format!("{of_step}; {waiting} wait(s) for a rollout slot or are being updated");
             ("True", "Updating", more)
         }
         None if current < nodes => {
             let more = "; the others are new, out of reach, or without a working csi-proxy";
             ("True", "Updating", more.to_owned())
         }
+        None if rollout.windows.never_open() => ("False", "WindowInvalid", NO_WINDOW.to_owned()),
         None => ("False", "Complete", String::new()),
     };
     let stopped = stopped(rollout);

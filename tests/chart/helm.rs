@@ -16,6 +16,9 @@ pub const CHART: &str = concat!(
 );
 pub const OPERATOR: &str = "windows-storage-operator";
 
+/// The page on installing.
+pub const GUIDE: &str = include_str!("../../docs/install.md");
+
 /// Objects by kind, namespace and name.
 pub type Objects = BTreeMap<String, Value>;
 

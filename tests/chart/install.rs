@@ -9,7 +9,7 @@ use testbed::control_plane::ControlPlane;
 use testbed::objects;
 use testbed::sandbox::OperatorCommand;
 
-use crate::helm::{Helm, OPERATOR};
+use crate::helm::{GUIDE, Helm, OPERATOR};
 
 const SETTINGS: &str = "/apis/windowsstorage.dev/v1alpha1/windowsstorages/cluster";
 const DEFINITION: &str =
@@ -81,7 +81,9 @@ pub fn assert_the_operator_works(control_plane: &ControlPlane) {
 #[test]
 fn a_release_is_installed_upgraded_and_removed_in_a_namespace_of_another_name() {
     let (control_plane, helm) = cluster();
-    let notes = helm.run("install ws CHART --namespace storage --create-namespace");
+    let install = "install ws CHART --namespace storage --create-namespace";
+    helm.run(&format!("{install} --dry-run=server"));
+    let notes = helm.run(install);
     let next = "kubectl create secret generic cloud-private-key -n storage";
     assert!(notes.contains(next), "{notes}");
     assert_the_operator_works(&control_plane);
@@ -100,7 +102,7 @@ fn a_release_is_installed_upgraded_and_removed_in_a_namespace_of_another_name() 
     let left = control_plane.kubectl(&cluster_wide).unwrap();
     assert!(!left.contains(OPERATOR), "{left}");
     assert!(get(&control_plane, SETTINGS).is_object());
-    helm.run("install again CHART --namespace storage");
+    helm.run("install ws CHART --namespace storage");
 }
 
 #[test]
@@ -171,6 +173,8 @@ fn the_definitions_of_a_newer_chart_are_applied_before_an_upgrade() {
         notes.contains(&format!("helm show crds CHART | kubectl {apply}")),
         "{notes}"
     );
+    let told = format!("helm show crds charts/windows-storage-operator | kubectl {apply}");
+    assert!(GUIDE.contains(&told), "{told}");
     let definitions = helm.run("show crds CHART");
     let apply: Vec<&str> = apply.split(' ').collect();
     control_plane
@@ -180,27 +184,45 @@ fn the_definitions_of_a_newer_chart_are_applied_before_an_upgrade() {
 }
 
 #[test]
-fn the_settings_are_helms_where_it_is_told_to_and_stay_when_it_is_not_any_more() {
+fn settings_can_be_given_and_taken_back_later_and_those_of_others_stay() {
     let (control_plane, helm) = cluster();
-    let gate = || get(&control_plane, SETTINGS)["spec"]["upgradeGate"].clone();
+    let spec = || get(&control_plane, SETTINGS)["spec"].clone();
+    let gate = || spec()["upgradeGate"].clone();
     let with = "--namespace storage --set windowsStorage.spec.upgradeGate";
-    helm.run(&format!(
-        "install ws CHART --create-namespace {with}=Ignore"
-    ));
+    helm.run("install ws CHART --namespace storage --create-namespace");
+    assert_the_operator_works(&control_plane);
+    let log = r#"{"spec": {"logLevel": "Debug"}}"#;
+    let patch = ["patch", "windowsstorage", "cluster", "--type=merge", "-p"];
+    let patch = [&patch[..], &[log]].concat();
+    control_plane.kubectl(&patch).unwrap();
+
+    helm.run(&format!("upgrade ws CHART {with}=Ignore"));
     assert_eq!(gate(), "Ignore");
-    helm.run(&format!("upgrade ws CHART {with}=Enforce"));
+    helm.run("upgrade ws CHART --namespace storage --set replicas=1");
     assert_eq!(gate(), "Enforce");
     helm.run(&format!("upgrade ws CHART {with}=Ignore"));
-    helm.run("upgrade ws CHART --namespace storage");
-    assert_eq!(gate(), "Ignore");
     helm.run("uninstall ws --namespace storage");
     assert_eq!(gate(), "Ignore");
 
-    // The operator creates the object if there is none; then Helm does not own it.
-    control_plane
-        .kubectl(&["delete", "windowsstorage", "cluster"])
-        .unwrap();
-    helm.run("install ws CHART --namespace storage");
+    // The object belongs to the release that is gone, until another takes it over.
+    let again = "install again CHART --namespace other --create-namespace";
+    let refusal = helm.refusal(again);
+    assert!(refusal.contains("WindowsStorage \"cluster\""), "{refusal}");
+    helm.run(&format!("{again} --take-ownership"));
+    assert_eq!(gate(), "Enforce");
+    helm.run("upgrade again CHART --namespace other --set windowsStorage.spec.upgradeGate=Ignore");
+    assert_eq!(gate(), "Ignore");
+    assert_eq!(spec()["logLevel"], "Debug");
+}
+
+#[test]
+fn an_object_that_others_created_is_taken_over_only_on_demand() {
+    let (control_plane, helm) = cluster();
+    let with = "--namespace storage --set windowsStorage.spec.upgradeGate";
+    // Then the operator creates the object, because who may not create roles may not create it either.
+    let install = "install ws CHART --namespace storage --create-namespace --set rbac.create=false";
+    helm.run(install);
+    assert!(get(&control_plane, SETTINGS).is_null());
     let object = json!({
         "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsStorage", "metadata": {"name": "cluster"},
         "spec": {"upgradeGate": "Enforce"},
@@ -209,10 +231,12 @@ fn the_settings_are_helms_where_it_is_told_to_and_stay_when_it_is_not_any_more()
     control_plane
         .kubectl_with_input(&create, &object.to_string())
         .unwrap();
-    let refusal = helm.refusal(&format!("upgrade ws CHART {with}=Ignore"));
+    let upgrade = format!("upgrade ws CHART {with}=Ignore");
+    let refusal = helm.refusal(&upgrade);
     assert!(refusal.contains("WindowsStorage \"cluster\""), "{refusal}");
-    helm.run(&format!(
-        "upgrade ws CHART {with}=Ignore --take-ownership --force-conflicts"
-    ));
-    assert_eq!(gate(), "Ignore");
+    helm.run(&format!("{upgrade} --take-ownership --force-conflicts"));
+    assert_eq!(
+        get(&control_plane, SETTINGS)["spec"]["upgradeGate"],
+        "Ignore"
+    );
 }

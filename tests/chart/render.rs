@@ -9,11 +9,11 @@ use testbed::parts::part;
 
 use crate::helm::{CHART, Helm, OPERATOR, Objects, objects};
 
-/// Returns the objects that `kubectl kustomize manifests` prints.
-fn kustomized() -> Objects {
-    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
+/// Returns the objects that `kubectl kustomize` prints for a folder.
+fn kustomized(folder: &str) -> Objects {
     let mut kubectl = Command::new(part("kubectl").unwrap());
-    kubectl.arg("kustomize").arg(manifests);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    kubectl.arg("kustomize").arg(folder);
     objects(&printed(&mut kubectl).unwrap())
 }
 
@@ -30,26 +30,58 @@ fn assert_same(found: &Objects, expected: &Objects) {
 fn install_yaml_has_the_objects_of_the_kustomization() {
     let installed = objects(include_str!("../../manifests/install.yaml"));
     assert!(installed.len() > 10, "{:?}", installed.keys());
-    assert_same(&installed, &kustomized());
+    assert_same(&installed, &kustomized("manifests"));
 }
 
 #[test]
 fn the_chart_has_the_objects_of_the_kustomization_in_the_namespace_of_the_release() {
     let helm = Helm::offline();
     for namespace in [OPERATOR, "storage"] {
-        let mut rendered = helm.template(namespace, "");
-        for object in rendered.values_mut() {
-            take_labels(object);
-        }
-        let mut expected = kustomized();
+        let rendered = without_labels(helm.template(namespace, ""));
+        let mut expected = kustomized("manifests");
         expected.retain(|_, object| object["kind"] != "Namespace");
-        let expected = expected.into_values().map(|mut object| {
-            rename(&mut object, namespace);
-            serde_json::to_string(&object).unwrap()
-        });
-        let expected = expected.collect::<Vec<_>>().join("\n---\n");
-        assert_same(&rendered, &objects(&expected));
+        assert_same(&rendered, &renamed(expected, namespace));
     }
+}
+
+/// Prometheus can read metrics: each object that another refers to is there.
+#[test]
+fn the_service_monitor_comes_with_the_account_of_prometheus_and_its_token() {
+    let helm = Helm::offline();
+    let enabled = "metrics: {serviceMonitor: {enabled: true}}";
+    let rendered = without_labels(helm.template("storage", enabled));
+    let monitor = &rendered[&format!("ServiceMonitor storage/{OPERATOR}")];
+    let token = &monitor["spec"]["endpoints"][0]["authorization"]["credentials"];
+    let token = token["name"].as_str().unwrap();
+    let secret = &rendered[&format!("Secret storage/{token}")];
+    let account = &secret["metadata"]["annotations"]["kubernetes.io/service-account.name"];
+    let account = account.as_str().unwrap();
+    assert!(rendered.contains_key(&format!("ServiceAccount storage/{account}")));
+    let binding = &rendered[&format!("ClusterRoleBinding /{account}")];
+    assert_eq!(binding["subjects"][0]["name"], account);
+    assert_eq!(binding["subjects"][0]["namespace"], "storage");
+    let role = binding["roleRef"]["name"].as_str().unwrap();
+    assert!(rendered.contains_key(&format!("ClusterRole /{role}")));
+
+    let default = helm.template("storage", "");
+    let mut added = rendered.clone();
+    added.retain(|name, _| !default.contains_key(name));
+    let mut expected = kustomized("manifests/monitoring");
+    expected
+        .retain(|_, object| object["kind"] != "PrometheusRule" && object["kind"] != "ConfigMap");
+    assert_same(&added, &renamed(expected, "storage"));
+
+    // What only a cluster administrator may create is in templates/rbac.yaml.
+    let without = format!("{enabled}\nrbac: {{create: false}}");
+    let without = helm.template("storage", &without);
+    assert!(without.contains_key(&format!("Secret storage/{token}")));
+    assert!(!without.contains_key(&format!("ServiceAccount storage/{account}")));
+    assert!(!without.contains_key(&format!("ClusterRoleBinding /{account}")));
+}
+
+fn without_labels(mut objects: Objects) -> Objects {
+    objects.values_mut().for_each(take_labels);
+    objects
 }
 
 /// Removes the labels that Helm charts add. CRDs are not templates and do not have them.
@@ -67,6 +99,14 @@ fn take_labels(object: &mut Value) {
     ] {
         assert_eq!(labels.remove(label), Some(value.into()), "{label}");
     }
+}
+
+fn renamed(found: Objects, namespace: &str) -> Objects {
+    let documents = found.into_values().map(|mut object| {
+        rename(&mut object, namespace);
+        serde_json::to_string(&object).unwrap()
+    });
+    objects(&documents.collect::<Vec<_>>().join("\n---\n"))
 }
 
 /// Moves an object, and the objects it refers to, to another namespace.

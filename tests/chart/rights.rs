@@ -1,7 +1,7 @@
 //! Who may install the chart: a cluster administrator, or a namespace administrator after a cluster administrator's
 //! preparation.
 
-use crate::helm::Helm;
+use crate::helm::{GUIDE, Helm};
 use crate::install::{assert_the_operator_works, cluster};
 
 #[test]
@@ -37,9 +37,17 @@ fn the_administrator_of_a_namespace_installs_what_a_cluster_administrator_has_pr
         "{refusal}"
     );
 
-    let show = "template ws CHART --namespace storage --show-only templates/rbac.yaml";
-    let rights = administrator.run(show);
-    control_plane.kubectl_with_input(&apply, &rights).unwrap();
+    let show = "template windows-storage-operator CHART --namespace storage \\\n  --show-only templates/rbac.yaml";
+    let told = show.replace("CHART", "charts/windows-storage-operator");
+    let told = told.replace(" storage ", " windows-storage-operator ");
+    assert!(
+        GUIDE.contains(&format!("helm {told} | kubectl apply -f -")),
+        "{told}"
+    );
+    let rights = administrator.run(&show.replace("\\\n  ", ""));
+    control_plane
+        .kubectl_with_input(&["apply", "-f", "-"], &rights)
+        .unwrap();
     owner.run(&format!("{install} --skip-crds --set rbac.create=false"));
     assert_the_operator_works(&control_plane);
     owner

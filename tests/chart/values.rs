@@ -129,6 +129,18 @@ fn wrong_values_are_refused_by_name() {
             "at '/nodeSelector/pool': got number, want string",
         ),
         (
+            json!({"nodeSelector": {"kubernetes.io/os": "windows"}}),
+            "at '/nodeSelector/kubernetes.io~1os': value must be 'linux'",
+        ),
+        (
+            json!({"nodeSelector": {"kubernetes.io/os": null}}),
+            "at '/nodeSelector': missing property 'kubernetes.io/os'",
+        ),
+        (
+            json!({"metrics": {"serviceMonitor": null}}),
+            "at '/metrics': missing property 'serviceMonitor'",
+        ),
+        (
             json!({"podLabels": {"app.kubernetes.io/name": "mine"}}),
             "at '/podLabels",
         ),
@@ -159,5 +171,23 @@ fn wrong_values_are_refused_by_name() {
     ] {
         let refusal = helm.refused(&values.to_string());
         assert!(refusal.contains(complaint), "{values}: {refusal}");
+    }
+}
+
+#[test]
+fn a_value_that_the_templates_need_cannot_be_removed() {
+    let helm = Helm::offline();
+    for value in [
+        "image",
+        "nodeSelector",
+        "rbac",
+        "metrics",
+        "networkPolicy",
+        "windowsStorage",
+        "mustGather",
+    ] {
+        let refusal = helm.refusal(&format!("template ws CHART --set {value}=null"));
+        let complaint = format!("at '': missing property '{value}'");
+        assert!(refusal.contains(&complaint), "{refusal}");
     }
 }

@@ -120,7 +120,7 @@ fn what_is_not_served_is_seen() {
         "windows_storage_node == 0",
         r#"windows_storage_nodes{reason="x"}"#,
         "sum by (reason) (windows_storage_nodes)",
-        "windows_storage_node_visits_bucket",
+        "windows_storage_node_reconciles_bucket",
     ] {
         assert_eq!(missing(expression, &metrics).len(), 1, "{expression}");
     }

@@ -130,7 +130,7 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
     let output = check(&["--kubeconfig", kubeconfig, "-o", "json", "--to", "1.23"]);
     assert_eq!(output.status.code(), Some(3));
     let errors = String::from_utf8_lossy(&output.stderr);
-    let past = "note: Kubernetes 1.23 lies in the past: the cluster has Kubernetes 1.";
+    let past = "note: Kubernetes 1.23 is not an upgrade: the cluster already has Kubernetes 1.";
     assert!(errors.contains(past), "{errors}");
     let volumes = &report(&output)["volumes"];
     assert_eq!(volumes[0]["blocking"], false, "{volumes}");

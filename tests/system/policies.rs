@@ -3,6 +3,7 @@
 
 mod config_maps;
 mod in_tree;
+mod owners;
 mod pipes;
 mod whole;
 
@@ -78,6 +79,16 @@ fn to_new(control_plane: &ControlPlane, object: &Value) -> Said {
     said(control_plane, &["create", "--dry-run=server"], Some(object))
 }
 
+/// Like [`to_new`], for the user of a kubeconfig.
+fn by(control_plane: &ControlPlane, kubeconfig: &Path, object: &Value) -> Said {
+    let who = format!("--kubeconfig={}", kubeconfig.display());
+    said(
+        control_plane,
+        &["create", "--dry-run=server", &who],
+        Some(object),
+    )
+}
+
 impl Said {
     /// Returns whether the request was refused with this message.
     fn is_refused(&self, words: &str) -> bool {
@@ -149,20 +160,14 @@ fn with_policies(folder: &str) -> Option<ControlPlane> {
     // One violation of each policy.
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "windows-instances", "namespace": NAMESPACE}});
     let team = team(&control_plane);
-    let as_team = format!("--kubeconfig={}", team.display());
     eventually("every policy is enforced", || {
         let new = |object| to_new(&control_plane, &object);
-        let map = said(
-            &control_plane,
-            &["create", "--dry-run=server", &as_team],
-            Some(&map),
-        );
         let all = [
             new(pod("shop", &host_path(REACHING[0]))),
             new(deployment("shop", &host_path(REACHING[0]))),
             new(pod("shop", &windows(&in_tree("rbd")))),
             new(class("kubernetes.io/rbd")),
-            map,
+            by(&control_plane, &team, &map),
         ];
         all.iter()
             .all(|said| said.warnings.contains("ValidatingAdmissionPolicy"))

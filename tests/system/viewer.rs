@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use testbed::commands::printed;
 use testbed::control_plane::Request;
 use testbed::objects::NAMESPACE;
 
@@ -68,6 +69,23 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
         let told = String::from_utf8_lossy(&output.stdout);
         assert!(!told.contains("forbidden"), "{told}");
     }
+    for (arguments, said) in [
+        (&["why", "node/typo"][..], "there is no node typo"),
+        (&["why", "pod/typo"], "there is no pod typo"),
+        (
+            &["why", "pvc/typo"],
+            "there is no persistentvolumeclaim typo",
+        ),
+        (&["rollout", "history"], "no rollout is known"),
+    ] {
+        let output = asked(&kubeconfig, arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains(said), "{arguments:?}: {told}");
+    }
+    let path = "/apis/windowsstorage.dev/v1alpha1/windowsnodestorages/win-1";
+    let mut kubectl = control_plane.kubectl_command();
+    kubectl.arg("--kubeconfig").arg(&kubeconfig);
+    printed(kubectl.args(["get", "--raw", path])).unwrap();
     let dest = control_plane.dir().join("gathered");
     gather(&kubeconfig, &dest);
     let lines = not_had(&dest);

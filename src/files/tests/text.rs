@@ -64,12 +64,12 @@ fn line_ends_and_characters_that_are_cut_between_two_pieces_are_whole() {
 #[test]
 fn what_is_no_text_is_an_error_that_names_the_byte() {
     for (bytes, expected) in [
-        (&b"abc\xFFdef"[..], "no valid UTF-8 at byte 3; "),
-        (b"ab\xE2\x82", "no valid UTF-8 at byte 2; "),
-        (b"\xEF\xBB\xBFa\xC3(", "no valid UTF-8 at byte 4; "),
+        (&b"abc\xFFdef"[..], "invalid UTF-8 at byte 3; "),
+        (b"ab\xE2\x82", "invalid UTF-8 at byte 2; "),
+        (b"\xEF\xBB\xBFa\xC3(", "invalid UTF-8 at byte 4; "),
         // An incomplete character, and a lone surrogate.
-        (b"\xFF\xFEa\0b", "no valid UTF-16LE at byte 4; "),
-        (b"\xFE\xFF\0a\xD8\0\0b", "no valid UTF-16BE at byte 4; "),
+        (b"\xFF\xFEa\0b", "invalid UTF-16LE at byte 4; "),
+        (b"\xFE\xFF\0a\xD8\0\0b", "invalid UTF-16BE at byte 4; "),
         (b"k\0i\0", "a NUL character; "),
         (b"\xFF\xFEa\0\0\0", "a NUL character; "),
     ] {

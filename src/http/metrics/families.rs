@@ -87,7 +87,7 @@ metrics! {
         "1 for the current state of the rollout, 0 for all others";
     rollout_nodes: Family<Labels<2, String>, Gauge> = Family::default(), "rollout_nodes",
         "Managed nodes by pool (empty for none) and rollout state";
-    node_reconciles: Family<Labels, Counter> = Family::default(), "node_visits",
+    node_reconciles: Family<Labels, Counter> = Family::default(), "node_reconciles",
         "Reconciles of nodes over SSH by result";
     node_reconcile_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_visit_duration_seconds",
         "Duration of reconciles of nodes, with the time in the queue";

@@ -23,7 +23,7 @@ pub use text::Format;
 /// The label value for volumes that no driver takes over.
 const NO_DRIVER: &str = "none";
 const NODE_STATUSES: &str = "node_statuses";
-const NODE_RECONCILES: &str = "node_visits";
+const NODE_RECONCILES: &str = "node_reconciles";
 const SUCCESS: &str = "Success";
 
 /// The operator's metrics.
@@ -310,9 +310,9 @@ mod tests {
         let unreachable = Reason::Unreachable.error("no");
         metrics.count_reconcile(&Err(unreachable), Duration::from_secs(3));
         for (series, expected) in [
-            ("node_visits_total{result=\"Success\"}", "1"),
-            ("node_visits_total{result=\"Unreachable\"}", "1"),
-            ("node_visits_total{result=\"DiskFull\"}", "0"),
+            ("node_reconciles_total{result=\"Success\"}", "1"),
+            ("node_reconciles_total{result=\"Unreachable\"}", "1"),
+            ("node_reconciles_total{result=\"DiskFull\"}", "0"),
             ("node_visit_duration_seconds_sum{result=\"failure\"}", "3.0"),
             ("ssh_phase_duration_seconds_count{phase=\"login\"}", "1"),
             ("transfers_total{result=\"success\"}", "2"),
@@ -399,7 +399,7 @@ mod tests {
         let gauges = metrics.reconcile_gauges();
         let at = || {
             ["depth", "in_progress"].map(|what| {
-                let series = format!("queue_{what}{{queue=\"node_visits\"}}");
+                let series = format!("queue_{what}{{queue=\"node_reconciles\"}}");
                 value(&metrics, &series)
             })
         };

@@ -168,6 +168,9 @@ fn served_by(row: &VolumeUse) -> String {
     };
     match (&row.csi_driver, row.missing_on.as_slice()) {
         (None, _) => format!("{of_type}no CSI driver takes over"),
+        (Some(driver), []) if row.blocking => {
+            format!("{of_type}{needs} {driver}, which no DaemonSet for Windows nodes brings")
+        }
         (Some(driver), []) => {
             format!("{of_type}{needs} {driver}, which is registered on all nodes that need it")
         }

@@ -19,6 +19,13 @@ pub fn run() -> Result<()> {
     })
     .context("cannot listen to Ctrl-C")?;
     let (binary, payload) = (operator_binary()?, payload()?);
+    let folder = root().join("target/run");
+    fs::create_dir_all(&folder)?;
+    // Another run would get this one's kubeconfig. The lock ends with the process.
+    let lock = fs::File::create(folder.join("lock"))?;
+    if lock.try_lock().is_err() {
+        bail!("make run is already running in this clone; end it with Ctrl-C first");
+    }
 
     eprintln!("== starting etcd and kube-apiserver");
     let sandbox = Sandbox::start()?;
@@ -34,8 +41,6 @@ pub fn run() -> Result<()> {
         .control_plane
         .apply(&objects::azure_disk_workload("win-1"))?;
 
-    let folder = root().join("target/run");
-    fs::create_dir_all(&folder)?;
     let kubeconfig = folder.join("kubeconfig");
     fs::copy(sandbox.control_plane.kubeconfig(), &kubeconfig)?;
     let kubectl = part("kubectl")?;
@@ -51,7 +56,8 @@ pub fn run() -> Result<()> {
    Try in another terminal:
 
   export KUBECONFIG={kubeconfig}
-{alias}  kubectl get windowsnodestorages
+{alias}  {operator} check
+  kubectl get windowsnodestorages
   kubectl get windowsstorage cluster -o wide
   kubectl get operatorcondition -n {namespace} -o custom-columns='NAME:.metadata.name,UPGRADEABLE:.spec.conditions[*].status,REASON:.spec.conditions[*].reason,MESSAGE:.spec.conditions[*].message'
   # As if the driver's DaemonSet registered on a node; do it for win-2 as well, and the gate opens:
@@ -61,6 +67,7 @@ pub fn run() -> Result<()> {
         workloads = objects::WORKLOADS,
         namespace = objects::NAMESPACE,
         kubeconfig = kubeconfig.canonicalize()?.display(),
+        operator = binary.display(),
     );
     let mut operator = sandbox
         .operator(&binary, &payload)?

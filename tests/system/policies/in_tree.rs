@@ -75,10 +75,6 @@ fn what_has_in_tree_volumes_already_goes_on() {
     };
     let new = |object: &Value| to_new(&control_plane, object);
     let volume = in_tree("azureDisk");
-    // Pods that a controller creates do not count as new, and neither do existing objects.
-    let mut owned = pod("shop", &windows(&volume));
-    owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "d", "uid": "u", "controller": true}]);
-    assert!(new(&owned).is_silent());
     control_plane
         .kubectl(&[
             "delete",
@@ -124,6 +120,47 @@ fn what_has_in_tree_volumes_already_goes_on() {
 }
 
 #[test]
+fn old_in_tree_volumes_count_when_an_object_newly_asks_for_windows() {
+    let Some(control_plane) = with_policies(DENY) else {
+        return;
+    };
+    let volume = in_tree("azureDisk");
+    // The node selector of a pod can be extended before its scheduling.
+    let mut gated = pod("shop", &volume);
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/later"}]);
+    let selector = json!({"nodeSelector": {"kubernetes.io/os": "windows"}});
+    let template = json!({"template": {"spec": selector.clone()}});
+    for (object, name, change) in [
+        (
+            deployment("shop", &volume),
+            "deployment/d",
+            template.clone(),
+        ),
+        (
+            cron_job("shop", &volume),
+            "cronjob/j",
+            json!({"jobTemplate": {"spec": template}}),
+        ),
+        (gated, "pod/p", selector),
+    ] {
+        let created = said(&control_plane, &["create"], Some(&object));
+        assert!(created.is_silent(), "{created:?}");
+        let patch = |change: &Value| {
+            let change = change.to_string();
+            let patch = ["patch", name, "-n", "shop", "--type=merge", "-p", &change];
+            said(&control_plane, &patch, None)
+        };
+        let labelled = patch(&json!({"metadata": {"labels": {"a": "b"}}}));
+        assert!(labelled.is_silent(), "{labelled:?}");
+        let refused = patch(&json!({"spec": change}));
+        assert!(
+            refused.is_refused("instead of data (azureDisk"),
+            "{name}: {refused:?}"
+        );
+    }
+}
+
+#[test]
 fn persistent_volumes_are_refused_but_not_what_a_class_provisions() {
     let Some(control_plane) = with_policies(DENY) else {
         return;
@@ -142,9 +179,22 @@ fn persistent_volumes_are_refused_but_not_what_a_class_provisions() {
         json!({"azureDisk": {"kind": "Managed", "diskName": "d", "diskURI": "/subscriptions/d"}});
     let refused = new(&volume(disk.clone(), json!({})));
     assert!(refused.is_refused("Use spec.csi"), "{refused:?}");
-    let provisioned = json!({"pv.kubernetes.io/provisioned-by": "kubernetes.io/azure-disk"});
+    // What is provisioned is written by a ServiceAccount.
+    let provisioned = volume(
+        disk,
+        json!({"pv.kubernetes.io/provisioned-by": "kubernetes.io/azure-disk"}),
+    );
+    let refused = new(&provisioned);
+    assert!(refused.is_refused("Use spec.csi"), "{refused:?}");
+    let provisioner = "persistent-volume-binder";
+    let account = ["create", "serviceaccount", provisioner, "-n", "kube-system"];
+    control_plane.kubectl(&account).unwrap();
+    let provisioner = control_plane
+        .kubeconfig_for_service_account("kube-system", provisioner)
+        .unwrap();
+    let taken = by(&control_plane, &provisioner, &provisioned);
+    assert!(taken.is_silent(), "{taken:?}");
     for taken in [
-        volume(disk, provisioned),
         volume(
             json!({"csi": {"driver": "disk.csi.azure.com", "volumeHandle": "d"}}),
             json!({}),

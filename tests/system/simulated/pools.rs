@@ -122,7 +122,10 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
 
     // The node outside all pools has no SSH key.
     let (code, said) = rollout(harness, &["status", "--timeout", "1s"]);
-    assert!(code == Some(1) && said.contains("not done in 1s"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("not done within 1s"),
+        "{said}"
+    );
     assert!(said.contains("pool blue: 2 of 2 updated"), "{said}");
 
     // A label moves a node to another pool, whose SSH key is missing.

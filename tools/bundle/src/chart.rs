@@ -13,8 +13,8 @@ use serde_yaml::Value;
 
 use crate::releases::Release;
 use crate::sources::{
-    GENERATED, at, crds, generated, listed, mapping_at, mappings_at, object, settings_schema, text,
-    text_at, yaml,
+    GENERATED, at, crds, documents, generated, listed, mapping_at, mappings_at, object,
+    settings_schema, text, text_at, yaml,
 };
 use crate::{PACKAGE, image, template};
 
@@ -22,9 +22,17 @@ const CHART: &str = "charts/windows-storage-operator";
 const VALUES: &str = "manifests/helm/values.yaml";
 const SCHEMA: &str = "manifests/helm/values.schema.json";
 const SETTINGS: &str = "manifests/helm/windowsstorage.yaml";
-const SERVICE_MONITOR: &str = "manifests/monitoring/servicemonitor.yaml";
+const MONITORING: [&str; 2] = [
+    "manifests/monitoring/access.yaml",
+    "manifests/monitoring/servicemonitor.yaml",
+];
 const CSV: &str = "manifests/olm/clusterserviceversion.yaml";
 const VIEWER: &str = "windows-storage-operator-viewer";
+
+/// Whether a release has the object of the settings. It has it before there are any, because Helm does not take over
+/// later what the operator created. It cannot have it before the CRDs exist, as in `helm template`, or if the user of
+/// Helm may not create cluster-wide objects.
+const HAS_SETTINGS: &str = r#"or .Values.windowsStorage.spec (and .Values.rbac.create (.Capabilities.APIVersions.Has "windowsstorage.dev/v1alpha1"))"#;
 
 pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::from([
@@ -40,8 +48,9 @@ pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf,
         files.insert(format!("crds/{}", crd.file_name), crd.text);
     }
     let mut objects = listed(root)?;
-    for path in [SERVICE_MONITOR, SETTINGS] {
-        objects.push((path.to_owned(), yaml(root, path)?));
+    for path in MONITORING.into_iter().chain([SETTINGS]) {
+        let found = documents(root, path)?.into_iter();
+        objects.extend(found.map(|object| (path.to_owned(), object)));
     }
     for (path, object) in objects {
         let kind = text_at(&object, "kind", &path)?.to_lowercase();
@@ -51,21 +60,23 @@ pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf,
         let is_rbac =
             text_at(&object, "apiVersion", &path)?.starts_with("rbac.") || kind == "serviceaccount";
         let file = if is_rbac { "rbac" } else { &kind };
-        let condition = match file {
-            "rbac" if text_at(&object, "metadata.name", &path)? == VIEWER => {
-                Some("and .Values.rbac.create .Values.rbac.viewerRole")
-            }
-            "rbac" => Some(".Values.rbac.create"),
-            "networkpolicy" => Some(".Values.networkPolicy.enabled"),
-            "servicemonitor" => Some(".Values.metrics.serviceMonitor.enabled"),
-            "windowsstorage" => Some(".Values.windowsStorage.spec"),
-            _ => None,
-        };
-        let template = templated(object, &path)?;
-        let template = match condition {
-            Some(condition) => format!("{{{{- if {condition} }}}}\n{template}{{{{- end }}}}\n"),
-            None => template,
-        };
+        let mut conditions = Vec::new();
+        match file {
+            "rbac" => conditions.push(".Values.rbac.create"),
+            "networkpolicy" => conditions.push(".Values.networkPolicy.enabled"),
+            "windowsstorage" => conditions.push(HAS_SETTINGS),
+            _ => {}
+        }
+        if text_at(&object, "metadata.name", &path)? == VIEWER {
+            conditions.push(".Values.rbac.viewerRole");
+        }
+        if MONITORING.contains(&path.as_str()) {
+            conditions.push(".Values.metrics.serviceMonitor.enabled");
+        }
+        let mut template = templated(object, &path)?;
+        for condition in conditions {
+            template = format!("{{{{- if {condition} }}}}\n{template}{{{{- end }}}}\n");
+        }
         files
             .entry(format!("templates/{file}.yaml"))
             .and_modify(|text| text.extend(["---\n", &template]))

@@ -18,7 +18,11 @@ pub struct NodePool {
     /// The name of the pool.
     #[schemars(
         length(min = 1, max = 63),
-        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+            "message": "use lower-case letters, digits and hyphens only, such as pool-1",
+        }])
     )]
     pub name: String,
     /// The labels of the pool's nodes. A node must have all of them.
@@ -44,7 +48,14 @@ pub struct NodePool {
 pub struct PoolSsh {
     /// The user, instead of `spec.ssh.user`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^\s/:;,]+$"))]
+    #[schemars(
+        length(min = 1, max = 256),
+        regex(pattern = r"^[^\s/:;,]+$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self.matches('^[^ /:;,]+$')",
+            "message": "a user name has neither spaces nor any of / : ; ,",
+        }])
+    )]
     pub user: Option<String>,
     /// The port of the SSH server, instead of `spec.ssh.port`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -86,11 +86,25 @@ impl RolloutStep {
 #[serde(rename_all = "camelCase")]
 pub struct RolloutWindow {
     /// When the window opens, in cron format: minute, hour, day of the month, month, day of the week.
-    #[schemars(length(max = 128), regex(pattern = r"^[^ ]+( +[^ ]+){4}$"))]
+    #[schemars(
+        length(max = 128),
+        regex(pattern = r"^[^ ]+( +[^ ]+){4}$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self.matches('^[^ ]+( +[^ ]+){4}$')",
+            "message": "write five fields in cron format, such as 0 22 * * 2; @daily and the like are not supported",
+        }])
+    )]
     pub schedule: String,
     /// The time zone of the schedule: a name of the IANA time zone database, such as Europe/Berlin.
     #[serde(default = "utc")]
-    #[schemars(length(max = 64), regex(pattern = r"^[A-Za-z0-9_+/-]+$"))]
+    #[schemars(
+        length(max = 64),
+        regex(pattern = r"^[A-Za-z0-9_+/-]+$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self.matches('^[A-Za-z0-9_+/-]+$')",
+            "message": "write a name of the IANA time zone database, such as Europe/Berlin",
+        }])
+    )]
     pub time_zone: String,
     /// Minutes for which the window is open.
     #[schemars(range(min = 1, max = 10_080))]

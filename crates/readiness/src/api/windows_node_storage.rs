@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"CSI-Proxy","type":"string","jsonPath":".status.csiProxy.version"}"#,
     printcolumn = r#"{"name":"Service","type":"string","jsonPath":".status.csiProxy.serviceState"}"#,
-    printcolumn = r#"{"name":"CSINode","type":"boolean","jsonPath":".status.csiNode"}"#,
+    printcolumn = r#"{"name":"CSINode","type":"string","jsonPath":".status.conditions[?(@.type==\"CSINodePresent\")].status"}"#,
     printcolumn = r#"{"name":"Drivers","type":"string","jsonPath":".status.conditions[?(@.type==\"DriversRegistered\")].status"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
     printcolumn = r#"{"name":"Managed-By","type":"string","jsonPath":".status.managedBy","priority":1}"#,

@@ -30,6 +30,12 @@ use super::rollout::{RolloutSpec, RolloutStatus};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.rollout) || !has(self.rollout.strategy) || !has(self.rollout.strategy.steps) || \
+        self.rollout.strategy.steps.all(step, !has(step.pool) || \
+        (has(self.nodePools) && self.nodePools.exists(pool, pool.name == step.pool)))",
+    "message": "a step of spec.rollout.strategy names a pool that is not in spec.nodePools: change the step or add the pool",
+}]))]
 pub struct WindowsStorageSpec {
     /// Who manages csi-proxy on the nodes, and how it runs.
     pub csi_proxy: CsiProxySpec,
@@ -99,7 +105,14 @@ pub struct CsiProxySpec {
     /// Pins the version of csi-proxy, such as v1.3.0. An operator that ships another version changes no node: what runs keeps running, and
     /// a node without csi-proxy gets none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64), regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"))]
+    #[schemars(
+        length(max = 64),
+        regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$')",
+            "message": "write a version such as v1.3.0",
+        }])
+    )]
     pub version: Option<String>,
     /// Allows versions of csi-proxy before 1.1.3, which let a pod run commands on the node (CVE-2023-3893).
     pub allow_vulnerable: bool,
@@ -158,7 +171,14 @@ pub enum CsiProxyNeed {
 pub struct SshSpec {
     /// The user, unless the ConfigMap windows-instances names another one for the node's address. The user must be a member of the node's
     /// group Administrators.
-    #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^\s/:;,]+$"))]
+    #[schemars(
+        length(min = 1, max = 256),
+        regex(pattern = r"^[^\s/:;,]+$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self.matches('^[^ /:;,]+$')",
+            "message": "a user name has neither spaces nor any of / : ; ,",
+        }])
+    )]
     pub user: String,
     /// The port of the SSH server.
     #[schemars(range(min = 1, max = 65535))]

@@ -194,7 +194,7 @@ fn nothing_begins_before_a_next_window_time_or_after_it_has_closed() {
     let (reason, message, _) = said(&todo);
     assert_eq!(reason, "WindowClosed");
     assert!(
-        message.contains("the next opens at 2001-09-09T01:50:00Z"),
+        message.contains("the next one opens at 2001-09-09T01:50:00Z"),
         "{message}"
     );
     let (_, status) = todo.settings.unwrap();
