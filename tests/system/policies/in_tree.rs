@@ -186,13 +186,13 @@ fn persistent_volumes_are_refused_but_not_what_a_class_provisions() {
     );
     let refused = new(&provisioned);
     assert!(refused.is_refused("Use spec.csi"), "{refused:?}");
-    let provisioner = "persistent-volume-binder";
-    let account = ["create", "serviceaccount", provisioner, "-n", "kube-system"];
+    let binder = "persistent-volume-binder";
+    let account = ["create", "serviceaccount", binder, "-n", "kube-system"];
     control_plane.kubectl(&account).unwrap();
-    let provisioner = control_plane
-        .kubeconfig_for_service_account("kube-system", provisioner)
+    let kubeconfig = control_plane
+        .kubeconfig_for_service_account("kube-system", binder)
         .unwrap();
-    let taken = by(&control_plane, &provisioner, &provisioned);
+    let taken = by(&control_plane, &kubeconfig, &provisioned);
     assert!(taken.is_silent(), "{taken:?}");
     for taken in [
         volume(
