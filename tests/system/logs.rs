@@ -48,7 +48,7 @@ fn the_level_follows_the_settings_of_a_running_operator() {
 
     simulation.want(&json!({"logLevel": "Normal"}));
     harness.eventually("the level is back", || {
-        harness.says("the log level is Normal now, it was TraceAll")
+        harness.says("log level changed from TraceAll to Normal")
     });
     let logged = || harness.count_lines("DEBUG") + harness.count_lines("TRACE");
     let before = logged();

@@ -187,7 +187,7 @@ fn no_secret_is_in_any_output(round: usize, format: &str) {
     harness.eventually("all nodes are ready", || simulation.ready().len() == 2);
     simulation.want(&json!({"logLevel": "TraceAll"}));
     harness.eventually("the level follows", || {
-        harness.log().contains("TraceAll now")
+        harness.log().contains("to TraceAll")
     });
     look("all is well");
     operator.terminate().unwrap();

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use testbed::commands::printed;
 use testbed::control_plane::Request;
 use testbed::objects::NAMESPACE;
 
@@ -76,7 +75,10 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
             &["why", "pvc/typo"],
             "there is no persistentvolumeclaim typo",
         ),
-        (&["rollout", "history"], "no rollout is known"),
+        (
+            &["rollout", "history"],
+            "there is no WindowsStorage cluster",
+        ),
     ] {
         let output = asked(&kubeconfig, arguments);
         let told = String::from_utf8_lossy(&output.stderr);
@@ -85,7 +87,10 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
     let path = "/apis/windowsstorage.dev/v1alpha1/windowsnodestorages/win-1";
     let mut kubectl = control_plane.kubectl_command();
     kubectl.arg("--kubeconfig").arg(&kubeconfig);
-    printed(kubectl.args(["get", "--raw", path])).unwrap();
+    // No operator runs that would have created it.
+    let output = kubectl.args(["get", "--raw", path]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("NotFound"), "{told}");
     let dest = control_plane.dir().join("gathered");
     gather(&kubeconfig, &dest);
     let lines = not_had(&dest);

@@ -87,7 +87,7 @@ fn a_service_that_another_program_changes_twice_is_left_to_it() {
     });
     node.run(&change);
     node.run("sc description csi-proxy Theirs");
-    let state = node.eventually("and not again", |state| is_failing(state, "left to that"));
+    let state = node.eventually("and not again", |state| is_failing(state, "no longer does"));
     assert_eq!(csi_proxy_of(&state).command.as_deref(), Some(theirs));
     let foreign = node.state().foreign;
     assert_eq!(foreign.len(), 1, "{foreign:?}");

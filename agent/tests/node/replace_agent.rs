@@ -35,7 +35,7 @@ fn whole_or_not_at_all() {
     node.die_at("service starts");
     let failure = node.install(&faulty).unwrap_err();
     assert_eq!(failure.category, FailureCategory::AgentUnavailable);
-    for part in [sha256(&faulty), sha256(&payload), "is back".to_owned()] {
+    for part in [sha256(&faulty), sha256(&payload), "was restored".to_owned()] {
         assert!(failure.message.contains(&part), "{}", failure.message);
     }
     node.points();

@@ -94,7 +94,7 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     let paused = "windowsstorage/cluster pool blue paused\n";
     assert_eq!((code, said.as_str()), (Some(0), paused));
     let (code, said) = rollout(harness, &["pause", "--pool", "white"]);
-    let problem = "there are: blue, green, grey";
+    let problem = "which has blue, green, grey";
     assert!(code == Some(1) && said.contains(problem), "{said}");
     assert!(operator.terminate().unwrap().success());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));

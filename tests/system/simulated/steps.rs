@@ -197,7 +197,7 @@ fn nodes_wait_for_a_window_which_opens_by_itself() {
             operator = harness.start_with(&new);
         }
         let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "WindowClosed");
-        assert!(said.contains("the next opens at"), "{said}");
+        assert!(said.contains("the next one opens at"), "{said}");
         let rollout = || harness.get(SETTINGS)["status"]["rollout"].clone();
         harness.eventually("all nodes wait", || rollout()["waitingNodes"] == 4);
         assert!(rollout()["nextWindowTime"].is_string(), "{}", rollout());
