@@ -315,6 +315,28 @@ mod tests {
     }
 
     #[test]
+    fn a_paused_rollout_with_nothing_left_is_complete() {
+        for (reason, updated_nodes, is_complete) in [
+            ("Paused", 2, true),
+            ("Paused", 1, false),
+            ("WindowClosed", 2, true),
+            ("Updating", 2, false),
+            ("Complete", 2, true),
+        ] {
+            let seen = Seen {
+                reason: reason.to_owned(),
+                rollout: RolloutStatus {
+                    nodes: 2,
+                    updated_nodes,
+                    ..RolloutStatus::default()
+                },
+                message: String::new(),
+            };
+            assert_eq!(seen.is_complete(), is_complete, "{reason} {updated_nodes}");
+        }
+    }
+
+    #[test]
     fn what_was_said_of_an_older_spec_does_not_count() {
         let mut object = object(&json!({}));
         assert_eq!(Seen::of(&object).reason, "Stopped");
