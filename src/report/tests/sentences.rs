@@ -76,6 +76,19 @@ fn each_reason_has_its_sentence() {
 }
 
 #[test]
+fn without_windows_nodes_what_is_missing_is_the_daemon_set() {
+    let mut report = risky(Upgradeable::False, Reason::DriversMissing, 1, 0);
+    report.nodes.clear();
+    report.volumes[0].missing_on.clear();
+    report.volumes[0].blocking = true;
+    assert_eq!(
+        headline(&report),
+        "NOT UPGRADEABLE (DriversMissing): 1 in-tree volume of Windows workloads lacks its CSI driver: no DaemonSet for \
+         Windows nodes brings it."
+    );
+}
+
+#[test]
 fn a_judgement_for_a_version_names_it_and_what_plugins_serve_there() {
     use Reason::{DriversMissing, DriversRegistered, InTreeServed};
     use Upgradeable::{False, True};
