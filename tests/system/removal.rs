@@ -134,7 +134,7 @@ fn left_over(host: &WindowsHost) -> Vec<String> {
 
 fn has_service(host: &WindowsHost, name: &str) -> bool {
     let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{name} /v ImagePath");
-    let output = host.ask(&key).unwrap();
+    let output = host.run(&key).unwrap();
     String::from_utf8_lossy(&output.stdout).contains("REG_")
 }
 

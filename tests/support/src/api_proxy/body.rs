@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -26,6 +28,21 @@ impl fmt::Display for Lost {
 impl std::error::Error for Lost {}
 
 pub type Answer = BoxBody<Bytes, Lost>;
+
+/// The body of a request.
+pub type Sent = BoxBody<Bytes, hyper::Error>;
+
+/// Returns the body with the number of its bytes that have not arrived.
+pub fn counted(body: Incoming) -> (Sent, Arc<AtomicU64>) {
+    let missing = Arc::new(AtomicU64::new(body.size_hint().lower()));
+    let counter = Arc::clone(&missing);
+    let counted = body.map_frame(move |frame| {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        counter.fetch_sub(length as u64, Ordering::Relaxed);
+        frame
+    });
+    (counted.boxed(), missing)
+}
 
 /// Returns a complete body.
 pub fn whole(text: impl Into<Bytes>) -> Answer {

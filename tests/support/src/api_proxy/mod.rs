@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -29,7 +30,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::broadcast;
 
-use body::{Answer, EndOrder};
+use body::{Answer, EndOrder, Sent};
 
 pub use order::{Call, End, Fault, On, Verb};
 
@@ -47,6 +48,15 @@ pub struct Seen {
     pub order: Option<usize>,
     /// The path with its query. The User-Agent and everything else that identifies the client is left out.
     pub path: String,
+    missing: Arc<AtomicU64>,
+}
+
+impl Seen {
+    /// Returns whether its whole body has arrived. The API server ignores an incomplete request.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.missing.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// The proxy. Dropping it ends its connections.
@@ -60,7 +70,7 @@ pub struct ApiProxy {
 #[derive(Debug)]
 struct Shared {
     server: String,
-    client: Client<HttpsConnector<HttpConnector>, Incoming>,
+    client: Client<HttpsConnector<HttpConnector>, Sent>,
     orders: Mutex<Vec<Standing>>,
     seen: Mutex<Vec<Seen>>,
     ends: broadcast::Sender<EndOrder>,
@@ -268,8 +278,8 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the request and returns the fault to apply to it.
-    fn take_in(&self, call: &Call, path: String) -> Option<Fault> {
+    /// Records the request, of whose body so many bytes are `missing`, and returns the fault to apply to it.
+    fn take_in(&self, call: &Call, path: String, missing: Arc<AtomicU64>) -> Option<Fault> {
         let mut orders = self.orders();
         let open = |order: &Standing| order.left != Some(0) && order.on.fits(call);
         let order = orders.iter().position(open);
@@ -278,6 +288,7 @@ impl Shared {
             at: Instant::now(),
             order,
             path,
+            missing,
         });
         let order = &mut orders[order?];
         order.hits += 1;
@@ -290,7 +301,8 @@ impl Shared {
         let ends = self.ends.subscribe();
         let (mut parts, sent) = request.into_parts();
         let call = Call::of(&parts);
-        let fault = self.take_in(&call, parts.uri.to_string());
+        let (sent, missing) = body::counted(sent);
+        let fault = self.take_in(&call, parts.uri.to_string(), missing);
         match &fault {
             Some(Fault::Hang) => std::future::pending().await,
             Some(Fault::Refuse {

@@ -16,7 +16,6 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use tokio::sync::Semaphore;
 
 pub use fleet::Fleet;
 pub use template::Template;
@@ -30,15 +29,8 @@ use wine::Layout;
 const CMD: &str = r"C:\windows\system32\cmd.exe";
 /// Time limit of [`WindowsHost::run`].
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// How many times to try to boot Windows.
-const BOOT_ATTEMPTS: u32 = 3;
-const START_ATTEMPTS: usize = 3;
-/// Error of Wine's cmd for a program that it cannot start.
-const NOT_STARTED: &str = "Can't recognize";
 /// How long Windows may take to boot or shut down on a busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
-/// Limits concurrent boots: with many, Wine occasionally fails.
-static BOOTS: Semaphore = Semaphore::const_new(2);
 
 /// One Windows host. Dropping it removes its processes and files.
 #[derive(Debug)]
@@ -61,7 +53,7 @@ impl WindowsHost {
         let layout = Layout {
             root: guardian.dir().join("host"),
             libraries: fleet.template.libraries(),
-            core: wine::next_core()?,
+            launcher: wine::launcher()?,
         };
         layout.create()?;
         fleet.template.copy_to(&layout.prefix())?;
@@ -127,33 +119,8 @@ impl WindowsHost {
         self.run_within(command, RUN_LIMIT)
     }
 
-    /// Runs a program that always prints something and may be run twice. Under Wine, programs occasionally exit at
-    /// their start without output, and are then run again.
-    pub fn ask(&self, command: &str) -> Result<Output> {
-        for _ in 1..START_ATTEMPTS {
-            let output = self.run(command)?;
-            if output.status.success() || !(output.stdout.is_empty() && output.stderr.is_empty()) {
-                return Ok(output);
-            }
-            eprintln!("testbed: not a word: {command}: {}", output.status);
-        }
-        self.run(command)
-    }
-
     /// Like [`WindowsHost::run`], with a limit other than 60 s. A command that exceeds it is killed.
     pub fn run_within(&self, command: &str, limit: Duration) -> Result<Output> {
-        // On a very busy machine, Wine's cmd occasionally cannot start an existing program, which then has not run.
-        for _ in 1..START_ATTEMPTS {
-            let output = self.run_once(command, limit)?;
-            if !String::from_utf8_lossy(&output.stderr).contains(NOT_STARTED) {
-                return Ok(output);
-            }
-            eprintln!("testbed: not started: {command}: {output:?}");
-        }
-        self.run_once(command, limit)
-    }
-
-    fn run_once(&self, command: &str, limit: Duration) -> Result<Output> {
         // Into files: a pipe would stay open as long as any process that the command has started.
         let number = self.commands.fetch_add(1, Ordering::Relaxed);
         let file = |stream: &str| self.layout.root.join(format!("command-{number}.{stream}"));
@@ -331,21 +298,8 @@ impl WindowsHost {
     }
 
     fn boot_windows(&self) -> Result<()> {
-        let _permit = loop {
-            match BOOTS.try_acquire() {
-                Ok(permit) => break permit,
-                Err(_) => thread::sleep(Duration::from_millis(10)),
-            }
-        };
         // Persistent: without -p, it ends after the last command, and each command would boot Windows.
         self.run_at_boot("wineserver", &["-p"])?;
-        // Under Wine, programs occasionally exit at their start without output. A retry keeps what was booted before.
-        for attempt in 1..BOOT_ATTEMPTS {
-            match self.run_at_boot("wine", &["wineboot"]) {
-                Ok(()) => return Ok(()),
-                Err(error) => eprintln!("testbed: {}: attempt {attempt}: {error:#}", self.name),
-            }
-        }
         self.run_at_boot("wine", &["wineboot"])
     }
 

@@ -116,10 +116,10 @@ impl OpenSsh {
     pub fn start(&self, layout: &Layout, guardian: &Guardian, listen: SocketAddr) -> Result<Child> {
         let ssh = layout.ssh();
         let log = ssh.join("sshd.log");
-        // Child processes inherit the CPU core.
+        // Sessions inherit what the launcher sets.
         let mut child = guardian
-            .command("taskset")
-            .args(["-c", &layout.core.to_string()])
+            .command("sh")
+            .args(["-c", r#"exec $0 "$@""#, &layout.launcher])
             .arg(&self.sshd)
             .args(["-D", "-e", "-f"])
             .arg(ssh.join("sshd_config"))

@@ -11,7 +11,7 @@ use std::{env, io};
 
 use anyhow::{Context, Result, bail};
 
-use super::wine::{Layout, Libraries, next_core};
+use super::wine::{Layout, Libraries, launcher};
 use crate::cleanup::Guardian;
 
 const PRNG_SOURCE: &str = include_str!("../../wine/bcryptprimitives.c");
@@ -94,11 +94,10 @@ fn build(cache: &Path, target: &Path) -> Result<()> {
     let guardian = Guardian::new(&cache.join(format!("building-{}", std::process::id())))?;
     let root = guardian.dir().join("out");
     let libraries = Libraries::of(&root);
-    let core = next_core()?;
     let layout = Layout {
         root,
         libraries,
-        core,
+        launcher: launcher()?,
     };
     layout.create()?;
     let native = [

@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
@@ -17,8 +18,8 @@ pub(super) struct Layout {
     pub root: PathBuf,
     /// The preloaded libraries from the template.
     pub libraries: Libraries,
-    /// The CPU core on which its programs run.
-    pub core: usize,
+    /// The command that starts its programs, as words: see [`launcher`].
+    pub launcher: String,
 }
 
 /// Libraries to preload; see their sources in `wine/`.
@@ -42,20 +43,42 @@ impl Libraries {
 /// Script that starts every program of a host; `login.sh` does the same in SSH sessions. On a full disk (see
 /// `WindowsHost::fill_disk`), a write has to fail rather than raise a signal. wineserver is not limited, because it
 /// grows files that represent memory.
-///
-/// A host runs on one CPU core: programs and wineserver communicate so often that with two cores of a virtual machine,
-/// where waking the other one takes long, a program takes more than twice as long to start.
 const START: &str = r#"trap '' XFSZ
 if [ -f "$TESTBED_HOST/disk-free" ] && [ "$1" != wineserver ]; then
     prlimit --pid $$ --fsize="$(cat "$TESTBED_HOST/disk-free"):" || exit
 fi
-exec taskset -c "$TESTBED_CORE" "$@""#;
+exec $TESTBED_LAUNCHER "$@""#;
 
 /// Environment variable that marks the processes of a host; its value is [`Layout::root`].
 pub(super) const HOST_MARK: &str = "TESTBED_HOST";
 
+/// Returns the words that start a program of a host: on one CPU core, without random addresses.
+///
+/// One core, because programs and wineserver communicate so often that with two cores of a virtual machine, where waking
+/// the other one takes long, a program takes more than twice as long to start.
+///
+/// The kernel puts the heap of a program like Wine's, which is loaded at 0x7d400000, up to 1 GB above it. In one start of
+/// some hundreds, it occupies 0x7ffe0000, where every program of Windows needs its shared user data. Wine then exits with
+/// status 1.
+pub(super) fn launcher() -> Result<String> {
+    // Docker's default seccomp profile forbids it.
+    static MAY_FIX_ADDRESSES: LazyLock<bool> = LazyLock::new(|| {
+        let mut attempt = Command::new("setarch");
+        attempt
+            .args(["--addr-no-randomize", "true"])
+            .stderr(Stdio::null());
+        attempt.status().is_ok_and(|status| status.success())
+    });
+    let fixed = if *MAY_FIX_ADDRESSES {
+        "setarch --addr-no-randomize"
+    } else {
+        ""
+    };
+    Ok(format!("{fixed} taskset -c {}", next_core()?))
+}
+
 /// Returns the next of the cores that this process may use, in rotation.
-pub(super) fn next_core() -> Result<usize> {
+fn next_core() -> Result<usize> {
     static TURN: AtomicUsize = AtomicUsize::new(0);
     let status = fs::read_to_string("/proc/self/status")?;
     let cores = status
@@ -113,7 +136,7 @@ impl Layout {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         vec![
             (HOST_MARK, text(self.root.clone())),
-            ("TESTBED_CORE", self.core.to_string()),
+            ("TESTBED_LAUNCHER", self.launcher.clone()),
             ("WINEPREFIX", text(self.prefix())),
             ("WINEARCH", "win64".into()),
             ("WINEDEBUG", "-all".into()),
