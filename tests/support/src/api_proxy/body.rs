@@ -35,10 +35,10 @@ pub type Sent = BoxBody<Bytes, hyper::Error>;
 /// Returns the body with the number of its bytes that have not arrived.
 pub fn counted(body: Incoming) -> (Sent, Arc<AtomicU64>) {
     let missing = Arc::new(AtomicU64::new(body.size_hint().lower()));
-    let counter = Arc::clone(&missing);
+    let left = Arc::clone(&missing);
     let counted = body.map_frame(move |frame| {
         let length = frame.data_ref().map_or(0, Bytes::len);
-        counter.fetch_sub(length as u64, Ordering::Relaxed);
+        left.fetch_sub(length as u64, Ordering::Relaxed);
         frame
     });
     (counted.boxed(), missing)
