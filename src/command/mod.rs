@@ -18,10 +18,11 @@ mod verify_node;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use kube::api::PatchParams;
 use tokio::runtime::{Builder, Runtime};
 use windows_storage_operator::api;
+use windows_storage_operator::deadline::CallError;
 use windows_storage_operator::report::{ColorChoice, use_color};
 
 use crate::cli::CrdsArgs;
@@ -70,6 +71,19 @@ fn is_colored(choice: ColorChoice) -> bool {
     #[cfg(windows)]
     let is_terminal = is_terminal && anstyle_query::windows::enable_ansi_colors() == Some(true);
     use_color(choice, is_terminal, |name| std::env::var_os(name))
+}
+
+/// What to do when nothing is seen of the operator.
+const FIND_OPERATOR: &str = "kubectl get deployment -A -l app.kubernetes.io/name=windows-storage-operator shows whether it runs";
+
+/// Explains that the object `WindowsStorage` cluster is missing, or its definition.
+fn explain_missing(error: CallError) -> anyhow::Error {
+    if error.is_not_found() {
+        return anyhow!(
+            "there is no WindowsStorage cluster: the operator is not installed, or has not started; {FIND_OPERATOR}"
+        );
+    }
+    error.into()
 }
 
 /// Names the command line in `metadata.managedFields` of what it changes.

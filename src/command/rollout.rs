@@ -20,7 +20,7 @@ use windows_storage_operator::visible::visible;
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
 use crate::command::connect::connect;
 use crate::command::progress::spinner;
-use crate::command::{print, report_line, runtime, written_by};
+use crate::command::{explain_missing, print, report_line, runtime, written_by};
 
 /// The interval between two reads.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -53,17 +53,6 @@ async fn read(settings: &Api<WindowsStorage>) -> Result<WindowsStorage, CallErro
     deadline::call("read WindowsStorage cluster", reading).await
 }
 
-/// Explains that the object or its definition is missing.
-fn explain(error: CallError) -> anyhow::Error {
-    if error.is_not_found() {
-        return anyhow::anyhow!(
-            "there is no WindowsStorage cluster; does the operator run? kubectl get deployment -A -l \
-             app.kubernetes.io/name=windows-storage-operator"
-        );
-    }
-    error.into()
-}
-
 async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
     let settings = settings(&arguments.cluster).await?;
     let begin = Instant::now();
@@ -73,7 +62,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
         let seen = match read(&settings).await {
             Ok(object) => Seen::of(&object),
             Err(error) if error.is_forbidden() || error.is_not_found() || !arguments.watch => {
-                break Err(explain(error));
+                break Err(explain_missing(error));
             }
             // An API server may be unavailable for a while.
             Err(error) => Seen::nothing(format!("{error}; retrying")),
@@ -202,7 +191,7 @@ fn progress(object: &WindowsStorage) -> Option<&Condition> {
 
 async fn history(cluster: &ClusterArgs) -> anyhow::Result<Upgradeable> {
     let settings = settings(cluster).await?;
-    let status = read(&settings).await.map_err(explain)?.status;
+    let status = read(&settings).await.map_err(explain_missing)?.status;
     let status = status.unwrap_or_default();
     let history = status.rollout.unwrap_or_default().history;
     if history.is_empty() {
@@ -215,7 +204,7 @@ async fn history(cluster: &ClusterArgs) -> anyhow::Result<Upgradeable> {
 
 async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result<Upgradeable> {
     let settings = settings(&arguments.cluster).await?;
-    let object = read(&settings).await.map_err(explain)?;
+    let object = read(&settings).await.map_err(explain_missing)?;
     let pool = arguments.pool.as_deref();
     let status = object.status.as_ref();
     let rollout = status.and_then(|status| status.rollout.as_ref());

@@ -18,7 +18,7 @@ use windows_storage_operator::visible::visible;
 
 use crate::cli::UninstallArgs;
 use crate::command::connect::connect;
-use crate::command::{report_line, runtime, written_by};
+use crate::command::{FIND_OPERATOR, explain_missing, report_line, runtime, written_by};
 
 /// The interval between two reads of the progress.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -61,7 +61,7 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
             }
             None if begin.elapsed() > NOTICED => shown.show(
                 "operator",
-                "has not noticed the request yet. Does it run? kubectl get deployment -A -l app.kubernetes.io/name=windows-storage-operator".to_owned(),
+                format!("has not noticed the request yet; {FIND_OPERATOR}"),
             ),
             _ => {}
         }
@@ -71,9 +71,8 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
             let left = shown.left.join(", ");
             if progress.is_none() {
                 bail!(
-                    "the operator did not notice the request within {:#}. Does it run? kubectl get deployment -A -l \
-                     app.kubernetes.io/name=windows-storage-operator; to cancel the request, patch \
-                     spec.csiProxy.management of windowsstorage/cluster to Auto",
+                    "the operator did not notice the request within {:#}; {FIND_OPERATOR}. To cancel the request, \
+                     patch spec.csiProxy.management of windowsstorage/cluster to Auto",
                     arguments.timeout
                 );
             }
@@ -97,24 +96,18 @@ async fn ask(settings: &Api<WindowsStorage>) -> anyhow::Result<Option<i64>> {
             let mut spec = WindowsStorageSpec::default();
             spec.csi_proxy.management = Management::Removed;
             let object = WindowsStorage::new(SETTINGS_NAME, spec);
-            let parameters = PostParams::default();
+            let parameters = PostParams {
+                field_manager: written_by().field_manager,
+                ..PostParams::default()
+            };
             let creating = settings.create(&parameters, &object);
             deadline::call("create WindowsStorage cluster", creating)
                 .await
-                .map_err(explain)?
+                .map_err(explain_missing)?
         }
         written => written?,
     };
     Ok(written.metadata.generation)
-}
-
-fn explain(error: CallError) -> anyhow::Error {
-    if error.is_not_found() {
-        return anyhow::anyhow!(
-            "the cluster has no WindowsStorage: the operator's definitions are not installed, so there is nothing to uninstall"
-        );
-    }
-    error.into()
 }
 
 /// What was seen and shown so far.

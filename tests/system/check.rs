@@ -161,6 +161,9 @@ fn a_kind_that_may_not_be_read_is_named_and_a_cluster_that_is_away_is_an_error()
     let kubeconfig = kubeconfig.to_str().unwrap();
     let output = check(&["--kubeconfig", kubeconfig, "-o", "json"]);
     assert_eq!(output.status.code(), Some(3));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let fix = "the ClusterRole windows-storage-operator-viewer has the rights to read all of it";
+    assert!(errors.contains(fix), "{errors}");
     let verdict = &report(&output)["verdict"];
     assert_eq!(verdict["reason"], "ReadinessUnknown");
     let message = verdict["message"].as_str().unwrap();

@@ -139,6 +139,21 @@ fn has_service(host: &WindowsHost, name: &str) -> bool {
 }
 
 #[test]
+fn a_removal_that_no_operator_notices_is_an_error_that_says_so() {
+    let harness = Harness::new();
+    let (status, said) = harness.uninstall(&["--timeout", "1s"]).end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    let problem = "the operator did not notice the request within 1s; kubectl get deployment";
+    assert!(said.contains(problem), "{said}");
+    // Who asked for it can be seen.
+    let settings = harness.kubectl("get windowsstorage cluster --show-managed-fields -o json");
+    let settings: Value = serde_json::from_str(&settings).unwrap();
+    assert_eq!(settings["spec"]["csiProxy"]["management"], "Removed");
+    let manager = &settings["metadata"]["managedFields"][0]["manager"];
+    assert_eq!(manager, "kubectl-windows-storage");
+}
+
+#[test]
 fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
     let harness = Harness::new();
     let sandbox = &harness.sandbox;

@@ -18,7 +18,6 @@ pub fn run() -> Result<()> {
         let _ = sender.send(());
     })
     .context("cannot listen to Ctrl-C")?;
-    let (binary, payload) = (operator_binary()?, payload()?);
     let folder = root().join("target/run");
     fs::create_dir_all(&folder)?;
     // Another run would get this one's kubeconfig. The lock ends with the process.
@@ -26,6 +25,7 @@ pub fn run() -> Result<()> {
     if lock.try_lock().is_err() {
         bail!("make run is already running in this clone; end it with Ctrl-C first");
     }
+    let (binary, payload) = (operator_binary()?, payload()?);
 
     eprintln!("== starting etcd and kube-apiserver");
     let sandbox = Sandbox::start()?;

@@ -42,6 +42,23 @@ pub fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(said).unwrap())
 }
 
+/// Applies `WindowsStorage` with this spec, and returns the API server's refusal, if any.
+pub fn refusal(harness: &Harness, spec: &Value) -> String {
+    let object = json!({
+        "apiVersion": "windowsstorage.dev/v1alpha1",
+        "kind": "WindowsStorage",
+        "metadata": {"name": "cluster"},
+        "spec": spec,
+    });
+    let control_plane = &harness.sandbox.control_plane;
+    let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    let applied = control_plane.kubectl_with_input(&arguments, &object.to_string());
+    applied
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default()
+}
+
 #[test]
 fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up() {
     let simulation = Simulation::new(4);
@@ -143,37 +160,33 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
 #[test]
 fn what_makes_no_sense_is_refused_by_the_api_server() {
     let harness = Harness::new();
-    let refused = |pools: Value| {
-        let object = json!({
-            "apiVersion": "windowsstorage.dev/v1alpha1",
-            "kind": "WindowsStorage",
-            "metadata": {"name": "cluster"},
-            "spec": {"nodePools": pools},
-        });
-        let control_plane = &harness.sandbox.control_plane;
-        let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-        control_plane
-            .kubectl_with_input(&arguments, &object.to_string())
-            .is_err()
-    };
+    let refusal = |pools: &Value| refusal(&harness, &json!({"nodePools": pools}));
     let blue = json!({"name": "blue", "nodeSelector": {"pool": "blue"}});
     let with = |field: &str, value: Value| {
         let mut pool = blue.clone();
         pool[field] = value;
         json!([pool])
     };
-    assert!(!refused(json!([blue])));
-    for pools in [
-        json!([blue, blue]),
-        json!([{"name": "blue"}]),
-        json!([{"nodeSelector": {"pool": "blue"}}]),
-        with("nodeSelector", json!({})),
-        with("name", json!("Blue Pool")),
-        with("management", json!("Removed")),
-        with("ssh", json!({"port": 0})),
-        with("ssh", json!({"privateKey": "../other"})),
-        with("rollout", json!({"maxUnavailable": "0%"})),
+    assert_eq!(refusal(&json!([blue])), "");
+    for (pools, complaint) in [
+        (json!([blue, blue]), "duplicate"),
+        (json!([{"name": "blue"}]), "nodeSelector"),
+        (json!([{"nodeSelector": {"pool": "blue"}}]), "name"),
+        (with("nodeSelector", json!({})), "nodeSelector"),
+        (with("name", json!("Blue Pool")), "such as pool-1"),
+        (with("management", json!("Removed")), "management"),
+        (with("ssh", json!({"port": 0})), "port"),
+        (
+            with("ssh", json!({"user": "a b"})),
+            "a user name has neither",
+        ),
+        (with("ssh", json!({"privateKey": "../other"})), "privateKey"),
+        (
+            with("rollout", json!({"maxUnavailable": "0%"})),
+            "maxUnavailable",
+        ),
     ] {
-        assert!(refused(pools.clone()), "{pools}");
+        let refusal = refusal(&pools);
+        assert!(refusal.contains(complaint), "{pools}: {refusal}");
     }
 }

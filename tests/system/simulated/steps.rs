@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testbed::simulated_host::SimulatedHost;
 
 use super::Simulation;
-use super::pools::rollout;
+use super::pools::{refusal, rollout};
 use crate::harness::Harness;
 
 const SETTINGS: &str = "windowsstorage/cluster";
@@ -177,6 +177,32 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
 }
 
 #[test]
+fn a_pool_can_be_deleted_in_the_middle_of_its_step_but_only_with_the_step() {
+    let simulation = simulation();
+    let harness = &simulation.harness;
+    harness.kubectl("label node win-000 pool=blue");
+    let steps = json!({
+        "maxUnavailable": 4,
+        "strategy": {"steps": [{"pool": "blue", "soakSeconds": LONG}, {"nodes": "50%"}]},
+    });
+    let blue = json!([{"name": "blue", "nodeSelector": {"pool": "blue"}}]);
+    simulation.want(&json!({"nodePools": blue, "rollout": steps}));
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.expect(SETTINGS, "RolloutProgressing", "True", "Soaking");
+    assert_eq!(simulation.nodes_with("v1.3.0"), ["win-000"]);
+
+    let refusal = simulation.try_to_want(&json!({"rollout": steps}));
+    let refusal = refusal.unwrap_err().to_string();
+    let fix = "not in spec.nodePools: change the step or add the pool";
+    assert!(refusal.contains(fix), "{refusal}");
+    simulation.want(&json!({"rollout": {"maxUnavailable": 4}}));
+    harness.eventually("all nodes have the new csi-proxy", || {
+        simulation.nodes_with("v1.3.0").len() == 4
+    });
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
+}
+
+#[test]
 fn nodes_wait_for_a_window_which_opens_by_itself() {
     let simulation = simulation();
     let harness = &simulation.harness;
@@ -249,35 +275,29 @@ fn a_version_that_this_operator_does_not_bring_leaves_nodes_as_they_are() {
 #[test]
 fn a_step_or_a_window_that_makes_no_sense_is_refused_by_the_api_server() {
     let harness = Harness::new();
-    let refused = |rollout: &Value| {
-        let object = json!({
-            "apiVersion": "windowsstorage.dev/v1alpha1",
-            "kind": "WindowsStorage",
-            "metadata": {"name": "cluster"},
-            "spec": {"rollout": rollout},
-        });
-        let control_plane = &harness.sandbox.control_plane;
-        let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-        control_plane
-            .kubectl_with_input(&arguments, &object.to_string())
-            .is_err()
-    };
-    assert!(!refused(&canary(SHORT)));
+    assert_eq!(refusal(&harness, &json!({"rollout": canary(SHORT)})), "");
     let step = |step: Value| json!({"strategy": {"steps": [step]}});
     let window = |schedule: &str, zone: &str, minutes: u32| json!({"windows": [{"schedule": schedule, "timeZone": zone, "durationMinutes": minutes}]});
-    assert!(!refused(&window("0 22 * * 2", "Europe/Berlin", 240)));
-    for rollout in [
-        step(json!({})),
-        step(json!({"soakSeconds": 60})),
-        step(json!({"pool": "blue", "nodes": 1})),
-        step(json!({"nodeSelector": {}})),
-        step(json!({"nodes": "0%"})),
-        step(json!({"nodes": 1, "soakSeconds": -1})),
-        window("0 22 * *", "UTC", 60),
-        window("@daily", "UTC", 60),
-        window("0 22 * * 2", "Europe Berlin", 60),
-        window("0 22 * * 2", "UTC", 0),
+    let good = window("0 22 * * 2", "Europe/Berlin", 240);
+    assert_eq!(refusal(&harness, &json!({"rollout": good})), "");
+    let (one, cron, zone) = (
+        "set exactly one of pool, nodeSelector and nodes",
+        "write five fields in cron format",
+        "write a name of the IANA time zone database",
+    );
+    for (rollout, fix) in [
+        (step(json!({})), one),
+        (step(json!({"soakSeconds": 60})), one),
+        (step(json!({"pool": "blue", "nodes": 1})), one),
+        (step(json!({"nodeSelector": {}})), "nodeSelector"),
+        (step(json!({"nodes": "0%"})), "nodes"),
+        (step(json!({"nodes": 1, "soakSeconds": -1})), "soakSeconds"),
+        (window("0 22 * *", "UTC", 60), cron),
+        (window("@daily", "UTC", 60), cron),
+        (window("0 22 * * 2", "Europe Berlin", 60), zone),
+        (window("0 22 * * 2", "UTC", 0), "durationMinutes"),
     ] {
-        assert!(refused(&rollout), "{rollout}");
+        let refusal = refusal(&harness, &json!({"rollout": rollout}));
+        assert!(refusal.contains(fix), "{rollout}: {refusal}");
     }
 }

@@ -232,6 +232,12 @@ fn a_window_that_never_opens_is_told() {
         message.contains("spec.rollout.windows[0] never opens"),
         "{message}"
     );
+    // It is a mistake before there is anything to update, too.
+    for name in ALL {
+        rig.see(name, Standing::Current);
+    }
+    let (reason, _, _) = said(&rig.pass(&ALL));
+    assert_eq!(reason, "WindowInvalid");
 }
 
 #[test]

@@ -8,5 +8,6 @@
 
 mod client;
 mod control_plane;
+mod local_run;
 mod simulated_host;
 mod windows_host;
