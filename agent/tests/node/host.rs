@@ -91,15 +91,14 @@ impl Node {
             .join(path.trim_start_matches(r"C:\").replace('\\', "/"))
     }
 
-    /// Returns the output of a command that only reads. Under Wine such a command sometimes ends without output, and is
-    /// repeated.
+    /// Returns the output of a command.
     pub fn ask(&self, command: &str) -> String {
-        let output = self.host.ask(command).unwrap();
+        let output = self.host.run(command).unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     pub fn answer(&self, command: &str) -> Answer {
-        let output = self.host.ask(command).unwrap();
+        let output = self.host.run(command).unwrap();
         answer_in(&output).unwrap_or_else(|| panic!("no answer to {command}: {output:?}"))
     }
 

@@ -68,10 +68,6 @@ impl WindowsHost {
     pub fn free_disk(&self) -> Result<()> {
         Err(ErrorKind::Unsupported.into())
     }
-
-    pub fn ask(&self, command: &str) -> Result<Output> {
-        self.run(command)
-    }
 }
 
 impl Drop for WindowsHost {

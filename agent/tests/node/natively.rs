@@ -46,7 +46,7 @@ fn the_tests_run_on_a_windows_machine_and_leave_it_as_it_was() {
         "{said}"
     );
     assert!(!drive.join("k").exists());
-    let services = host.ask(r"reg query HKLM\SYSTEM\CurrentControlSet\Services");
+    let services = host.run(r"reg query HKLM\SYSTEM\CurrentControlSet\Services");
     let services = String::from_utf8(services.unwrap().stdout).unwrap();
     assert!(services.contains("Services") && !services.contains("csi-proxy"));
     assert!(!services.contains("windows-storage-agent"), "{services}");

@@ -27,7 +27,7 @@ impl Node {
 
     fn has_service(&self, name: &str) -> bool {
         let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{name} /v ImagePath");
-        let output = self.host.ask(&key).unwrap();
+        let output = self.host.run(&key).unwrap();
         String::from_utf8_lossy(&output.stdout).contains("REG_")
     }
 
@@ -35,7 +35,7 @@ impl Node {
     /// here.
     fn is_event_source(&self) -> bool {
         let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application\windows-storage-agent";
-        let output = self.host.ask(key).unwrap();
+        let output = self.host.run(key).unwrap();
         String::from_utf8_lossy(&output.stdout).contains("EventCreate.exe")
     }
 

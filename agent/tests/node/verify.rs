@@ -59,7 +59,7 @@ fn it_says_of_wine_what_is_known_and_leaves_nothing_behind() {
     let logs = AGENT_LOG_DIR.trim_start_matches(r"C:\").replace('\\', "/");
     assert!(!drive.join(logs).exists());
     let services = host
-        .ask(r"reg query HKLM\SYSTEM\CurrentControlSet\Services")
+        .run(r"reg query HKLM\SYSTEM\CurrentControlSet\Services")
         .unwrap();
     let services = String::from_utf8_lossy(&services.stdout).into_owned();
     assert!(services.contains("Services") && !services.contains("windows-storage-verify"));
