@@ -48,7 +48,7 @@ fn a_release_is_complete_names_images_by_digest_and_is_the_same_each_time() {
         .env("REPOSITORY", "https://example.com/operator");
     printed(&mut plugin).unwrap();
     // In place of the command line, which takes minutes to build for Windows.
-    let program = root().join("target/cli/dev/windows-amd64");
+    let program = root().join("target/cli-dev/windows-amd64");
     fs::create_dir_all(&program).unwrap();
     fs::write(program.join("windows-storage-operator.exe"), "MZ").unwrap();
     let said = release("022", "UTC");
