@@ -103,7 +103,8 @@ pub struct AcceptHostKeyArgs {
         value_name = "FILE",
         requires = "selector",
         group = "many",
-        conflicts_with = "yes"
+        // clap requires nothing that conflicts with what is given, so the node has to be named here as well.
+        conflicts_with_all = ["node", "yes"]
     )]
     pub fingerprints: Option<PathBuf>,
     /// Namespace of the operator, with the ConfigMap windows-storage-host-keys; by default that of its Deployment

@@ -27,14 +27,14 @@ pub struct RolloutArgs {
 pub enum RolloutAction {
     /// Show the progress of the rollout, and wait until it is done
     ///
-    /// The exit status is 0 when every managed node is up to date, 1 if the rollout has stopped or the timeout is over, 2 if the
-    /// command line is wrong. With --watch=false it is 3 while nodes are left.
+    /// The exit status is 0 when every managed node was updated, 1 if the rollout has stopped or the timeout is over, 2 if the
+    /// command line is wrong. With --watch=false, or if spec.csiProxy.version pins another version, it is 3 while nodes are left.
     Status(RolloutStatusArgs),
     /// Pause the rollout; nodes that are being updated are finished
     Pause(RolloutPoolArgs),
     /// Resume a rollout that was paused, or that stopped after a failure
     ///
-    /// After a failure, the nodes on which the update was rolled back are retried.
+    /// After a failure, the nodes on which the update was rolled back are retried, except with --pool.
     Resume(RolloutPoolArgs),
     /// List the last ten rollouts, the newest last
     History(RolloutHistoryArgs),

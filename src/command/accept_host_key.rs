@@ -116,7 +116,8 @@ async fn accept_many(
     file: Option<&Path>,
 ) -> anyhow::Result<()> {
     let expected = file.map(read_fingerprints).transpose()?;
-    let names = nodes_with(client, selector).await?;
+    let windows = format!("kubernetes.io/os=windows,{selector}");
+    let names = nodes_with(client, windows.trim_end_matches(',')).await?;
     let offers = names.iter().map(|node| async move {
         let offered = offer(client, namespace, node).await;
         (node, offered)
@@ -203,6 +204,7 @@ async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cl
     for (kind, namespace, name) in [
         (kind("v1", "Node"), None, node),
         (kind(API_VERSION, "WindowsStorage"), None, SETTINGS_NAME),
+        (kind(API_VERSION, "WindowsNodeStorage"), None, node),
         (maps, own, INSTANCES_CONFIG_MAP),
         (maps, own, HOST_KEYS_CONFIG_MAP),
     ] {

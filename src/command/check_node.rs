@@ -153,7 +153,10 @@ async fn names(
     let absent = arguments.names.iter().filter(|name| !is_there(name));
     let absent: Vec<String> = absent.map(|name| visible(name)).collect();
     if !absent.is_empty() {
-        bail!("there is no Windows node {}", absent.join(", "));
+        bail!(
+            "there is no Windows node {} that the operator watches; it ignores nodes with the label windowsstorage.dev/ignore=true",
+            absent.join(", ")
+        );
     }
     if arguments.names.is_empty() {
         return Ok(cluster

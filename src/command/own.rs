@@ -11,6 +11,9 @@ use windows_storage_operator::installed::{self, OPERATOR};
 use windows_storage_operator::objects::{Kind, Received, kind};
 use windows_storage_operator::visible::visible;
 
+/// How often an object is asked for while the API server is too busy.
+const ATTEMPTS: u32 = 3;
+
 /// Returns the operator's namespace.
 pub async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
     let found = match installed::namespaces(client).await {
@@ -41,7 +44,15 @@ pub async fn one(
         None => Api::all_with(client.clone(), &kind.resource),
     };
     let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-    let is_there = match deadline::call("read object", api.list(&parameters)).await {
+    let mut attempt = 1;
+    let listed = loop {
+        match deadline::call("read object", api.list(&parameters)).await {
+            // A server that has just started answers so, and says for how long. The client waits that long.
+            Err(error) if error.status() == Some(429) && attempt < ATTEMPTS => attempt += 1,
+            ended => break ended,
+        }
+    };
+    let is_there = match listed {
         Ok(list) => {
             for object in &list.items {
                 kind.absorb(cluster, object);

@@ -25,7 +25,7 @@ use crate::command::{explain_missing, print, report_line, runtime, written_by};
 /// The interval between two reads.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The condition's reasons that mean that nothing is left to be done.
-const DONE: [&str; 4] = ["Complete", "NotManaged", "Pinned", "Removed"];
+const DONE: [&str; 3] = ["Complete", "NotManaged", "Removed"];
 /// The condition's reasons that hold updates back, whether or not there are any.
 const HELD: [&str; 3] = ["Paused", "WindowClosed", "WindowInvalid"];
 /// The width of a rollout's bar, in characters.
@@ -73,6 +73,8 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
         match seen.reason.as_str() {
             _ if seen.is_complete() => break print(&seen.text()).map(|()| true),
             "Stopped" => break Err(anyhow::anyhow!("{}", seen.text().trim_end())),
+            // Nothing changes until the pin does.
+            "Pinned" => break print(&seen.text()).map(|()| false),
             _ => {}
         }
         let elapsed = SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
@@ -212,6 +214,18 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
     let retries = !paused && is_stopped && pool.is_none();
     let patch = match pool {
         Some(name) => {
+            if !paused
+                && object
+                    .spec
+                    .node_pools
+                    .iter()
+                    .any(|it| it.name == name && !it.rollout.paused)
+            {
+                bail!(
+                    "pool {} is not paused; rollout resume without --pool retries nodes on which the update was rolled back",
+                    visible(name)
+                );
+            }
             let operations = of_pool(&object, name, paused)?;
             let operations = serde_json::from_value(operations);
             Patch::Json(operations.context("the change cannot be written")?)
@@ -220,9 +234,7 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
     };
     let parameters = written_by();
     let patching = settings.patch(SETTINGS_NAME, &parameters, &patch);
-    deadline::call("write WindowsStorage cluster", patching)
-        .await
-        .context("if it was changed at the same time, run the command again")?;
+    deadline::call("write WindowsStorage cluster", patching).await?;
     let of = pool.map_or_else(String::new, |pool| format!(" pool {}", visible(pool)));
     let said = match (paused, retries) {
         (true, _) => "paused",

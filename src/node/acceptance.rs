@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::api::WindowsStorageSpec;
 use crate::index::Cluster;
 use crate::node::connect::{HANDSHAKE, connect, place};
+use crate::node::management::RELEASING;
 use crate::node::{HostKey, HostKeyPolicy, Judgement, ManagedBy, Managers, NodeError, Planner};
 
 /// Address of a node's SSH server, and what is known about its host keys.
@@ -40,7 +41,11 @@ impl Way {
         let managers = Managers::new(cluster, now);
         let pool = spec.pools_of(&node.labels).next();
         let management = spec.for_pool(pool).csi_proxy.management;
-        if let ManagedBy::External(who) = managers.of(name, node, management) {
+        let status = managers.status(name);
+        let is_releasing = status.is_some_and(|status| status.management == RELEASING);
+        if let ManagedBy::External(who) = managers.of(name, node, management)
+            && !is_releasing
+        {
             return Err(NoWay(format!(
                 "another owner manages csi-proxy on node {name} ({who}), so this operator does not log in to it, and needs \
                  no key of it"
@@ -94,6 +99,7 @@ pub fn judge_offer(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::WindowsNodeStorageStatus;
     use crate::index::{Node, NodeAddress, Platform, PlatformSignal};
     use crate::node::{Known, Reason};
 
@@ -143,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_way_is_the_operators_own_or_the_reason_why_there_is_none() {
-        let way = |change: fn(&mut Node)| {
+        let way_with = |management: Option<&str>, change: fn(&mut Node)| {
             let mut node = Node {
                 operating_system: "windows".to_owned(),
                 addresses: vec![NodeAddress {
@@ -155,9 +161,18 @@ mod tests {
             change(&mut node);
             let mut cluster = Cluster::default();
             cluster.nodes.apply("win-1".into(), node);
+            if let Some(management) = management {
+                let mut status = WindowsNodeStorageStatus::default();
+                management.clone_into(&mut status.management);
+                cluster.node_statuses.apply("win-1".to_owned(), status);
+            }
             Way::to(&cluster, "win-1").map(|way| way.place())
         };
-        assert_eq!(way(|_| ()).unwrap(), "[fd00::7]:22");
+        assert_eq!(way_with(None, |_| ()).unwrap(), "[fd00::7]:22");
+        // The operator logs in once more to release a node.
+        let releasing = way_with(Some(RELEASING), |node| node.platform = Some(eks()));
+        assert_eq!(releasing.unwrap(), "[fd00::7]:22");
+        let way = |change: fn(&mut Node)| way_with(Some("External"), change);
         let unknown = Way::to(&Cluster::default(), "win-1").map(|way| way.place());
         for (refused, words) in [
             (unknown, "there is no node win-1"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{Management, WindowsNodeStorageStatus};
+use crate::api::{Management, SETTINGS_NAME, WindowsNodeStorageStatus};
 use crate::assess::causes::csi_proxy::that_run_it;
 use crate::index::{Cluster, Node, NodeSide, ObjectKey, Platform};
 
@@ -78,7 +78,7 @@ impl<'a> Managers<'a> {
     #[must_use]
     pub fn of(&self, name: &str, node: &Node, management: Management) -> ManagedBy {
         if management == Management::External {
-            return ManagedBy::External(BY_SETTINGS.to_owned());
+            return ManagedBy::External(self.setting(node));
         }
         if node.given {
             return ManagedBy::Operator;
@@ -140,7 +140,17 @@ impl<'a> Managers<'a> {
         }
     }
 
-    fn status(&self, name: &str) -> Option<&'a WindowsNodeStorageStatus> {
+    /// Returns the setting that says that a node is external.
+    fn setting(&self, node: &Node) -> String {
+        let settings = self.cluster.settings.get(SETTINGS_NAME);
+        let pool = settings.and_then(|object| object.spec.pools_of(&node.labels).next());
+        match pool.filter(|pool| pool.management.is_some()) {
+            Some(pool) => format!("spec.nodePools of WindowsStorage, pool {}", pool.name),
+            None => BY_SETTINGS.to_owned(),
+        }
+    }
+
+    pub(super) fn status(&self, name: &str) -> Option<&'a WindowsNodeStorageStatus> {
         self.cluster.node_statuses.get(name)
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::api::WindowsStorageStatus;
+use crate::api::SETTINGS_NAME;
 use crate::deadline::{self, CallError};
 use crate::gate::{Gate, Judged};
 use crate::node::{NodePlan, Reason};
@@ -131,7 +131,10 @@ impl Controller {
         if todo.has_news_of_rollout {
             let rollout = &self.decisions.rollout;
             let managed = self.decisions.plans.values().any(NodePlan::is_managed);
-            let said = rollout_condition(&WindowsStorageStatus::default(), rollout, "", managed);
+            let cluster = self.shared.read();
+            let settings = cluster.settings.get(SETTINGS_NAME);
+            let status = settings.and_then(|object| object.status.clone());
+            let said = rollout_condition(&status.unwrap_or_default(), rollout, "", managed);
             metrics.show_rollout(&said.reason, rollout);
         }
         if !todo.has_news_of_nodes {

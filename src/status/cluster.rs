@@ -221,7 +221,7 @@ fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
     yes("KeyChanging", printable(&message))
 }
 
-/// Reports pools that match no node, and nodes that match more than one pool. `None` without pools.
+/// Reports pools without nodes, and nodes that match more than one pool. `None` without pools.
 #[must_use]
 pub fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> Option<NewCondition> {
     if spec.node_pools.is_empty() {
@@ -229,7 +229,11 @@ pub fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> Option<NewCon
     }
     let empty = spec.node_pools.iter().filter(|pool| {
         let mut nodes = cluster.windows_nodes();
-        !nodes.any(|(_, node)| pool.fits(&node.labels))
+        !nodes.any(|(_, node)| {
+            spec.pools_of(&node.labels)
+                .next()
+                .is_some_and(|first| first.name == pool.name)
+        })
     });
     let empty: Vec<String> = empty.map(|pool| pool.name.clone()).collect();
     let several = cluster
@@ -237,7 +241,7 @@ pub fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> Option<NewCon
         .filter(|(_, node)| spec.pools_of(&node.labels).count() > 1);
     let several: Vec<String> = several.map(|(name, _)| name.to_string()).collect();
     let none = format!(
-        "no Windows node has the labels of pool(s) {}; see kubectl get nodes --show-labels",
+        "no Windows node is in pool(s) {}; see kubectl get nodes --show-labels",
         some_of(&empty, NAMED)
     );
     if !several.is_empty() {

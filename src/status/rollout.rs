@@ -135,6 +135,8 @@ pub fn rollout_condition(
         return no("Pinned", printable(&message));
     }
     let known = find(&previous.conditions, ROLLOUT_PROGRESSING);
+    // These depend on the settings alone, which have changed.
+    let known = known.filter(|known| !["NotManaged", "Pinned"].contains(&known.reason.as_str()));
     if let (true, None, Some(known)) = (rollout.settling, rollout.halt, known) {
         return unchanged(known);
     }
@@ -165,8 +167,13 @@ pub fn rollout_condition(
             ("True", "Updating", more)
         }
         None if current < nodes => {
-            let more = "; the others are new, out of reach, or without a working csi-proxy";
-            ("True", "Updating", more.to_owned())
+            let more =
+                "; the others are new, out of reach, or without a working csi-proxy".to_owned();
+            if was_complete(previous, rollout) {
+                ("False", "Complete", more)
+            } else {
+                ("True", "Updating", more)
+            }
         }
         None if rollout.windows.never_open() => ("False", "WindowInvalid", NO_WINDOW.to_owned()),
         None => ("False", "Complete", String::new()),
@@ -178,6 +185,15 @@ pub fn rollout_condition(
     )];
     let said: Vec<_> = said.iter().chain(problems).map(String::as_str).collect();
     condition(status, reason, printable(&said.join("; ")))
+}
+
+/// Returns whether all nodes were up to date since the last change: a node that is lost later makes no new rollout.
+fn was_complete(previous: &WindowsStorageStatus, rollout: &Rollout) -> bool {
+    let known = previous.rollout.as_ref();
+    let last = known.and_then(|known| known.history.last());
+    last.is_some_and(|last| {
+        last.completion_time.is_some() && Some(&last.revision) == rollout.revision.as_ref()
+    })
 }
 
 /// Describes the next step to be completed.
@@ -298,6 +314,30 @@ mod tests {
             let goes_on = reason == "Updating";
             assert_eq!(said.status, if goes_on { "True" } else { "False" });
             assert!(said.message.contains(words), "{}", said.message);
+        }
+        // A node that is lost after the end of a rollout is no rollout.
+        let lost = of(&|rollout| {
+            (rollout.waiting, rollout.revision) = (0, Some("a".to_owned()));
+        });
+        for (revision, reason) in [("a", "Complete"), ("b", "Updating")] {
+            let past = serde_json::json!({"revision": revision, "version": "v1.3.0", "completionTime": "2026-01-01T00:00:00Z"});
+            let previous = serde_json::json!({"rollout": {"history": [past]}});
+            let previous = serde_json::from_value(previous).unwrap();
+            let said = rollout_condition(&previous, &lost, "v1.3.0", true);
+            assert_eq!(said.reason, reason);
+            assert!(said.message.contains("the others"), "{}", said.message);
+        }
+        // What was said of a pin that is gone is not kept while nodes are looked at.
+        let unseen = of(&|rollout| (rollout.waiting, rollout.settling) = (0, true));
+        for (known, reason) in [("Pinned", "Updating"), ("Stopped", "Stopped")] {
+            let known = serde_json::json!({
+                "type": ROLLOUT_PROGRESSING, "status": "False", "reason": known, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            let previous = serde_json::json!({"conditions": [known]});
+            let previous = serde_json::from_value(previous).unwrap();
+            let said = rollout_condition(&previous, &unseen, "v1.3.0", true);
+            assert_eq!(said.reason, reason);
         }
     }
 }

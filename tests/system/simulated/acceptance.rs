@@ -283,6 +283,9 @@ fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
     let simulation = Simulation::new(3);
     let harness = &simulation.harness;
     harness.kubectl("label node win-000 win-001 win-002 pool=blue");
+    let labels = json!({"kubernetes.io/os": "linux", "pool": "blue"});
+    let linux = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "linux", "labels": labels}});
+    harness.apply(&linux.to_string());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.eventually("all are ready", || simulation.ready().len() == 3);
     let shown = |node: &str| {

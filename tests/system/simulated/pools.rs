@@ -99,6 +99,8 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     );
     let green = harness.get(&node("win-002"));
     assert_eq!(green["status"]["management"], "External");
+    let by = "spec.nodePools of WindowsStorage, pool green";
+    assert_eq!(green["status"]["managedBy"], by);
     let settings = "windowsstorage/cluster";
     let said = harness.expect(settings, "CredentialsValid", "False", "CredentialsMissing");
     assert!(said.contains("has no key private-key.pem"), "{said}");
@@ -133,6 +135,11 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     assert!(code == Some(0) && said.contains(stay), "{said}");
     let (code, said) = rollout(harness, &["resume", "--pool", "blue"]);
     assert_eq!(code, Some(0), "{said}");
+    let (code, said) = rollout(harness, &["resume", "--pool", "blue"]);
+    assert!(
+        code == Some(1) && said.contains("pool blue is not paused"),
+        "{said}"
+    );
     harness.eventually("both have the new csi-proxy", || {
         progress()[0] == json!({"name": "blue", "nodes": 2, "updatedNodes": 2, "waitingNodes": 0, "failedNodes": 0})
     });

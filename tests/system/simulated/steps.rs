@@ -266,7 +266,11 @@ fn a_version_that_this_operator_does_not_bring_leaves_nodes_as_they_are() {
         simulation.hosts.iter().all(|host| is_said(host.name()))
     });
     assert_eq!(simulation.nodes_with("v1.1.3").len(), 4);
+    let (code, said) = rollout(harness, &["status"]);
+    assert!(code == Some(3) && said.contains("pins v1.1.3"), "{said}");
     simulation.want(&json!({"rollout": {"maxUnavailable": 4}}));
+    let (code, said) = rollout(harness, &["status"]);
+    assert!(code == Some(0) && said.contains("is on 4 of 4"), "{said}");
     harness.eventually("all nodes have the new csi-proxy", || {
         simulation.nodes_with("v1.3.0").len() == 4
     });

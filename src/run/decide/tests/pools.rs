@@ -146,6 +146,14 @@ fn how_pools_fit_is_told_and_follows_the_labels() {
         "{message}"
     );
     assert_eq!(rig.decisions.rollout.pools["first"].nodes, 1);
+    // A pool whose nodes all belong to earlier ones has none.
+    let all = json!({"name": "all", "nodeSelector": {"pool": "blue"}});
+    rig.want(&json!({"nodePools": [first, blue, all]}));
+    let (_, message) = said(&rig.pass(&[]), "NodePoolsValid").unwrap();
+    assert!(
+        message.contains("no Windows node is in pool(s) all"),
+        "{message}"
+    );
     rig.want(&json!({}));
     assert_eq!(said(&rig.pass(&[]), "NodePoolsValid"), None);
 }
