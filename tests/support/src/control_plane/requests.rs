@@ -142,7 +142,8 @@ impl ControlPlane {
         parsed(&path, status, &answer).map(drop)
     }
 
-    /// Waits until the API server serves every CRD.
+    /// Waits until the API server serves every CRD, and from its watch cache. The cache knows no version from before it was
+    /// filled: a watch from such a version ends with 410.
     pub fn await_definitions(&self) -> Result<()> {
         let begin = Instant::now();
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -166,7 +167,12 @@ impl ControlPlane {
                 .unwrap_or_default();
             let mut served = served["resources"].as_array().into_iter().flatten();
             let is_served = served.any(|kind| kind["name"] == definition["names"]["plural"]);
-            if version["served"] == true && !is_served {
+            if version["served"] != true {
+                continue;
+            }
+            let plural = definition["names"]["plural"].as_str().context("plural")?;
+            let cached = format!("/apis/{group}/{name}/{plural}?resourceVersion=0&limit=1");
+            if !is_served || self.read(&cached)?.is_none() {
                 return Ok(false);
             }
         }
