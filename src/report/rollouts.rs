@@ -13,17 +13,21 @@ const REVISION: usize = 12;
 /// Renders the last rollouts, one per line.
 #[must_use]
 pub fn past_rollouts(history: &[PastRollout]) -> String {
-    let row = |it: &PastRollout| {
-        let time = |time: &Option<Time>| match time {
+    let row = |(number, it): (usize, &PastRollout)| {
+        let time = |time: &Option<Time>, without: &str| match time {
             Some(Time(time)) => format!("{time:.0}"),
-            None => "-".to_owned(),
+            None => without.to_owned(),
         };
+        let is_last = number + 1 == history.len();
         let revision: String = it.revision.chars().take(REVISION).collect();
         let cells = [
             revision,
             it.version.clone(),
-            time(&it.start_time),
-            time(&it.completion_time),
+            time(&it.start_time, "-"),
+            time(
+                &it.completion_time,
+                if is_last { "-" } else { "superseded" },
+            ),
         ];
         cells.map(|cell| Span::plain(visible(&cell))).to_vec()
     };
@@ -31,7 +35,7 @@ pub fn past_rollouts(history: &[PastRollout]) -> String {
     let table = Block::Table {
         label: String::new(),
         header: header.map(Span::plain).to_vec(),
-        rows: history.iter().map(row).collect(),
+        rows: history.iter().enumerate().map(row).collect(),
     };
     text::draw(&[table], false)
 }
@@ -44,12 +48,14 @@ mod tests {
     fn a_rollout_is_a_line() {
         let history: Vec<PastRollout> = serde_json::from_str(
             r#"[{"revision":"0123456789abcdef","version":"v1.3.0","startTime":"2026-11-24T21:00:00Z","completionTime":"2026-11-25T01:30:00Z"},
+                {"revision":"e","version":"v1.3.1","startTime":"2026-11-26T21:00:00Z"},
                 {"revision":"f","version":"v1.4.0","startTime":"2026-12-01T21:00:00Z"}]"#,
         )
         .unwrap();
         let expected = "\
 REVISION       CSI-PROXY   STARTED                COMPLETED
 0123456789ab   v1.3.0      2026-11-24T21:00:00Z   2026-11-25T01:30:00Z
+e              v1.3.1      2026-11-26T21:00:00Z   superseded
 f              v1.4.0      2026-12-01T21:00:00Z   -
 ";
         assert_eq!(past_rollouts(&history), expected);
