@@ -13,21 +13,22 @@ const REVISION: usize = 12;
 /// Renders the last rollouts, one per line.
 #[must_use]
 pub fn past_rollouts(history: &[PastRollout]) -> String {
-    let row = |(number, it): (usize, &PastRollout)| {
-        let time = |time: &Option<Time>, without: &str| match time {
+    let row = |it: &PastRollout| {
+        let time = |time: &Option<Time>| match time {
             Some(Time(time)) => format!("{time:.0}"),
-            None => without.to_owned(),
+            None => "-".to_owned(),
         };
-        let is_last = number + 1 == history.len();
+        let is_superseded = it.completion_time.is_none() && history.last() != Some(it);
         let revision: String = it.revision.chars().take(REVISION).collect();
         let cells = [
             revision,
             it.version.clone(),
-            time(&it.start_time, "-"),
-            time(
-                &it.completion_time,
-                if is_last { "-" } else { "superseded" },
-            ),
+            time(&it.start_time),
+            if is_superseded {
+                "superseded".to_owned()
+            } else {
+                time(&it.completion_time)
+            },
         ];
         cells.map(|cell| Span::plain(visible(&cell))).to_vec()
     };
@@ -35,7 +36,7 @@ pub fn past_rollouts(history: &[PastRollout]) -> String {
     let table = Block::Table {
         label: String::new(),
         header: header.map(Span::plain).to_vec(),
-        rows: history.iter().enumerate().map(row).collect(),
+        rows: history.iter().map(row).collect(),
     };
     text::draw(&[table], false)
 }
