@@ -18,6 +18,17 @@ pub fn windows_node(name: &str) -> String {
     )
 }
 
+/// The Linux node on which the operator would run: no cluster is without one.
+pub const LINUX_NODE: &str = "linux-1";
+
+/// Returns that node.
+#[must_use]
+pub fn linux_node() -> String {
+    format!(
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: {LINUX_NODE}\n  labels:\n    kubernetes.io/os: linux\n    kubernetes.io/arch: amd64\n"
+    )
+}
+
 /// Returns the status patch that sets a node's address.
 #[must_use]
 pub fn node_status(address: &str) -> String {

@@ -66,6 +66,7 @@ pub fn install_from(control_plane: &ControlPlane, root: &Path) -> Result<()> {
         control_plane.apply(&read(file)?)?;
     }
     control_plane.await_definitions()?;
+    control_plane.apply(&objects::linux_node())?;
     control_plane.apply(&objects::operator_condition())?;
     Ok(())
 }

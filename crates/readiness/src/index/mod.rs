@@ -38,6 +38,16 @@ pub enum ReadFrom {
     Files,
 }
 
+/// Why a cluster without any Node is not understood.
+fn no_nodes(read_from: ReadFrom) -> &'static str {
+    match read_from {
+        ReadFrom::Api => {
+            "the cluster has none at all, and what runs on which system cannot be told"
+        }
+        ReadFrom::Files => "the input has none; add the output of kubectl get nodes -o yaml",
+    }
+}
+
 /// All that was read from the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
@@ -131,6 +141,14 @@ impl Cluster {
     #[must_use]
     pub fn unread(&self) -> Vec<Unread<'_>> {
         let mut unread = self.unread_where(|table| !table.is_complete());
+        // Workloads run on nodes: a list without any says nothing about a cluster.
+        if self.nodes.is_complete() && self.nodes.is_empty() {
+            let problem = self.nodes.problem();
+            unread.push(Unread {
+                kind: "Node",
+                problem: problem.or(Some(no_nodes(self.read_from))),
+            });
+        }
         unread.extend(self.unread_input.as_deref().map(|problem| Unread {
             kind: "a part of the files",
             problem: Some(problem),

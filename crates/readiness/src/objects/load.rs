@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::index::{AnyTable, Cluster, ReadFrom};
+use crate::index::{Cluster, ReadFrom};
 use crate::objects::received::{OnlyMetadata, Source};
 use crate::objects::{FieldError, Gathered, Kind, Scope, cluster_kinds, decode, gathered, kind};
-
-const NO_NODES: &str = "the input has none; add the output of kubectl get nodes -o yaml";
 
 /// Builds a cluster from objects, which may occur more than once.
 #[derive(Debug, Default)]
@@ -65,8 +63,8 @@ impl Loader {
         &self.counts
     }
 
-    /// Returns the cluster. Objects that were not given are taken as absent, except that missing nodes and missing claims
-    /// of bound volumes are problems. With a must-gather's record, the record decides what is complete.
+    /// Returns the cluster. Objects that were not given are taken as absent, except that missing claims of
+    /// bound volumes are a problem. With a must-gather's record, the record decides what is complete.
     #[must_use]
     pub fn finish(self) -> Cluster {
         let mut cluster = self.cluster;
@@ -77,7 +75,6 @@ impl Loader {
         cluster.read_from = ReadFrom::Files;
         for kind in cluster_kinds() {
             let problem = match kind.name() {
-                "Node" if cluster.nodes.is_empty() => Some(NO_NODES.to_owned()),
                 "PersistentVolumeClaim" => lost_claim(&cluster),
                 _ => None,
             };

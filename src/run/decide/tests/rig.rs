@@ -36,9 +36,10 @@ impl Rig {
         }
     }
 
-    /// A cluster that has been read, with a Windows node whose status was written.
+    /// A cluster that has been read, with a Windows node whose status was written, and a Linux node.
     pub(super) fn settled() -> Self {
         let mut rig = Self::new();
+        rig.add_node("linux-1", "linux");
         rig.add_node("win-1", "windows");
         rig.read_verdict_kinds();
         rig.read_configuration();
