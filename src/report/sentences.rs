@@ -52,10 +52,9 @@ pub(super) fn headline(report: &ReadinessReport) -> Headline {
 
 fn sentences(report: &ReadinessReport) -> Vec<String> {
     match report.verdict.reason {
-        Reason::ReadinessUnknown | Reason::NodeOperationInProgress => {
+        Reason::ReadinessUnknown | Reason::NodeOperationInProgress | Reason::NoWindowsNodes => {
             vec![as_sentence(&report.verdict.message)]
         }
-        Reason::NoWindowsNodes => vec!["The cluster has no Windows nodes.".to_owned()],
         Reason::NoInTreeVolumes => vec!["No Windows workload uses an in-tree volume.".to_owned()],
         Reason::DriversRegistered => registered(report),
         Reason::InTreeServed => vec![served(report, in_tree(report))],

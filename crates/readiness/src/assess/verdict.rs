@@ -26,6 +26,8 @@ pub struct Facts<'a> {
     pub abandoned: usize,
     /// How many other in-tree volumes the plugins still serve at the target version.
     pub served: usize,
+    /// Without Windows nodes: the needed drivers, each with the DaemonSets that would register it on new ones.
+    pub stand_ins: Vec<String>,
     /// The Windows nodes without a CSINode object.
     pub without_csi_node: &'a BTreeSet<Name>,
     /// The number of volumes that hold upgrades.
@@ -38,7 +40,12 @@ pub struct Facts<'a> {
 #[must_use]
 pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
     if facts.windows_nodes == 0 && facts.blocking == 0 {
-        return go(Reason::NoWindowsNodes, "the cluster has no Windows nodes");
+        let mut message = "the cluster has no Windows nodes".to_owned();
+        if !facts.stand_ins.is_empty() {
+            let stand_ins = facts.stand_ins.join("; ");
+            message = format!("{message}; new ones are to get {stand_ins}");
+        }
+        return go(Reason::NoWindowsNodes, message);
     }
     if facts.in_tree == 0 && facts.served > 0 {
         let message = format!(

@@ -15,6 +15,9 @@ object_only!(Taint, Toleration);
 pub struct NodeSide {
     /// Candidate driver names: from the registrar's path, the plugin's folder and the images.
     pub names: BTreeSet<Name>,
+    /// Those of the names that the template's pods can register with the kubelet: they run a registrar or a known driver,
+    /// and reach the kubelet's `plugins_registry` and the driver's folder.
+    pub registers: BTreeSet<Name>,
     /// The csi-proxy pipes that the template mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Vec<String>,
     /// The template's node selection as a [`NodeSelection`]'s text; absent if it selects all nodes.

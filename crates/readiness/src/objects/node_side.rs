@@ -1,17 +1,23 @@
 //! Detects a CSI driver's node plugin in a pod's spec.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde::de::MapAccess;
 use serde::de::value::MapAccessDeserializer;
 use serde_json::Value;
 
 use crate::assess::drivers;
-use crate::index::{Image, NodeSide, intern};
+use crate::index::{Image, Name, NodeSide, intern};
 use crate::objects::decode;
 use crate::objects::lenient::{Lenient, Shown};
 use crate::objects::placement::selection;
 use crate::objects::pod::PodSpec;
 
+/// The end of the name of the registrar's image. Some mirrors put a prefix before it.
+const REGISTRAR_IMAGE: &str = "csi-node-driver-registrar";
+/// The folder in which the kubelet looks for registrars.
+const REGISTRY_FOLDER: &str = "plugins_registry";
 const REGISTRATION_FLAG: &str = "kubelet-registration-path";
 const PLUGINS_FOLDER: &str = "plugins";
 /// The kubelet's own folder among those of the drivers.
@@ -86,6 +92,8 @@ impl<'de> Shown<'de> for Variable {
 /// Detects the node side in a pod's spec; `None` if nothing looks like a driver or uses csi-proxy's pipes.
 pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     let mut side = NodeSide::default();
+    let mut folders = BTreeSet::new();
+    let mut mounts_registry = false;
     for volume in spec.volumes.iter().flatten() {
         let Some(host_path) = &volume.host_path else {
             continue;
@@ -94,24 +102,29 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
             side.csi_proxy_pipes.push(pipe);
             continue;
         }
+        let last = parts(&host_path.path).last();
+        mounts_registry |= last.is_some_and(|last| last.eq_ignore_ascii_case(REGISTRY_FOLDER));
         let mut parts = parts(&host_path.path);
         if parts.any(|part| part.eq_ignore_ascii_case(PLUGINS_FOLDER))
             && let Some(driver) = parts.next()
             && driver != KUBELETS_FOLDER
         {
-            side.names.insert(driver.into());
+            folders.insert(driver.into());
         }
     }
+    let mut registered = BTreeSet::new();
+    let mut has_registrar = false;
     let mut other_images = Vec::new();
     let mut is_known = false;
     let mut may_use_pipes = false;
     let mut is_host_process = spec.security_context.0.is_host_process();
     for container in spec.init_containers.0.iter().chain(&spec.containers.0) {
         if let Some(path) = registration_path(container) {
-            side.names.extend(parts(&path).map(Into::into));
+            registered.extend(parts(&path).map(Into::into));
         }
         is_host_process |= container.security_context.0.is_host_process();
         let (repository, tag) = split_image(&container.image.0);
+        has_registrar |= drivers::image_name(repository).ends_with(REGISTRAR_IMAGE);
         if drivers::image_name(repository) == CSI_PROXY_IMAGE {
             side.csi_proxy.get_or_insert_with(|| tag.to_owned());
             continue;
@@ -132,6 +145,19 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     if !is_known {
         side.images = other_images;
     }
+    if has_registrar || is_known {
+        // The registrar's path says which driver it is. HostProcess containers see the host's folders without a mount.
+        let named = match registered.is_empty() {
+            true => folders.union(&side.names).cloned().collect(),
+            false => registered.clone(),
+        };
+        let is_within_reach = |name: &Name| mounts_registry && folders.contains(name);
+        side.registers = named;
+        side.registers
+            .retain(|name| is_host_process || is_within_reach(name));
+    }
+    side.names.extend(registered);
+    side.names.extend(folders);
     if side.names.is_empty() && side.csi_proxy_pipes.is_empty() && side.csi_proxy.is_none() {
         return None;
     }

@@ -149,7 +149,7 @@ fn blocking(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> bool {
 
 /// Without Windows nodes, a DaemonSet counts instead of a registration.
 fn is_unbrought(cluster: Cluster<'_>, driver: &str) -> bool {
-    windows_nodes(cluster).is_empty() && drivers::daemon_set(cluster, driver).is_none()
+    windows_nodes(cluster).is_empty() && drivers::stand_ins(cluster, driver).is_empty()
 }
 
 fn volume(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> Value {
@@ -177,7 +177,7 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
     let reason = if cluster.of(cluster::NODE).next().is_none() {
         return json!({"upgradeable": "False", "reason": "ReadinessUnknown"});
     } else if windows.is_empty() && !rows.iter().any(|row| blocking(cluster, rows, row)) {
-        return json!({"upgradeable": "True", "reason": "NoWindowsNodes"});
+        return json!({"upgradeable": "True", "reason": "NoWindowsNodes", "message": no_windows_nodes(cluster, rows)});
     } else if in_tree.is_empty() && rows.iter().any(|row| row.is_served) {
         return json!({"upgradeable": "True", "reason": "InTreeServed"});
     } else if in_tree.is_empty() {
@@ -216,6 +216,28 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
         json!({"upgradeable": "False", "reason": reason, "messageEnd": message})
     } else {
         json!({"upgradeable": "False", "reason": reason, "message": message})
+    }
+}
+
+/// Names what stands in for the registrations that in-tree volumes need.
+fn no_windows_nodes(cluster: Cluster<'_>, rows: &[Row<'_>]) -> String {
+    let in_tree = rows.iter().map(|row| &row.found.backing);
+    let in_tree = in_tree.filter(|backing| backing.plugin.is_some());
+    let mut needed: Vec<_> = in_tree
+        .filter_map(|backing| backing.driver.as_deref())
+        .collect();
+    needed.sort_unstable();
+    needed.dedup();
+    let brought = needed.into_iter().filter_map(|driver| {
+        let sets = drivers::stand_ins(cluster, driver).into_iter();
+        let sets: Vec<_> = sets.map(|set| format!("DaemonSet {set}")).collect();
+        (!sets.is_empty()).then(|| format!("{driver} by {}", at_most_ten(&sets, ", ", " and")))
+    });
+    let brought: Vec<_> = brought.collect();
+    let none = "the cluster has no Windows nodes";
+    match brought.is_empty() {
+        true => none.to_owned(),
+        false => format!("{none}; new ones are to get {}", brought.join("; ")),
     }
 }
 

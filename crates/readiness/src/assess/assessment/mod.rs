@@ -21,6 +21,7 @@ use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
 use crate::assess::volumes::{Resolved, ordinal_stem};
 use crate::index::{Cluster, Name, Node, ObjectKey, System, WorkloadKey, WorkloadKind};
+use crate::visible::some_of;
 pub use blocked::{Blocked, BlockedKey, BlockedKind};
 pub use counts::Counts;
 pub use csi_proxy::{CsiProxyUse, daemon_sets_that_use_it};
@@ -68,14 +69,16 @@ struct Entry {
 }
 
 impl Entry {
-    /// Returns the controller that a pod represents, and for which volumes.
-    fn standing(&self) -> Option<(Name, Vec<Standing>)> {
+    /// Returns the controller that a pod of this namespace represents, and for which volumes.
+    fn standing(&self, namespace: &Name) -> Option<(ObjectKey, Vec<Standing>)> {
         let rows = self.uses.rows.iter().chain(&self.out_of_sight);
         let standing = Standing::of(rows);
-        let controller = self.controller.clone();
-        controller
-            .filter(|_| !standing.is_empty())
-            .map(|controller| (controller, standing))
+        let controller = self.controller.as_ref();
+        let controller = controller.filter(|_| !standing.is_empty())?;
+        Some((
+            ObjectKey::new(namespace.clone(), controller.clone()),
+            standing,
+        ))
     }
 
     /// Drops spare capacity: there are many entries, and few change.
@@ -200,6 +203,7 @@ impl Assessment {
             in_tree: needs.map(|need| need.in_tree.total()).sum::<usize>() + abandoned,
             abandoned,
             served: 0,
+            stand_ins: self.stand_ins(cluster),
             without_csi_node: &self.without_csi_node,
             blocking: self.blocking(),
             named: self.first_blocking(),
@@ -253,11 +257,30 @@ impl Assessment {
         !nodes.all(has) || self.needs.windows.is_empty() && !self.is_brought(cluster, driver)
     }
 
-    /// Whether a DaemonSet installs the driver on Windows nodes.
+    /// Whether a DaemonSet would register the driver on new Windows nodes.
     fn is_brought(&self, cluster: &Cluster, driver: &str) -> bool {
-        !DaemonSets::of_driver(self, cluster, driver)
-            .windows
-            .is_empty()
+        let sets = DaemonSets::of_driver(self, cluster, driver);
+        sets.that_register(driver).next().is_some()
+    }
+
+    /// Without Windows nodes, returns what stands in for the registrations of the drivers that in-tree volumes need. Anyone
+    /// who may create such a DaemonSet opens the gate, so the verdict names it.
+    fn stand_ins(&self, cluster: &Cluster) -> Vec<String> {
+        if !self.needs.windows.is_empty() {
+            return Vec::new();
+        }
+        let needs = self.needs.drivers.iter();
+        let in_tree = needs.filter(|(_, need)| need.in_tree.total() > 0);
+        let named = in_tree.filter_map(|(driver, _)| {
+            let sets = DaemonSets::of_driver(self, cluster, driver);
+            let sets: Vec<String> = sets
+                .that_register(driver)
+                .map(|set| format!("DaemonSet {}", set.key))
+                .collect();
+            let sets = some_of(sets.iter().map(String::as_str), verdict::NAMED_VOLUMES);
+            (!sets.is_empty()).then(|| format!("{driver} by {sets}"))
+        });
+        named.collect()
     }
 
     /// Returns the first volumes that hold upgrades, as named in the message, in report order. If there are too many to
@@ -378,8 +401,9 @@ impl Assessment {
             }
             let pod = cluster.pods.get(&key.object);
             let new = pod.map(|pod| self.judge_pod(cluster, &key, pod));
-            let stands = new.as_ref().and_then(Entry::standing);
-            let stood = self.replace(cluster, &key, new).standing();
+            let namespace = &key.object.namespace;
+            let stands = new.as_ref().and_then(|entry| entry.standing(namespace));
+            let stood = self.replace(cluster, &key, new).standing(namespace);
             if stood == stands {
                 continue;
             }

@@ -5,26 +5,29 @@ use std::collections::{BTreeSet, HashMap};
 use crate::assess::assessment::counts::Counts;
 use crate::assess::assessment::workloads::{Workloads, link, unlink};
 use crate::assess::volumes::Resolved;
-use crate::index::{Name, Owner, Revision, WorkloadKey, intern};
+use crate::index::{Name, ObjectKey, Owner, Revision, WorkloadKey, intern};
 
 /// How many levels of controllers are followed; Kubernetes itself has two. Bounds the work that a malicious chain can
 /// cause.
 const LONGEST_CHAIN: usize = 64;
 
 /// Owners by uid, their controllers, and the template volumes that live pods represent.
+///
+/// A uid is always taken together with a namespace, as an [`ObjectKey`] with the uid as its name: owner references do not
+/// cross namespaces, and whoever may create objects in one namespace can write any uid into them.
 #[derive(Clone, Debug, Default)]
 pub struct Ownership {
     links: HashMap<WorkloadKey, Link>,
-    by_uid: HashMap<Name, Workloads>,
-    controlled_by: HashMap<Name, Workloads>,
+    by_uid: HashMap<ObjectKey, Workloads>,
+    controlled_by: HashMap<ObjectKey, Workloads>,
     /// The volumes that live pods represent, by controller.
-    standing: HashMap<Name, Counts<Standing>>,
+    standing: HashMap<ObjectKey, Counts<Standing>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Link {
-    uid: Option<Name>,
-    controller: Option<Name>,
+    uid: Option<ObjectKey>,
+    controller: Option<ObjectKey>,
     revision: Option<Revision>,
 }
 
@@ -69,9 +72,10 @@ impl Standing {
 impl Ownership {
     /// Updates the links of an added, changed or removed owner. Returns the owners that may now be represented differently.
     pub fn relink(&mut self, key: &WorkloadKey, owner: Option<&Owner>) -> BTreeSet<WorkloadKey> {
+        let here = |uid: &Name| ObjectKey::new(key.object.namespace.clone(), uid.clone());
         let new = owner.map_or_else(Link::default, |owner| Link {
-            uid: owner.uid.clone(),
-            controller: owner.controller.clone(),
+            uid: owner.uid.as_ref().map(here),
+            controller: owner.controller.as_ref().map(here),
             revision: owner.revision,
         });
         let old = self.links.get(key).cloned().unwrap_or_default();
@@ -104,7 +108,7 @@ impl Ownership {
     /// Records that a controller's live pod was added or removed. Returns the owners whose represented volumes changed.
     pub fn restand(
         &mut self,
-        controller: &Name,
+        controller: &ObjectKey,
         standing: &[Standing],
         is_there: bool,
     ) -> BTreeSet<WorkloadKey> {
@@ -129,7 +133,7 @@ impl Ownership {
 
     /// Keeps the template volumes that no live pod represents: neither a pod of the owner nor one of an owner below it.
     pub fn retain_unattended(&self, key: &WorkloadKey, rows: &mut Vec<Resolved>) {
-        let mut level: BTreeSet<&Name> = self.uid_of(key).into_iter().collect();
+        let mut level: BTreeSet<&ObjectKey> = self.uid_of(key).into_iter().collect();
         for _ in 0..=LONGEST_CHAIN {
             for standing in level.iter().filter_map(|uid| self.standing.get(*uid)) {
                 rows.retain(|row| !standing.contains(&Standing::wanted(row)));
@@ -161,9 +165,7 @@ impl Ownership {
     /// Whether the object that created this owner exists and is judged in its place.
     #[must_use]
     pub fn has_maker(&self, key: &WorkloadKey) -> bool {
-        let makes = |above: &WorkloadKey| {
-            Some(above.kind) == key.kind.maker() && above.object.namespace == key.object.namespace
-        };
+        let makes = |above: &WorkloadKey| Some(above.kind) == key.kind.maker();
         self.controllers(key).any(makes)
     }
 
@@ -208,7 +210,7 @@ impl Ownership {
         last
     }
 
-    fn uid_of(&self, key: &WorkloadKey) -> Option<&Name> {
+    fn uid_of(&self, key: &WorkloadKey) -> Option<&ObjectKey> {
         self.links.get(key)?.uid.as_ref()
     }
 
@@ -221,7 +223,7 @@ impl Ownership {
 
     fn family(&self, key: &WorkloadKey, link: &Link, touched: &mut BTreeSet<WorkloadKey>) {
         if let Some(uid) = &link.uid {
-            let controlled = |uid: &Name| self.controlled_by.get(uid);
+            let controlled = |uid: &ObjectKey| self.controlled_by.get(uid);
             let below = self.reach(uid, controlled, |link| link.uid.as_ref());
             touched.extend(below);
         }
@@ -232,17 +234,17 @@ impl Ownership {
     }
 
     /// Adds the owners with this uid and all that control them.
-    fn above(&self, uid: &Name, touched: &mut BTreeSet<WorkloadKey>) {
-        let owners = |uid: &Name| self.by_uid.get(uid);
+    fn above(&self, uid: &ObjectKey, touched: &mut BTreeSet<WorkloadKey>) {
+        let owners = |uid: &ObjectKey| self.by_uid.get(uid);
         touched.extend(self.reach(uid, owners, |link| link.controller.as_ref()));
     }
 
     /// Returns all owners reachable from a uid, each once.
     fn reach<'a>(
         &'a self,
-        uid: &'a Name,
-        next: impl Fn(&Name) -> Option<&'a Workloads>,
-        uid_of: impl Fn(&Link) -> Option<&Name>,
+        uid: &'a ObjectKey,
+        next: impl Fn(&ObjectKey) -> Option<&'a Workloads>,
+        uid_of: impl Fn(&Link) -> Option<&ObjectKey>,
     ) -> BTreeSet<WorkloadKey> {
         let mut reached = BTreeSet::new();
         let mut level = vec![uid];
@@ -266,7 +268,7 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{ObjectKey, WorkloadKind};
+    use crate::index::WorkloadKind;
 
     #[test]
     fn all_that_become_the_last_revision_or_are_it_no_more_are_touched() {

@@ -33,6 +33,7 @@ impl Assessment {
             in_tree,
             abandoned,
             served: left_out.len(),
+            stand_ins: self.stand_ins(cluster),
             without_csi_node: &self.without_csi_node,
             blocking: blocking.len(),
             named: named

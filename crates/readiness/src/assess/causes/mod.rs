@@ -62,6 +62,12 @@ impl<'a> DaemonSets<'a> {
         sets.others.sort_by_key(by_name);
         sets
     }
+
+    /// Returns the DaemonSets for Windows nodes that can register the driver there, not only name it.
+    pub fn that_register(&self, driver: &str) -> impl Iterator<Item = &DaemonSet<'a>> {
+        let sets = self.windows.iter();
+        sets.filter(move |set| set.node_side.registers.contains(driver))
+    }
 }
 
 impl DaemonSet<'_> {
@@ -71,8 +77,9 @@ impl DaemonSet<'_> {
     }
 
     /// Whether the DaemonSet created the pod.
-    fn has_made(&self, pod: &Pod) -> bool {
-        pod.controller.is_some() && pod.controller == self.owner.uid
+    fn has_made(&self, key: &ObjectKey, pod: &Pod) -> bool {
+        let is_of_it = pod.controller.is_some() && pod.controller == self.owner.uid;
+        is_of_it && key.namespace == self.key.namespace
     }
 
     /// Returns the command that shows the DaemonSet's events.

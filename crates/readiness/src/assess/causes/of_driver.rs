@@ -27,6 +27,9 @@ pub fn of_driver(
     let windows = sets.windows.iter();
     findings.extend(windows.filter_map(|set| version_skew(set, &sets.others)));
     findings.extend(no_csi_driver(cluster, driver, sets));
+    if cluster.windows_nodes().next().is_none() && sets.that_register(driver).next().is_none() {
+        findings.extend(sets.windows.first().map(|set| cannot_register(driver, set)));
+    }
     if is_missing && driver == drivers::VSPHERE {
         findings.extend(switch_off(cluster, sets));
     }
@@ -49,6 +52,18 @@ fn duplicates(driver: &str, sets: &DaemonSets<'_>) -> Vec<Finding> {
             )
         })
         .collect()
+}
+
+/// Reports a DaemonSet that names the driver, while no other can register it on a new Windows node.
+fn cannot_register(driver: &str, set: &DaemonSet<'_>) -> Finding {
+    finding!(
+        DAEMON_SET_MISSING,
+        set.object(),
+        "DaemonSet {} names {driver}, but could not register it on a Windows node; that takes a container with \
+         csi-node-driver-registrar or the driver's own image, and hostPath volumes of the kubelet's plugins_registry and \
+         of plugins\\{driver}, or HostProcess containers",
+        set.key
+    )
 }
 
 /// Compares major and minor versions of images with the same name. Patch versions may differ.

@@ -86,29 +86,30 @@ impl<'a> Place<'a> {
     /// Returns the driver's pods on the node: those that contain the driver and those of its DaemonSets for Windows.
     /// Excludes unready pods of DaemonSets for other nodes.
     fn driver_pods(&self) -> Vec<(&'a ObjectKey, &'a Pod)> {
-        let of_windows = |pod: &Pod| self.sets.windows.iter().any(|set| set.has_made(pod));
+        let of_windows =
+            |key: &ObjectKey, pod: &Pod| self.sets.windows.iter().any(|set| set.has_made(key, pod));
         let names_driver = |pod: &Pod| {
             let driver = pod.driver.as_ref();
             driver.is_some_and(|driver| driver.names.contains(self.driver))
         };
         self.pods
             .iter()
-            .filter(|(_, pod)| names_driver(pod) || of_windows(pod))
-            .filter(|(_, pod)| is_ready(pod) || self.set_for_others(pod).is_none())
+            .filter(|(key, pod)| names_driver(pod) || of_windows(key, pod))
+            .filter(|(key, pod)| is_ready(pod) || self.set_for_others(key, pod).is_none())
             .copied()
             .collect()
     }
 
     /// Returns the pod's DaemonSet if the DaemonSet does not select Windows.
-    fn set_for_others(&self, pod: &Pod) -> Option<&'a DaemonSet<'a>> {
-        self.sets.others.iter().find(|set| set.has_made(pod))
+    fn set_for_others(&self, key: &ObjectKey, pod: &Pod) -> Option<&'a DaemonSet<'a>> {
+        self.sets.others.iter().find(|set| set.has_made(key, pod))
     }
 
     /// Reports unready pods of DaemonSets that run on Windows nodes only because they have no node selector.
     fn not_for_windows(&self) -> Vec<Finding> {
         let found = self.pods.iter().filter(|(_, pod)| !is_ready(pod));
         found
-            .filter_map(|(_, pod)| self.set_for_others(pod))
+            .filter_map(|(key, pod)| self.set_for_others(key, pod))
             .map(|set| {
                 finding!(
                     DAEMON_SET_NOT_FOR_WINDOWS,

@@ -15,6 +15,7 @@ fn held(named: String, gate: UpgradeGate) -> String {
         in_tree: 1,
         abandoned: 0,
         served: 0,
+        stand_ins: Vec::new(),
         without_csi_node: &BTreeSet::new(),
         blocking: 1,
         named: vec![named],

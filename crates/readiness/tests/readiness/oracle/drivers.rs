@@ -20,16 +20,58 @@ const REGISTRATION: &str = "--kubelet-registration-path";
 const PIPES: &str = r"\\.\pipe\";
 
 pub fn daemon_set<'a>(cluster: Cluster<'a>, driver: &str) -> Option<&'a Value> {
-    let mut sets: Vec<_> = cluster
-        .of(DAEMON_SET)
-        .filter(|set| {
-            template_spec(set).is_some_and(|spec| {
-                asks(cluster, spec, true) == Some(true) && names_driver(spec, driver)
-            })
-        })
-        .collect();
+    let mut sets = for_windows(cluster, driver);
     sets.sort_by_key(|set| (name(set), namespace(set)));
     sets.first().copied()
+}
+
+fn for_windows<'a>(cluster: Cluster<'a>, driver: &str) -> Vec<&'a Value> {
+    let sets = cluster.of(DAEMON_SET).filter(|set| {
+        template_spec(set).is_some_and(|spec| {
+            asks(cluster, spec, true) == Some(true) && names_driver(spec, driver)
+        })
+    });
+    sets.collect()
+}
+
+/// Returns the DaemonSets for Windows whose pods can register the driver, as `namespace/name`.
+pub fn stand_ins(cluster: Cluster<'_>, driver: &str) -> Vec<String> {
+    let mut sets: Vec<_> = for_windows(cluster, driver)
+        .into_iter()
+        .filter(|set| template_spec(set).is_some_and(|spec| can_register(spec, driver)))
+        .map(|set| (name(set), namespace(set)))
+        .collect();
+    sets.sort_unstable();
+    sets.into_iter()
+        .map(|(name, namespace)| format!("{namespace}/{name}"))
+        .collect()
+}
+
+fn can_register(spec: &Value, driver: &str) -> bool {
+    let mounts = |is_wanted: &dyn Fn(&[&str]) -> bool| {
+        host_paths(spec)
+            .into_iter()
+            .any(|path| is_wanted(&components(path)))
+    };
+    let host_process = |of: &Value| of["securityContext"]["windowsOptions"]["hostProcess"] == true;
+    let sees_the_host = host_process(spec) || containers(spec).any(host_process);
+    let images = || containers(spec).filter_map(|container| text(container, &["image"]));
+    let paths: Vec<_> = containers(spec).flat_map(registration_paths).collect();
+    let is_registrar = |image| {
+        let repository = repository(image);
+        repository.ends_with("csi-node-driver-registrar")
+    };
+    let knows = |image| {
+        IMAGES.lines().any(|line| {
+            line.split_once(' ')
+                .is_some_and(|(_, of)| is_image_of(image, of))
+        })
+    };
+    let reaches = mounts(&|path| path.ends_with(&["plugins_registry"]))
+        && mounts(&|path| path.windows(2).any(|pair| pair == ["plugins", driver]));
+    (sees_the_host || reaches)
+        && images().any(|image| is_registrar(image) || knows(image))
+        && (paths.is_empty() || paths.iter().any(|path| components(path).contains(&driver)))
 }
 
 /// Returns the csi-proxy pipes that the DaemonSet's pods mount.
@@ -53,13 +95,14 @@ fn host_paths(spec: &Value) -> Vec<&str> {
         .collect()
 }
 
+fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
+    list(spec, &["containers"])
+        .iter()
+        .chain(list(spec, &["initContainers"]))
+}
+
 fn names_driver(spec: &Value, driver: &str) -> bool {
-    let containers = || {
-        list(spec, &["containers"])
-            .iter()
-            .chain(list(spec, &["initContainers"]))
-    };
-    containers().any(|container| {
+    containers(spec).any(|container| {
         registration_paths(container)
             .iter()
             .any(|path| components(path).contains(&driver))
@@ -67,7 +110,7 @@ fn names_driver(spec: &Value, driver: &str) -> bool {
         components(path)
             .windows(2)
             .any(|pair| pair == ["plugins", driver])
-    }) || containers()
+    }) || containers(spec)
         .filter_map(|container| text(container, &["image"]))
         .any(|image| is_image_of(image, driver))
 }

@@ -118,7 +118,7 @@ pub fn standing<'a>(cluster: Cluster<'a>, owner: &Value) -> Vec<Workload<'a>> {
     let uid = nonempty(owner, &["metadata", "uid"]);
     cluster
         .of(POD)
-        .filter(|pod| is_live(pod))
+        .filter(|pod| is_live(pod) && namespace(pod) == namespace(owner))
         .filter(|pod| uid.is_some_and(|uid| controllers(cluster, pod).contains(&uid)))
         .filter(|pod| judge(cluster, pod).stands_for_owner)
         .map(Workload::of_pod)
@@ -132,7 +132,10 @@ fn is_old_revision(cluster: Cluster<'_>, owner: &Value) -> bool {
     let Some(uid) = controller(owner) else {
         return false;
     };
-    if !revisions.into_iter().any(|kind| is(owner, kind)) || owner_of_uid(cluster, uid).is_some() {
+    let of_namespace = namespace(owner);
+    if !revisions.into_iter().any(|kind| is(owner, kind))
+        || owner_of_uid(cluster, of_namespace, uid).is_some()
+    {
         return false;
     }
     let has_replicas = |revision: &Value| revision["spec"]["replicas"] != 0;
@@ -140,7 +143,8 @@ fn is_old_revision(cluster: Cluster<'_>, owner: &Value) -> bool {
         let created = ["metadata", "creationTimestamp"];
         text(other, &created) > text(owner, &created)
     };
-    let mut others = revisions.into_iter().flat_map(|kind| cluster.of(kind));
+    let others = revisions.into_iter().flat_map(|kind| cluster.of(kind));
+    let mut others = others.filter(|other| namespace(other) == of_namespace);
     !has_replicas(owner)
         && others
             .any(|other| controller(other) == Some(uid) && (has_replicas(other) || is_newer(other)))
@@ -171,10 +175,11 @@ pub fn controller(object: &Value) -> Option<&str> {
         .and_then(|reference| nonempty(reference, &["uid"]))
 }
 
-fn owner_of_uid<'a>(cluster: Cluster<'a>, uid: &str) -> Option<&'a Value> {
+fn owner_of_uid<'a>(cluster: Cluster<'a>, of_namespace: &str, uid: &str) -> Option<&'a Value> {
     OWNERS
         .into_iter()
         .flat_map(|kind| cluster.of(kind))
+        .filter(|owner| namespace(owner) == of_namespace)
         .find(|owner| nonempty(owner, &["metadata", "uid"]) == Some(uid))
 }
 
@@ -184,7 +189,7 @@ fn controllers<'a>(cluster: Cluster<'a>, object: &'a Value) -> Vec<&'a str> {
     let mut next = controller(object);
     while let Some(uid) = next.filter(|uid| !chain.contains(uid)) {
         chain.push(uid);
-        next = owner_of_uid(cluster, uid).and_then(controller);
+        next = owner_of_uid(cluster, namespace(object), uid).and_then(controller);
     }
     chain
 }
