@@ -61,3 +61,27 @@ fn the_settings_are_those_of_the_one_object() {
         assert_eq!(cluster.wanted() == spec, counts);
     }
 }
+
+#[test]
+fn a_cluster_without_any_node_is_not_read_whatever_it_was_read_from() {
+    for (read_from, words) in [
+        (ReadFrom::Api, "the cluster has none"),
+        (ReadFrom::Files, "the input has none"),
+    ] {
+        let mut cluster = Cluster {
+            read_from,
+            ..Cluster::default()
+        };
+        for kind in KINDS.iter() {
+            kind.table_mut(&mut cluster).finish();
+        }
+        let [unread] = cluster.unread()[..] else {
+            panic!("{:?}", cluster.unread());
+        };
+        assert_eq!(unread.kind, "Node");
+        let problem = unread.problem.unwrap();
+        assert!(problem.starts_with(words), "{problem}");
+        cluster.nodes.apply("linux-1".into(), Node::default());
+        assert_eq!(cluster.unread(), []);
+    }
+}

@@ -1,7 +1,7 @@
 //! The operator's assessment, fed as by a watch.
 
 use readiness::assess::Assessment;
-use readiness::index::{AnyTable, Cluster, ReadFrom, Table};
+use readiness::index::{Cluster, ReadFrom};
 use readiness::objects::{self, Kind, Received, cluster_kinds};
 use serde_json::Value;
 
@@ -33,13 +33,10 @@ fn received(object: &Value) -> (&'static Kind, Received) {
 }
 
 impl Engine {
-    /// Marks all kinds as complete, except nodes if there are none: a real cluster has nodes.
+    /// Marks all kinds as complete.
     fn is_read(&mut self) {
         for kind in cluster_kinds() {
             kind.table_mut(&mut self.cluster).finish();
-        }
-        if self.cluster.nodes.is_empty() {
-            self.cluster.nodes = Table::default();
         }
     }
 }
