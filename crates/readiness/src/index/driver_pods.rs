@@ -44,7 +44,7 @@ const TOLERATED_BY_EVERY_DAEMON_SET: [(&str, &str); 6] = [
 ];
 
 impl NodeSide {
-    /// Whether a DaemonSet with this template has a pod on the node.
+    /// Whether a DaemonSet with this template has a pod on the node, or will have one once the node is set up and well.
     #[must_use]
     pub fn covers(&self, name: &str, node: &Node) -> bool {
         self.selects(name, node) && self.repelled_by(node).is_empty()
@@ -57,16 +57,28 @@ impl NodeSide {
         selection.is_none_or(|selection| selection.matches(name, &node.labels))
     }
 
-    /// Returns the node's taints that the template does not tolerate.
+    /// Returns the node's taints that the template does not tolerate, without those that pass.
     #[must_use]
     pub fn repelled_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
+        let taints = self.not_tolerated(node);
+        taints.filter(|taint| !taint.passes()).collect()
+    }
+
+    /// Returns those that the template does not tolerate, but that pass: until then, the node gets no pod.
+    #[must_use]
+    pub fn kept_away_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
+        let taints = self.not_tolerated(node);
+        taints.filter(|taint| taint.passes()).collect()
+    }
+
+    fn not_tolerated<'a>(&self, node: &'a Node) -> impl Iterator<Item = &'a Taint> {
         let is_tolerated = |taint: &&Taint| {
             let taint_is = (taint.key.as_str(), taint.effect.as_str());
             TOLERATED_BY_EVERY_DAEMON_SET.contains(&taint_is)
                 || (self.tolerations.iter()).any(|toleration| toleration.covers(taint))
         };
         let taints = node.taints.iter();
-        taints.filter(|taint| !is_tolerated(taint)).collect()
+        taints.filter(move |taint| !is_tolerated(taint))
     }
 }
 
@@ -104,6 +116,20 @@ pub struct Taint {
     pub value: Option<String>,
     /// The effect.
     pub effect: String,
+}
+
+impl Taint {
+    /// Whether the taint goes away once the node is set up, or well again.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        // GKE and kube-up mark Windows nodes with this key for as long as they live, and no DaemonSet tolerates it by itself.
+        const STAYS: &str = "node.kubernetes.io/os";
+        const SHUT_DOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+        let key = self.key.as_str();
+        (key.starts_with("node.kubernetes.io/") && key != STAYS)
+            || key.ends_with("/uninitialized")
+            || key == SHUT_DOWN
+    }
 }
 
 impl std::fmt::Display for Taint {
@@ -148,6 +174,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn taints_that_pass_do_not_count_against_a_daemon_set() {
+        let side = NodeSide::default();
+        for (key, passes) in [
+            ("node.kubernetes.io/not-ready", true),
+            ("node.kubernetes.io/network-unavailable", true),
+            ("node.kubernetes.io/anything", true),
+            ("node.cluster.x-k8s.io/uninitialized", true),
+            ("node.cloudprovider.kubernetes.io/shutdown", true),
+            // It stays as long as the node does.
+            ("node.kubernetes.io/os", false),
+            ("os", false),
+            ("example.org/node.kubernetes.io/x", false),
+            ("uninitialized", false),
+        ] {
+            let node = Node {
+                taints: vec![Taint {
+                    key: key.to_owned(),
+                    value: None,
+                    effect: "NoSchedule".to_owned(),
+                }],
+                ..Node::default()
+            };
+            assert_eq!(side.covers("win-1", &node), passes, "{key}");
+            assert_eq!(side.repelled_by(&node).is_empty(), passes, "{key}");
+            assert_eq!(side.kept_away_by(&node).len(), usize::from(passes), "{key}");
+        }
+    }
 
     #[test]
     fn a_toleration_covers_what_kubernetes_says_it_covers() {

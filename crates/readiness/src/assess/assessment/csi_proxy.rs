@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::assess::assessment::Assessment;
-use crate::index::{Cluster, Name, Node, NodeSide, ObjectKey, Pod, Taint, WorkloadKind};
+use crate::index::{Cluster, NodeSide, ObjectKey, Pod, WorkloadKind};
 
 /// A pod or DaemonSet that uses, or may use, csi-proxy's pipes on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +27,6 @@ impl fmt::Display for CsiProxyUse {
     }
 }
 
-/// Taints of a temporarily unreachable node. DaemonSets keep their pods there.
-const PASSING: [&str; 2] = [
-    "node.kubernetes.io/not-ready",
-    "node.kubernetes.io/unreachable",
-];
-
 impl Assessment {
     /// Returns a user of csi-proxy on this Windows node: a DaemonSet that covers the node, else a pod on it. Picks the
     /// first by namespace and name.
@@ -41,7 +35,7 @@ impl Assessment {
         let name = self.needs.windows.get(name)?;
         let node = cluster.nodes.get(name)?;
         let mut sets = daemon_sets_that_use_it(cluster);
-        let set = sets.find(|(_, side)| may_run_on(side, name, node));
+        let set = sets.find(|(_, side)| side.covers(name, node));
         set.map(|(key, side)| CsiProxyUse {
             user: format!("DaemonSet {key}"),
             mounts: !side.csi_proxy_pipes.is_empty(),
@@ -65,11 +59,6 @@ pub fn daemon_sets_that_use_it(cluster: &Cluster) -> impl Iterator<Item = (&Obje
         let side = owner.node_side.as_deref()?;
         (!side.csi_proxy_pipes.is_empty() || side.may_reach_csi_proxy).then_some((key, side))
     })
-}
-
-fn may_run_on(side: &NodeSide, name: &Name, node: &Node) -> bool {
-    let stays = |taint: &&Taint| PASSING.contains(&taint.key.as_str());
-    side.selects(name, node) && side.repelled_by(node).iter().all(stays)
 }
 
 fn uses(pod: &Pod) -> bool {

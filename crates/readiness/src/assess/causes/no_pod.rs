@@ -4,16 +4,6 @@ use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::index::Taint;
 
-/// Taints that disappear when the node recovers: the node needs fixing, not the DaemonSet.
-const TAINTS_OF_NODES_IN_TROUBLE: [&str; 6] = [
-    "node.kubernetes.io/not-ready",
-    "node.kubernetes.io/unreachable",
-    "node.kubernetes.io/network-unavailable",
-    "node.kubernetes.io/out-of-service",
-    "node.cloudprovider.kubernetes.io/uninitialized",
-    "node.cloudprovider.kubernetes.io/shutdown",
-];
-
 impl Place<'_> {
     /// Returns why the node has no pod of the driver.
     pub(super) fn no_pod(&self) -> Vec<Finding> {
@@ -22,15 +12,14 @@ impl Place<'_> {
         let nearest = sets
             .map(|set| (set, set.node_side.repelled_by(self.node)))
             .min_by_key(|(_, taints)| taints.len());
-        let Some((set, taints)) = nearest else {
+        let Some((set, of_set)) = nearest else {
             return vec![self.no_daemon_set()];
         };
-        if taints.is_empty() {
+        // The node needs fixing, not the DaemonSet.
+        let of_node = set.node_side.kept_away_by(self.node);
+        if of_set.is_empty() && of_node.is_empty() {
             return vec![self.pod_missing(set)];
         }
-        let (of_node, of_set): (Vec<_>, Vec<_>) = taints
-            .into_iter()
-            .partition(|taint| TAINTS_OF_NODES_IN_TROUBLE.contains(&taint.key.as_str()));
         let mut findings = Vec::new();
         if !of_set.is_empty() {
             findings.push(self.not_tolerated(set, &of_set));
