@@ -1,6 +1,7 @@
 //! `check-node`: finds what would hinder the operator on the hosts of nodes.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use anyhow::bail;
 use futures::stream::{self, StreamExt};
@@ -13,6 +14,7 @@ use windows_storage_operator::check::{Progress, from_api};
 use windows_storage_operator::index::{AnyTable, Cluster};
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, NodePlan, Planner, Preflight, Present, SSH_SECRET,
+    UNUSED_FOR,
 };
 use windows_storage_operator::objects::own_kind;
 use windows_storage_operator::report::HostList;
@@ -75,17 +77,21 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
     refuse_unread(&cluster)?;
     let names = names(arguments, &client, &cluster).await?;
     let spec = cluster.wanted();
-    let (plans, used_until) = (BTreeMap::new(), BTreeMap::new());
+    // What is not needed any more is told as what is done once the operator has waited.
+    let (plans, now) = (BTreeMap::new(), Instant::now());
+    let unused_since = (cluster.nodes.iter())
+        .map(|(name, _)| (name.to_string(), now))
+        .collect();
     let planner = Planner::preview(
         &cluster,
         &spec,
         Present {
             now: Timestamp::now(),
+            instant: now + UNUSED_FOR,
             is_fresh: true,
             assessment: &assessment,
             plans: &plans,
-            used_until: &used_until,
-            unseen_until: Timestamp::MIN,
+            unused_since: &unused_since,
         },
     );
     let plans = cluster

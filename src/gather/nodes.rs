@@ -18,8 +18,8 @@ use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
 use crate::node::{
-    NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, Trust, inspect, printable,
-    state,
+    Awaited, NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, Trust, inspect,
+    printable, state,
 };
 use crate::report::json;
 
@@ -68,7 +68,12 @@ pub async fn gather(
                         printable(&who)
                     )
                 }
-                NodePlan::Undecided(_) => "may have another owner, not connected to".to_owned(),
+                NodePlan::Undecided(Awaited::Time(_)) => {
+                    "may have another owner, not connected to".to_owned()
+                }
+                NodePlan::Undecided(Awaited::DaemonSet(set)) => {
+                    format!("held by DaemonSet {set}, not connected to")
+                }
                 NodePlan::Absent(_) => "nothing is installed there, not connected to".to_owned(),
                 NodePlan::Reconcile(target) | NodePlan::Remove(_, Ok(target)) => {
                     return inspect_node(&target, &cluster.namespace, root, options).await;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::api::{Management, SETTINGS_NAME, WindowsNodeStorageStatus};
 use crate::assess::causes::csi_proxy::that_run_it;
 use crate::index::{Cluster, Node, NodeSide, ObjectKey, Platform};
+use crate::node::may_have_agent;
 
 /// Value of [`WindowsNodeStorageStatus::managed_by`] for nodes that this operator manages.
 pub const OPERATOR: &str = "windows-storage-operator";
@@ -23,7 +24,6 @@ pub const REMOVED: &str = "Removed";
 /// Value of `status.management` where both were removed, or never installed, because nothing uses csi-proxy.
 pub const NOT_NEEDED: &str = "NotNeeded";
 const BY_SETTINGS: &str = "spec.csiProxy.management of WindowsStorage";
-const DAEMON_SET: &str = "DaemonSet";
 /// How long a new node must be Ready before it counts as managed, if others are external: its owner may still be setting it up.
 const GRACE: Duration = Duration::from_secs(600);
 /// Suffix of the keys of taints that stay on a node until it is set up.
@@ -36,8 +36,18 @@ pub enum ManagedBy {
     Operator,
     /// Another owner, and the signal that shows it.
     External(String),
-    /// Not known before this time, or, without a time, before the node is Ready and untainted.
-    Undecided(Option<Timestamp>),
+    /// Nobody yet.
+    Undecided(Awaited),
+}
+
+/// What is waited for before this operator manages a node that has nothing of it yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// This time, or, without one, that the node is Ready and untainted.
+    Time(Option<Timestamp>),
+    /// The end of this DaemonSet, which runs csi-proxy and covers the node. Anybody with a namespace can make one, so
+    /// it only holds: it takes no node away, and is forgotten with its end.
+    DaemonSet(ObjectKey),
 }
 
 /// Decides who manages csi-proxy on the nodes of a cluster.
@@ -46,7 +56,7 @@ pub struct Managers<'a> {
     cluster: &'a Cluster,
     /// The DaemonSets that run csi-proxy.
     sets: Vec<(&'a ObjectKey, &'a NodeSide)>,
-    /// Whether some Windows node belongs to a platform or to a DaemonSet.
+    /// Whether some Windows node belongs to a platform.
     has_others: bool,
     now: Timestamp,
 }
@@ -96,38 +106,39 @@ impl<'a> Managers<'a> {
             {
                 ManagedBy::External(shown)
             }
-            None if !is_told && self.may_be_taken(name, node) => self.after_grace(node),
+            None if !is_told => self.unless_awaited(name, node),
             _ => ManagedBy::Operator,
         }
     }
 
     /// Returns the owner that the node's signals show, or showed before: an owner stays even if its signals disappear.
     fn shown(&self, name: &str, node: &Node) -> Option<String> {
-        let platform = node.platform.as_ref().map(ToString::to_string);
-        let (wmco, other) = match &node.platform {
-            Some(signal) if signal.platform == Platform::Wmco => (platform, None),
-            _ => (None, platform),
-        };
-        let set = || {
-            let mut sets = self.sets.iter();
-            let (key, _) = sets.find(|(_, side)| side.covers(name, node))?;
-            Some(format!("{DAEMON_SET} {key}"))
-        };
         let kept = || {
             let status = self.status(name).filter(|status| is_of_others(status))?;
             let shown = &status.managed_by;
-            let is_kept = platform_in(shown).is_some() || shown.starts_with(DAEMON_SET);
-            is_kept.then(|| shown.clone())
+            platform_in(shown).is_some().then(|| shown.clone())
         };
-        wmco.or_else(set).or(other).or_else(kept)
+        let platform = node.platform.as_ref().map(ToString::to_string);
+        platform.or_else(kept)
     }
 
-    /// Returns whether the node may turn out to have another owner: it is new, and others are external or it is being set up.
-    fn may_be_taken(&self, name: &str, node: &Node) -> bool {
-        let is_new = self
-            .status(name)
-            .is_none_or(|status| is_of_others(status) && status.csi_proxy.is_none());
-        is_new && (self.has_others || is_being_set_up(node))
+    /// Returns what a node without another owner waits for, if it has nothing of this operator yet.
+    fn unless_awaited(&self, name: &str, node: &Node) -> ManagedBy {
+        let status = self.status(name);
+        if status.is_some_and(may_have_agent) {
+            return ManagedBy::Operator;
+        }
+        let mut sets = self.sets.iter();
+        if let Some((key, _)) = sets.find(|(_, side)| side.covers(name, node)) {
+            return ManagedBy::Undecided(Awaited::DaemonSet((*key).clone()));
+        }
+        // A platform may still be setting it up.
+        let is_new = status.is_none_or(is_of_others);
+        if is_new && (self.has_others || is_being_set_up(node)) {
+            self.after_grace(node)
+        } else {
+            ManagedBy::Operator
+        }
     }
 
     fn after_grace(&self, node: &Node) -> ManagedBy {
@@ -136,7 +147,7 @@ impl<'a> Managers<'a> {
         if until.is_some_and(|until| until <= self.now) {
             ManagedBy::Operator
         } else {
-            ManagedBy::Undecided(until)
+            ManagedBy::Undecided(Awaited::Time(until))
         }
     }
 

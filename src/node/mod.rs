@@ -53,7 +53,8 @@ pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use left_alone::describe_foreign;
 pub use look::{Look, UNKNOWN_OWNER};
 pub use management::{
-    EXTERNAL, MANAGED, ManagedBy, Managers, NOT_NEEDED, OPERATOR, RELEASING, REMOVED, REMOVING,
+    Awaited, EXTERNAL, MANAGED, ManagedBy, Managers, NOT_NEEDED, OPERATOR, RELEASING, REMOVED,
+    REMOVING,
 };
 pub use observation::{Observation, Observations, found_owner, restarts_since};
 pub use phases::Phases;
@@ -65,7 +66,7 @@ pub use private_key::{
     KeySource, PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
 };
 pub use reconcile::{Context, Reconciled, reconcile_node};
-pub use removal::{Absence, CSI_PROXY_USED, Hold, Present, Removal, may_have_agent, unseen_until};
+pub use removal::{Absence, Hold, Present, Removal, UNUSED_FOR, may_have_agent};
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
 pub use slots::{RolloutSlots, Slot};

@@ -65,15 +65,17 @@ impl Observation {
     /// Returns whether the agent was removed and nothing has been done since.
     #[must_use]
     pub fn is_released(&self) -> bool {
-        self.purpose == Purpose::Release && self.problem.is_none()
+        self.is_done(Purpose::Release)
     }
 
     /// Returns whether csi-proxy and the agent were removed and nothing has been done since.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        self.purpose == Purpose::Remove
-            && self.problem.is_none()
-            && self.standing == Standing::Current
+        self.is_done(Purpose::Remove)
+    }
+
+    fn is_done(&self, purpose: Purpose) -> bool {
+        self.purpose == purpose && self.problem.is_none() && self.standing == Standing::Current
     }
 
     /// Returns whether an installed csi-proxy does not work now, or is in the middle of a change.

@@ -12,10 +12,10 @@ use crate::index::{Cluster, Node};
 use crate::node::desired::{check_version, desired};
 use crate::node::removal::{Facts, removal};
 use crate::node::{
-    Absence, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP,
-    Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED, NodeError, PRIVATE_KEY,
-    Present, PrivateKey, REMOVED, Reason, Removal, SSH_SECRET, check_private_key, found_owner,
-    may_have_agent, parse_instances,
+    Absence, Awaited, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy,
+    INSTANCES_CONFIG_MAP, Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED,
+    NodeError, PRIVATE_KEY, Present, PrivateKey, REMOVED, Reason, Removal, SSH_SECRET,
+    check_private_key, found_owner, may_have_agent, parse_instances,
 };
 use crate::payload::Payload;
 use crate::services::{self, ServicesError, ServicesPlan};
@@ -28,9 +28,8 @@ pub enum NodePlan {
     /// The same, but this operator's agent may be there: connect, remove the agent, and leave csi-proxy as it is; or
     /// why that is impossible.
     Release(String, Result<Arc<Target>, NodeError>),
-    /// Another owner may be setting up the node. Not known before this time, or, without a time, before the node is
-    /// Ready and untainted.
-    Undecided(Option<Timestamp>),
+    /// Nothing is installed yet, and nothing is to be installed until this.
+    Undecided(Awaited),
     /// csi-proxy and the agent are to be removed, but that waits. Until then, they stay as they are.
     RemovalWaits(Hold),
     /// Connect, and remove csi-proxy and the agent; or why that is impossible.
@@ -53,6 +52,18 @@ impl NodePlan {
             self,
             Self::External(_) | Self::Release(..) | Self::Undecided(_) | Self::Absent(_)
         )
+    }
+
+    /// Returns whether the node takes part in the rollout: it is managed, or is to be released in a slot.
+    #[must_use]
+    pub fn takes_part(&self) -> bool {
+        self.is_managed() || matches!(self, Self::Release(..))
+    }
+
+    /// Returns whether something of this operator is to be taken off the node, which needs a rollout slot.
+    #[must_use]
+    pub fn takes_away(&self) -> bool {
+        matches!(self, Self::Release(..)) || self.removes_csi_proxy()
     }
 
     /// Returns whether csi-proxy is to be removed from the node.
@@ -209,7 +220,7 @@ impl<'a> Planner<'a> {
             .of(name, node, wanted.spec.csi_proxy.management)
         {
             ManagedBy::External(who) => return self.external(who, name, node),
-            ManagedBy::Undecided(until) => return NodePlan::Undecided(until),
+            ManagedBy::Undecided(awaited) => return NodePlan::Undecided(awaited),
             ManagedBy::Operator => {}
         }
         let removal = self.removal(name, &wanted.spec);
@@ -286,9 +297,8 @@ impl<'a> Planner<'a> {
             status,
             is_pinned: pins(self.cluster).is_some_and(|pins| pins.contains_key(name)),
             others: services::others(services),
-            used_until: (present.used_until.get(name))
-                .map_or(present.unseen_until, |at| present.unseen_until.max(*at)),
-            now: present.now,
+            unused_since: present.unused_since.get(name).copied(),
+            now: present.instant,
             is_fresh: present.is_fresh || has_begun(),
         })
     }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::node::connect::place;
 use crate::node::session::Session;
 use crate::node::{
-    HostKey, Judgement, Look, NodeError, NodePlan, Target, Trust, inspect, look::look, printable,
-    state,
+    Awaited, HostKey, Judgement, Look, NodeError, NodePlan, Target, Trust, inspect, look::look,
+    printable, state,
 };
 
 /// Time limit for all checks, from the login on.
@@ -65,8 +65,12 @@ impl Preflight {
                 next: "remove the agent and leave csi-proxy as it is".to_owned(),
                 ..seen.owned_by(who)
             },
-            NodePlan::Undecided(_) => Self {
+            NodePlan::Undecided(Awaited::Time(_)) => Self {
                 next: "wait: another owner may be setting the node up".to_owned(),
+                ..seen
+            },
+            NodePlan::Undecided(Awaited::DaemonSet(set)) => Self {
+                next: format!("nothing while DaemonSet {set} runs csi-proxy there"),
                 ..seen
             },
             NodePlan::RemovalWaits(hold) => Self {

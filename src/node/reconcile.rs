@@ -155,8 +155,8 @@ pub(super) fn work_on(
     };
     let done = match target.purpose {
         Purpose::Reconcile => bring_to_desired(&mut host, target, desired, slots, &mut found),
-        Purpose::Release => release(&mut host),
-        Purpose::Remove => remove(&mut host, &target.node, slots, &mut found),
+        Purpose::Release => take_away(&mut host, &target.node, true, slots, &mut found),
+        Purpose::Remove => take_away(&mut host, &target.node, false, slots, &mut found),
     };
     found.problem = done.err();
     host.clean_up();
@@ -167,21 +167,12 @@ pub(super) fn work_on(
     Ok(found)
 }
 
-/// Releases the node to another owner, with csi-proxy as it is.
-fn release(host: &mut Host) -> Result<(), NodeError> {
-    if host.has_agent()? {
-        host.remove_agent(true)?;
-    }
-    tracing::info!(
-        "the agent is removed, and csi-proxy left as it is: another owner manages the node"
-    );
-    Ok(())
-}
-
-/// Removes csi-proxy and the agent, in a rollout slot: unknown users of csi-proxy must fail on few nodes first.
-fn remove(
+/// Removes the agent, and csi-proxy too unless `keeps_csi_proxy`, in a rollout slot: what is missed afterwards must be
+/// missed on few nodes first.
+fn take_away(
     host: &mut Host,
     node: &str,
+    keeps_csi_proxy: bool,
     slots: &RolloutSlots,
     found: &mut Reconciled,
 ) -> Result<(), NodeError> {
@@ -197,9 +188,10 @@ fn remove(
             return Ok(());
         };
         slot.begin();
-        host.remove_agent(false)?;
+        host.remove_agent(keeps_csi_proxy)?;
         slot.settle();
-        tracing::info!("csi-proxy and the agent are removed");
+        let kept = if keeps_csi_proxy { "kept" } else { "removed" };
+        tracing::info!("the agent is removed, csi-proxy is {kept}");
     }
     found.state = None;
     found.standing = Standing::Current;
@@ -243,7 +235,8 @@ fn bring_to_desired(
         };
         if let Look::Owner(_) = found.look {
             return match state {
-                Some(_) => release(host),
+                // It has nothing to do yet, so nothing is interrupted.
+                Some(_) => host.remove_agent(true),
                 None => Ok(()),
             };
         }

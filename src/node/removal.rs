@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -11,13 +11,9 @@ use crate::assess::{Assessment, CsiProxyUse};
 use crate::node::{MANAGED, NodePlan, RELEASING, REMOVING};
 use crate::services::Others;
 
-/// Condition type in a node's status: whether anything on the node uses csi-proxy's pipes. Its transition time survives
-/// restarts of the operator.
-pub const CSI_PROXY_USED: &str = "CSIProxyUsed";
-/// How long csi-proxy must be unused before it is removed. Objects that are deleted and recreated are gone only briefly.
-const GRACE: Duration = Duration::from_secs(600);
-/// How long before its own start this process may have missed a use of csi-proxy.
-const GRACE_BEFORE_START: Duration = Duration::from_secs(540);
+/// How long this process must have seen csi-proxy unused before it is removed. Objects that are deleted and recreated are
+/// gone only briefly, and clocks of other processes may be wrong.
+pub const UNUSED_FOR: Duration = Duration::from_secs(600);
 
 /// Why a managed node has neither csi-proxy nor the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +30,7 @@ pub enum Hold {
     /// Something uses csi-proxy, or may use it.
     Used(CsiProxyUse),
     /// csi-proxy is unused, but not for long enough. The removal is due at this time.
-    Until(Timestamp),
+    Until(Instant),
     /// csi-proxy seems unused, but the watched data is not yet proven to be current.
     Unproved,
 }
@@ -43,12 +39,9 @@ impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Used(user) => user.fmt(f),
-            Self::Until(at) => {
-                write!(
-                    f,
-                    "csi-proxy is removed at {at} if nothing uses it until then"
-                )
-            }
+            Self::Until(_) => f.write_str(
+                "nothing uses csi-proxy on this node; it is removed once the operator has seen that for ten minutes",
+            ),
             Self::Unproved => f.write_str(
                 "csi-proxy seems unused on this node; waiting for confirmation from the API server",
             ),
@@ -74,18 +67,18 @@ pub enum Removal {
 /// Current facts about the cluster, for plans that are carried out.
 #[derive(Clone, Copy)]
 pub struct Present<'a> {
-    /// Now.
+    /// Now, by the clock that the API server's times go by.
     pub now: Timestamp,
+    /// Now, by the clock of this process.
+    pub instant: Instant,
     /// Whether all watched data is complete and proven to be current.
     pub is_fresh: bool,
     /// The assessment of the cluster.
     pub assessment: &'a Assessment,
     /// The previous plans, by node name.
     pub plans: &'a BTreeMap<String, NodePlan>,
-    /// The last use of csi-proxy on nodes whose status does not record it yet.
-    pub used_until: &'a BTreeMap<String, Timestamp>,
-    /// The latest use of csi-proxy, on any node, that this process may have missed.
-    pub unseen_until: Timestamp,
+    /// Since when this process has seen csi-proxy unused, by node name.
+    pub unused_since: &'a BTreeMap<String, Instant>,
 }
 
 /// Inputs of the decision for one node.
@@ -100,20 +93,12 @@ pub struct Facts<'a> {
     pub is_pinned: bool,
     /// The other services in `windows-services`; `None` if the document cannot be read.
     pub others: Option<Others>,
-    /// The latest possible use of csi-proxy, whatever the status says.
-    pub used_until: Timestamp,
+    /// Since when this process has seen csi-proxy unused; absent if it has not yet.
+    pub unused_since: Option<Instant>,
     /// Now.
-    pub now: Timestamp,
+    pub now: Instant,
     /// Whether the data is proven to be current, or the removal has already begun.
     pub is_fresh: bool,
-}
-
-/// Returns the latest use of csi-proxy that a process started at `started` may have missed. Nothing is removed in the
-/// first minute after the start, because a deleted user of csi-proxy may be about to come back.
-#[must_use]
-pub fn unseen_until(started: Timestamp) -> Timestamp {
-    let before = started.saturating_sub(GRACE_BEFORE_START);
-    before.unwrap_or(Timestamp::MIN)
 }
 
 /// Decides what to do with csi-proxy and the agent on one node.
@@ -163,16 +148,7 @@ fn held(facts: &Facts<'_>) -> Option<Hold> {
     if let Some(used) = &facts.used {
         return Some(Hold::Used(used.clone()));
     }
-    let conditions = facts.status.map_or(&[][..], |status| &status.conditions);
-    let known = conditions.iter().find(|it| it.type_ == CSI_PROXY_USED);
-    // Until the status records that csi-proxy is unused, the waiting time starts now.
-    let unused_since = match known {
-        Some(known) if known.status == "False" => known.last_transition_time.0,
-        _ => facts.now,
-    };
-    // The recorded time is in the future if a clock was wrong.
-    let unused_since = unused_since.max(facts.used_until).min(facts.now);
-    let until = unused_since.saturating_add(GRACE).unwrap_or(Timestamp::MAX);
+    let until = facts.unused_since.unwrap_or(facts.now) + UNUSED_FOR;
     if facts.now < until {
         Some(Hold::Until(until))
     } else if facts.is_fresh {

@@ -43,7 +43,7 @@ pub struct Candidate {
     pub paused: bool,
     /// Whether it waits for another step of the rollout.
     pub held: bool,
-    /// Whether csi-proxy is to be removed from it.
+    /// Whether csi-proxy or the agent is to be removed from it.
     pub removes: bool,
     /// Failed reconciles in a row. Nodes with failures come after nodes without.
     pub failures: u32,

@@ -181,7 +181,7 @@ impl Controller {
     fn next_due(&self, usual: Duration) -> Instant {
         let now = Instant::now();
         let blocked = self.status.blocked.due_in(now);
-        let decided = self.decisions.decided_in(Timestamp::now());
+        let decided = self.decisions.decided_in(Timestamp::now(), now);
         let rollout = self.decisions.rollout_due_in(Timestamp::now());
         let due = [
             self.gate.as_ref().and_then(Gate::due),

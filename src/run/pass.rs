@@ -103,7 +103,7 @@ impl Controller {
     /// Writes the gate before anything else. Returns whether it is about to open, so that everything else is decided
     /// again after that.
     async fn write_gate_first(&mut self, todo: &Todo, is_fresh: bool) -> bool {
-        let removal_waits = self.decisions.removal_waits_for_proof(Timestamp::now());
+        let removal_waits = self.decisions.removal_waits_for_proof(Instant::now());
         let Some(gate) = &mut self.gate else {
             self.freshness.want(removal_waits, Instant::now());
             return false;
@@ -130,7 +130,7 @@ impl Controller {
         metrics.show_upgraded_while_held(self.decisions.is_upgraded_while_held);
         if todo.has_news_of_rollout {
             let rollout = &self.decisions.rollout;
-            let managed = self.decisions.plans.values().any(NodePlan::is_managed);
+            let managed = self.decisions.has_rollout();
             let cluster = self.shared.read();
             let settings = cluster.settings.get(SETTINGS_NAME);
             let status = settings.and_then(|object| object.status.clone());

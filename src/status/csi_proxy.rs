@@ -5,8 +5,9 @@ use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{NodeState, ServiceState};
 
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
+use crate::index::ObjectKey;
 use crate::node::{
-    Absence, NodeError, NodePlan, Observation, Purpose, Reason, Standing, printable,
+    Absence, Awaited, NodeError, NodePlan, Observation, Purpose, Reason, Standing, printable,
 };
 use crate::services::CSI_PROXY_PIPES;
 use crate::status::NodeInputs;
@@ -21,9 +22,10 @@ const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this
 const ALL_REMOVED: &str = "nothing of this operator is left on the node, as set in spec.csiProxy.management of WindowsStorage; other services of ConfigMap windows-services keep running but are no longer restarted";
 /// Reasons that do not come from reconciling the node. They end once it can be reconciled, and do not stand for
 /// observations.
-const NOT_FROM_RECONCILING: [&str; 10] = [
+const NOT_FROM_RECONCILING: [&str; 11] = [
     "External",
     "Undecided",
+    "Held",
     "Removing",
     "RemovalWaits",
     "Removed",
@@ -84,8 +86,10 @@ pub fn csi_proxy_condition(
             (NodePlan::Release(_, Err(error)), _) | (NodePlan::Release(..), Some(Some(error))) => {
                 format!("this operator's agent could not be removed from it: {error}")
             }
-            (NodePlan::Release(..), None) => {
-                "this operator's agent is being removed from it".to_owned()
+            (NodePlan::Release(..), _)
+                if !inputs.observation.is_some_and(Observation::is_released) =>
+            {
+                "this operator's agent is removed from it in a rollout slot".to_owned()
             }
             _ => "this operator does not touch it".to_owned(),
         };
@@ -97,7 +101,10 @@ pub fn csi_proxy_condition(
         return said;
     }
     let observation = match (inputs.plan, inputs.observation) {
-        (NodePlan::Undecided(_), _) => return unknown("Undecided", UNDECIDED),
+        (NodePlan::Undecided(Awaited::Time(_)), _) => return unknown("Undecided", UNDECIDED),
+        (NodePlan::Undecided(Awaited::DaemonSet(set)), _) => {
+            return unknown("Held", printable(&held_by(set)));
+        }
         (NodePlan::Blocked(error), _) => return unknown(error.reason.as_str(), &error.message),
         (_, Some(observation)) => observation,
         (_, None) => {
@@ -157,6 +164,13 @@ fn removal_condition(inputs: &NodeInputs<'_>) -> Option<NewCondition> {
         Absence::Removed => unknown("Removed", ALL_REMOVED),
         Absence::NotNeeded => unknown("NotNeeded", NOT_USED),
     })
+}
+
+fn held_by(set: &ObjectKey) -> String {
+    format!(
+        "nothing is installed on this node, because DaemonSet {set} runs csi-proxy and covers it. To have this operator manage csi-proxy here,          delete it (kubectl delete daemonset -n {} {}), or annotate the Node windowsstorage.dev/management=Managed; to keep the DaemonSet, set          spec.csiProxy.management of WindowsStorage to External",
+        set.namespace, set.name
+    )
 }
 
 /// Describes a csi-proxy that runs.

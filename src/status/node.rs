@@ -6,14 +6,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
 use crate::node::{
-    Absence, CSI_PROXY_USED, EXTERNAL, MANAGED, NOT_NEEDED, NodePlan, OPERATOR, Observation,
-    RELEASING, REMOVED, REMOVING, Standing, describe_foreign, found_owner, printable,
+    Absence, EXTERNAL, MANAGED, NOT_NEEDED, NodePlan, OPERATOR, Observation, RELEASING, REMOVED,
+    REMOVING, Standing, describe_foreign, found_owner, printable,
 };
 use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
 
 /// Limits what an untrusted node can make the operator store. More instances are not useful anyway.
 const MOST_FOREIGN: usize = 10;
+/// The condition type that says whether anything on the node uses csi-proxy's pipes.
+const CSI_PROXY_USED: &str = "CSIProxyUsed";
 const READY: &str = "Ready";
 
 /// The inputs of a node's status.

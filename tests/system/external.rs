@@ -1,5 +1,6 @@
 //! Nodes that are managed by another owner are assessed but never touched.
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -206,4 +207,76 @@ fn a_node_that_becomes_another_owners_is_given_up_and_can_be_taken_back() {
     harness.kubectl("annotate node win-1 windowsstorage.dev/management=Managed");
     harness.expect_csi_proxy("win-1");
     assert_eq!(csi_proxy_process(&host).unwrap(), process, "it has run on");
+}
+
+/// What a tenant may make: a DaemonSet whose image is called csi-proxy.
+const OF_A_TENANT: &str = "apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: csi-proxy, namespace: shop}
+spec:
+  selector: {matchLabels: {app: csi-proxy}}
+  template:
+    metadata: {labels: {app: csi-proxy}}
+    spec:
+      nodeSelector: {kubernetes.io/os: windows}
+      tolerations: [{key: os, operator: Exists}]
+      containers: [{name: c, image: 'example.org/csi-proxy:v1.1.3'}]
+";
+
+#[test]
+fn a_tenants_daemon_set_holds_a_node_that_joins_and_changes_no_other() {
+    let harness = Harness::new();
+    let sandbox = &harness.sandbox;
+    let old = sandbox.add_windows_node("old").unwrap();
+    sandbox.give_access().unwrap();
+    let operator = harness.start();
+    harness.expect_csi_proxy("old");
+    let process = csi_proxy_process(&old).unwrap();
+    harness.apply(OF_A_TENANT);
+
+    let new = sandbox.add_windows_node("new").unwrap();
+    let taints = harness.get("node/new")["spec"]["taints"].to_string();
+    assert!(taints.contains("node.kubernetes.io/not-ready"), "{taints}");
+    let held = |node: &str| {
+        let object = format!("windowsnodestorage/{node}");
+        let said = harness.expect(&object, "CSIProxyReady", "Unknown", "Held");
+        assert!(said.contains("DaemonSet shop/csi-proxy"), "{said}");
+    };
+    held("new");
+    let is_unchanged = || {
+        let status = &harness.get("windowsnodestorage/old")["status"];
+        assert_eq!(status["management"], "Managed");
+        assert_eq!(status["managedBy"], "windows-storage-operator");
+        assert_eq!(csi_proxy_process(&old).unwrap(), process);
+    };
+    is_unchanged();
+    let report = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(["check", "--kubeconfig"])
+        .arg(sandbox.control_plane.kubeconfig())
+        .output()
+        .unwrap();
+    let report = String::from_utf8(report.stdout).unwrap();
+    assert!(
+        report.contains("CSIProxyDaemonSet: DaemonSet/shop/csi-proxy"),
+        "{report}"
+    );
+    // An operator that starts while it is there sees nodes as the one before did.
+    drop(operator);
+    let _operator = harness.start();
+    let newer = sandbox.add_windows_node("newer").unwrap();
+    held("newer");
+    held("new");
+    is_unchanged();
+    for host in [&new, &newer] {
+        assert_eq!(host.relay().bytes_to_server(), 0);
+    }
+
+    harness.kubectl("delete daemonset csi-proxy -n shop");
+    harness.expect_csi_proxy("new");
+    harness.expect_csi_proxy("newer");
+    is_unchanged();
 }

@@ -8,6 +8,7 @@ mod api_faults;
 mod bad_input;
 mod check;
 mod check_node;
+mod clock;
 mod election;
 mod events;
 mod external;

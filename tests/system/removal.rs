@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use testbed::node_agent::csi_proxy_answers;
 use testbed::windows_host::WindowsHost;
 
+use crate::clock::Clock;
 use crate::harness::Harness;
 
 /// A driver's DaemonSet for Windows nodes that mounts a pipe of csi-proxy.
@@ -46,27 +47,22 @@ impl Harness {
         self.kubectl_with(&patch);
     }
 
-    /// Changes the status as if nothing had used csi-proxy on the node for longer than the removal delay.
-    pub fn age(&self, node: &str) {
-        let object = format!("windowsnodestorage/{node}");
-        self.expect(&object, "CSIProxyUsed", "False", "NotUsed");
-        let conditions = self.get(&object)["status"]["conditions"].clone();
-        let place = conditions.as_array().unwrap().iter();
-        let place = place
-            .clone()
-            .position(|it| it["type"] == "CSIProxyUsed")
-            .unwrap();
-        let path = format!("/status/conditions/{place}/lastTransitionTime");
-        let change = json!([{"op": "replace", "path": path, "value": "2026-01-01T00:00:00Z"}]);
-        self.kubectl_with(&[
-            "patch",
-            "windowsnodestorage",
-            node,
-            "--subresource=status",
-            "--type=json",
-            "-p",
-            &change.to_string(),
-        ]);
+    /// Makes the operators that are started from now on use clocks that the test can shift.
+    pub fn with_clock(&mut self) -> Clock {
+        let clock = Clock::new(self, "clock");
+        self.command = self.command.with_variables(&clock.variables(true));
+        clock
+    }
+
+    /// Lets the ten minutes pass in which the operator must have seen that nothing uses csi-proxy on these nodes.
+    pub fn age(&self, clock: &Clock, nodes: &[&str]) {
+        for node in nodes {
+            let object = format!("windowsnodestorage/{node}");
+            self.expect(&object, "CSIProxyUsed", "False", "NotUsed");
+        }
+        clock.shift("+601s");
+        // Something must happen for the operator to look at its clock.
+        self.kubectl(&format!("annotate node {} clock=shifted", nodes[0]));
     }
 
     pub fn management(&self, node: &str) -> String {
@@ -155,7 +151,8 @@ fn a_removal_that_no_operator_notices_is_an_error_that_says_so() {
 
 #[test]
 fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
-    let harness = Harness::new();
+    let mut harness = Harness::new();
+    let clock = harness.with_clock();
     let sandbox = &harness.sandbox;
     let host = sandbox.add_windows_node("win-1").unwrap();
     sandbox.give_access().unwrap();
@@ -187,9 +184,12 @@ fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
     assert_eq!(harness.management("win-1"), "Managed");
     drop(operator);
 
-    // This also holds for an operator that has just started: the status contains since when it is not used.
+    // An operator that has just started has seen nothing yet, whatever the status says.
     let _operator = harness.start();
-    harness.age("win-1");
+    let looks = crate::harness::logins(&host);
+    harness.eventually("another look", || crate::harness::logins(&host) > looks);
+    assert_eq!(harness.management("win-1"), "Managed");
+    harness.age(&clock, &["win-1"]);
     harness.expect_management("win-1", "NotNeeded");
     assert_eq!(left_over(&host), [""; 0]);
     harness.eventually("both services are deleted", || {
@@ -207,7 +207,8 @@ fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
 
 #[test]
 fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
-    let harness = Harness::new();
+    let mut harness = Harness::new();
+    let clock = harness.with_clock();
     let sandbox = &harness.sandbox;
     let (one, two) = (
         sandbox.add_windows_node("win-1").unwrap(),
@@ -251,8 +252,8 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     let uninstall = harness.uninstall(&[]);
     for node in ["win-1", "win-2"] {
         harness.expect_management(node, "Removing");
-        harness.age(node);
     }
+    harness.age(&clock, &["win-1", "win-2"]);
     harness.expect_management("win-1", "Removed");
     assert_eq!(left_over(&one), [""; 0]);
     let reason = |object: &str| harness.condition(object, "CSIProxyReady").1;

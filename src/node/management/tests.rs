@@ -44,13 +44,14 @@ fn cluster(objects: &[Value]) -> Cluster {
     cluster
 }
 
-/// Returns who manages `win-1`: `ours`, `?`, or the other owner.
+/// Returns who manages `win-1`: `ours`, `?`, the other owner, or what holds it.
 fn of(cluster: &Cluster, management: Management) -> String {
     let node = cluster.nodes.get("win-1").unwrap();
     match Managers::new(cluster, now()).of("win-1", node, management) {
         ManagedBy::Operator => "ours".to_owned(),
         ManagedBy::External(who) => who,
-        ManagedBy::Undecided(until) => format!("? {}", until.is_some()),
+        ManagedBy::Undecided(Awaited::Time(until)) => format!("? {}", until.is_some()),
+        ManagedBy::Undecided(Awaited::DaemonSet(set)) => format!("held by {set}"),
     }
 }
 
@@ -100,9 +101,11 @@ fn the_first_rule_that_fits_decides() {
 }
 
 #[test]
-fn a_daemon_set_with_csi_proxy_owns_the_nodes_that_it_covers() {
+fn a_daemon_set_with_csi_proxy_holds_the_new_nodes_that_it_covers() {
     let windows = json!({"kubernetes.io/os": "windows"});
-    let here = "DaemonSet kube-system/csi-proxy";
+    let here = HELD;
+    // It does not cover a node that keeps such a taint; one of a node that has just joined goes away.
+    let tainted = |key: &str| json!([{"key": key, "effect": "NoSchedule"}]);
     let every = json!([{"operator": "Exists"}]);
     for (selector, tolerations, taints, expected) in [
         (&windows, json!([]), json!([]), here),
@@ -127,6 +130,30 @@ fn a_daemon_set_with_csi_proxy_owns_the_nodes_that_it_covers() {
             json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]),
             here,
         ),
+        (
+            &windows,
+            json!([]),
+            tainted("node.kubernetes.io/not-ready"),
+            here,
+        ),
+        (
+            &windows,
+            json!([]),
+            tainted("node.kubernetes.io/network-unavailable"),
+            here,
+        ),
+        (
+            &windows,
+            json!([]),
+            tainted("node.cloudprovider.kubernetes.io/uninitialized"),
+            here,
+        ),
+        (
+            &windows,
+            json!([]),
+            tainted("node.kubernetes.io/os"),
+            "ours",
+        ),
     ] {
         let mut node = node("win-1", &json!({"pool": "a"}));
         node["spec"] = json!({"taints": taints});
@@ -140,6 +167,46 @@ fn a_daemon_set_with_csi_proxy_owns_the_nodes_that_it_covers() {
     }
 }
 
+const HELD: &str = "held by kube-system/csi-proxy";
+
+#[test]
+fn a_daemon_set_changes_nothing_for_a_node_that_has_something_of_this_operator() {
+    let set = daemon_set(&json!({}), &json!([]));
+    let with_agent = || Some(crate::api::CsiProxyStatus::default());
+    for (management, managed_by, csi_proxy, expected) in [
+        (MANAGED, OPERATOR, None, "ours"),
+        (MANAGED, OPERATOR, with_agent(), "ours"),
+        (REMOVING, OPERATOR, with_agent(), "ours"),
+        (RELEASING, BY_SETTINGS, None, "ours"),
+        // As an earlier version wrote them.
+        (RELEASING, "DaemonSet kube-system/csi-proxy", None, "ours"),
+        (EXTERNAL, "DaemonSet kube-system/csi-proxy", None, HELD),
+        // Nothing is there.
+        (EXTERNAL, "", None, HELD),
+        (NOT_NEEDED, OPERATOR, None, HELD),
+    ] {
+        let mut cluster = cluster(&[node("win-1", &json!({})), set.clone()]);
+        let status = WindowsNodeStorageStatus {
+            management: management.to_owned(),
+            managed_by: managed_by.to_owned(),
+            csi_proxy,
+            ..WindowsNodeStorageStatus::default()
+        };
+        cluster.node_statuses.apply("win-1".to_owned(), status);
+        let found = of(&cluster, Management::Auto);
+        assert_eq!(found, expected, "{management} {managed_by}");
+    }
+}
+
+#[test]
+fn a_daemon_set_makes_no_other_node_wait() {
+    let set = daemon_set(&json!({"pool": "b"}), &json!([]));
+    let mut new = node("win-1", &json!({"pool": "a"}));
+    new["status"]["conditions"][0]["lastTransitionTime"] = "1970-01-02T03:46:39Z".into();
+    let held = node("win-2", &json!({"pool": "b"}));
+    assert_eq!(of(&cluster(&[new, held, set]), Management::Auto), "ours");
+}
+
 #[test]
 fn of_marks_that_contradict_each_other_the_first_counts_and_linux_nodes_show_nothing() {
     let windows = json!({"kubernetes.io/os": "windows"});
@@ -148,7 +215,7 @@ fn of_marks_that_contradict_each_other_the_first_counts_and_linux_nodes_show_not
     let both = cluster(&[of_aks.clone(), set.clone()]);
     assert_eq!(
         of(&both, Management::Auto),
-        "DaemonSet kube-system/csi-proxy"
+        "AKS by label kubernetes.azure.com/managedby"
     );
     let mut of_three = of_aks;
     of_three["metadata"]["annotations"] =
@@ -171,7 +238,10 @@ fn of_marks_that_contradict_each_other_the_first_counts_and_linux_nodes_show_not
 fn what_a_node_has_shown_once_holds_until_the_node_is_another() {
     for (management, managed_by, expected) in [
         (EXTERNAL, "WMCO by label x", "WMCO by label x"),
-        (EXTERNAL, "DaemonSet a/b", "DaemonSet a/b"),
+        // As an earlier version wrote it: a DaemonSet takes no node away, and is not remembered.
+        (EXTERNAL, "DaemonSet a/b", "ours"),
+        (RELEASING, "DaemonSet a/b", "ours"),
+        (RELEASING, "WMCO by label x", "WMCO by label x"),
         (EXTERNAL, BY_SETTINGS, "ours"),
         (EXTERNAL, "", "ours"),
         ("Managed", OPERATOR, "ours"),

@@ -1,27 +1,22 @@
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use std::sync::LazyLock;
+
 use serde_json::json;
 
 use super::*;
 use crate::api::CsiProxyStatus;
+use crate::node::NOT_NEEDED;
 
-const NOW: i64 = 10_000;
+/// Far enough from the start for times before it.
+const NOW: u64 = 10_000;
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(second).unwrap()
+fn at(second: u64) -> Instant {
+    *START + Duration::from_secs(second)
 }
 
-/// A status with this management, and the time since when csi-proxy is used or unused.
-fn status(management: &str, used: &str, since: i64) -> WindowsNodeStorageStatus {
+fn status(management: &str) -> WindowsNodeStorageStatus {
     WindowsNodeStorageStatus {
         management: management.to_owned(),
-        conditions: vec![Condition {
-            type_: CSI_PROXY_USED.to_owned(),
-            status: used.to_owned(),
-            reason: "x".to_owned(),
-            message: String::new(),
-            observed_generation: None,
-            last_transition_time: Time(at(since)),
-        }],
         ..WindowsNodeStorageStatus::default()
     }
 }
@@ -46,7 +41,7 @@ fn facts<'a>(
         used: None,
         status,
         is_pinned: true,
-        used_until: Timestamp::UNIX_EPOCH,
+        unused_since: Some(at(0)),
         others: Some(Others::None),
         now: at(NOW),
         is_fresh: true,
@@ -57,47 +52,32 @@ fn facts<'a>(
 fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() {
     let where_needed = spec(&json!({"install": "WhereNeeded"}));
     let until = |second| Removal::Stay(Some(Hold::Until(at(second))));
-    let unused = |since| Some(status(MANAGED, "False", since));
-    for (status, expected) in [
+    let (here, absent) = (status(MANAGED), status(NOT_NEEDED));
+    for (status, since, expected) in [
         // A new node gets no installation, and a node without csi-proxy gets no removal.
-        (
-            Some(status("NotNeeded", "False", 0)),
-            Removal::Done(Absence::NotNeeded),
-        ),
-        (unused(NOW - 600), Removal::Due(Absence::NotNeeded)),
-        (unused(NOW - 599), until(NOW + 1)),
-        // A clock was wrong.
-        (unused(NOW + 5_000), until(NOW + 600)),
-        // It became unused just now, and no status says so yet.
-        (Some(status(MANAGED, "True", 0)), until(NOW + 600)),
-        (
-            Some(WindowsNodeStorageStatus {
-                management: MANAGED.to_owned(),
-                ..WindowsNodeStorageStatus::default()
-            }),
-            until(NOW + 600),
-        ),
+        (&absent, None, Removal::Done(Absence::NotNeeded)),
+        (&here, Some(NOW - 600), Removal::Due(Absence::NotNeeded)),
+        (&here, Some(NOW - 599), until(NOW + 1)),
+        // This process has not seen it unused yet, whatever others have seen.
+        (&here, None, until(NOW + 600)),
     ] {
-        let facts = facts(&where_needed, status.as_ref());
-        assert_eq!(removal(&facts), expected, "{status:?}");
+        let facts = Facts {
+            unused_since: since.map(at),
+            ..facts(&where_needed, Some(status))
+        };
+        assert_eq!(removal(&facts), expected, "{status:?} {since:?}");
         let used = Facts {
             used: Some(a_use()),
             ..facts
         };
         assert_eq!(removal(&used), Removal::Stay(None), "{status:?}");
     }
-    let old = unused(0);
-    let facts = || facts(&where_needed, old.as_ref());
+    let facts = || facts(&where_needed, Some(&here));
     let not_fresh = Facts {
         is_fresh: false,
         ..facts()
     };
     assert_eq!(removal(&not_fresh), Removal::Stay(Some(Hold::Unproved)));
-    let seen = Facts {
-        used_until: at(NOW - 1),
-        ..facts()
-    };
-    assert_eq!(removal(&seen), until(NOW + 599));
     let new = Facts {
         status: None,
         is_pinned: false,
@@ -110,7 +90,7 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
     };
     assert_eq!(removal(&depends), Removal::Stay(None));
     // A removal in progress does not reinstall csi-proxy while it waits for proof.
-    let begun = status(REMOVING, "False", 0);
+    let begun = status(REMOVING);
     let begun = Facts {
         status: Some(&begun),
         ..not_fresh
@@ -145,24 +125,14 @@ fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
     let removed = spec(&json!({"management": "Removed", "needed": "Always"}));
     let seen = WindowsNodeStorageStatus {
         csi_proxy: Some(CsiProxyStatus::default()),
-        ..status("External", "False", 0)
+        ..status("External")
     };
     for (status, expected) in [
-        (status(MANAGED, "False", 0), Removal::Due(Absence::Removed)),
-        (status(REMOVING, "False", 0), Removal::Due(Absence::Removed)),
+        (status(MANAGED), Removal::Due(Absence::Removed)),
+        (status(REMOVING), Removal::Due(Absence::Removed)),
         (seen, Removal::Due(Absence::Removed)),
-        (
-            status("Removed", "False", 0),
-            Removal::Done(Absence::Removed),
-        ),
-        (
-            status("NotNeeded", "False", 0),
-            Removal::Done(Absence::Removed),
-        ),
-        (
-            status(MANAGED, "False", NOW),
-            Removal::Waits(Hold::Until(at(NOW + 600))),
-        ),
+        (status("Removed"), Removal::Done(Absence::Removed)),
+        (status("NotNeeded"), Removal::Done(Absence::Removed)),
     ] {
         // Services of others are no longer kept.
         for others in [Some(Others::Dependent), Some(Others::None), None] {
@@ -173,7 +143,13 @@ fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
             assert_eq!(removal(&facts), expected, "{status:?}");
         }
     }
-    let ours = status(MANAGED, "False", 0);
+    let ours = status(MANAGED);
+    let just_unused = Facts {
+        unused_since: Some(at(NOW)),
+        ..facts(&removed, Some(&ours))
+    };
+    let waits = Removal::Waits(Hold::Until(at(NOW + 600)));
+    assert_eq!(removal(&just_unused), waits);
     let used = Facts {
         used: Some(a_use()),
         ..facts(&removed, Some(&ours))
@@ -181,7 +157,7 @@ fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
     assert_eq!(removal(&used), Removal::Waits(Hold::Used(a_use())));
     // If the statuses were lost, a pin shows that the operator has been there.
     let lost = facts(&removed, None);
-    assert_eq!(removal(&lost), Removal::Waits(Hold::Until(at(NOW + 600))));
+    assert_eq!(removal(&lost), Removal::Due(Absence::Removed));
     let never_there = Facts {
         is_pinned: false,
         ..facts(&removed, Some(&ours))

@@ -55,8 +55,20 @@ async fn a_node_is_given_up_with_csi_proxy_as_it_is() {
     let host = scene.host_with_old().await;
     let mut target = scene.target(&host, &scene.old);
     target.purpose = Purpose::Release;
+    let before = files(&host);
+    scene.slots.decide(|_| (BTreeSet::new(), ()));
+    scene.slots.hand_out(&scene.slots.in_progress());
+    let waits = scene.go_to(&target, &scene.new).await.unwrap();
+    assert!(waits.is_waiting(), "{waits:?}");
+    assert_eq!(files(&host), before);
+
+    scene.slots.decide(|_| (["win-1".to_owned()].into(), ()));
+    scene.slots.hand_out(&scene.slots.in_progress());
     let released = scene.go_to(&target, &scene.new).await.unwrap();
-    assert_eq!(released.problem, None);
+    assert_eq!(
+        (released.problem, released.standing),
+        (None, Standing::Current)
+    );
     assert_eq!(files(&host), ["c:/k/csi-proxy.exe"]);
 
     let sent = host.requests().len();

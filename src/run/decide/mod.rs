@@ -21,7 +21,7 @@ use crate::assess::{
     Assessment, Blocked, BlockedKey, Departed, daemon_sets_that_use_it, only_fresh_data_opens,
 };
 use crate::index::{Cluster, Node, NodeSide, ObjectKey};
-use crate::node::{NodePlan, Planner, Present, Rollout, StepRecord, unseen_until};
+use crate::node::{Awaited, NodePlan, Planner, Present, Rollout, StepRecord};
 use crate::payload::Payload;
 use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
 use crate::status::{
@@ -75,13 +75,11 @@ pub struct Decisions {
     /// DaemonSets whose pods use csi-proxy, or may use it.
     csi_proxy_users: Vec<(ObjectKey, NodeSide)>,
     /// When csi-proxy may be removed from nodes that no longer use it.
-    removals: BTreeMap<String, Timestamp>,
-    /// Whether some node would get a slot to remove csi-proxy if the data were proven to be current.
+    removals: BTreeMap<String, Instant>,
+    /// Whether some node would get a slot to remove csi-proxy or the agent if the data were proven to be current.
     are_slots_unproved: bool,
-    /// The last use of csi-proxy on nodes whose status does not record it yet.
-    used_until: BTreeMap<String, Timestamp>,
-    /// When this process began to decide.
-    started: Option<Timestamp>,
+    /// Since when this process has seen, from complete data, that nothing uses csi-proxy on a node.
+    unused_since: BTreeMap<String, Instant>,
     /// Whether the cluster was upgraded although upgrades were, and are, held.
     pub is_upgraded_while_held: bool,
     /// Whether nothing of this operator is left on any node, as the administrator wants.
@@ -129,8 +127,7 @@ impl Decisions {
             csi_proxy_users: Vec::new(),
             removals: BTreeMap::new(),
             are_slots_unproved: false,
-            used_until: BTreeMap::new(),
-            started: None,
+            unused_since: BTreeMap::new(),
             is_upgraded_while_held: false,
             is_removed: false,
             has_left_keys: false,
@@ -200,12 +197,11 @@ impl Decisions {
         if others {
             touched.extend(all_nodes());
         }
-        touched.extend(self.now_decided(news.now));
+        touched.extend(self.now_decided(news.now, news.instant));
         self.is_unassigned |= is_respecified;
         let is_fresh = news.is_fresh && complete && cluster.stale().is_empty();
-        self.started.get_or_insert(news.now);
         if !touched.is_empty() {
-            self.is_unassigned |= self.plan(cluster, &touched, news.now, is_fresh);
+            self.is_unassigned |= self.plan(cluster, &touched, news, is_fresh);
         }
         let is_removed = self.is_all_removed();
         if std::mem::replace(&mut self.is_removed, is_removed) != is_removed {
@@ -227,6 +223,8 @@ impl Decisions {
         let (nodes, left) = if complete {
             (self.node_statuses(cluster, news), self.left_behind(cluster))
         } else {
+            // A use may go unseen.
+            self.unused_since.clear();
             (Vec::new(), Vec::new())
         };
         self.has_left_keys = left.iter().any(|left| left.what == LeftOver::Key);
@@ -303,16 +301,16 @@ impl Decisions {
         &mut self,
         cluster: &Cluster,
         names: &BTreeSet<String>,
-        now: Timestamp,
+        news: &News<'_>,
         is_fresh: bool,
     ) -> bool {
         let present = Present {
-            now,
+            now: news.now,
+            instant: news.instant,
             is_fresh,
             assessment: &self.assessment,
             plans: &self.plans,
-            used_until: &self.used_until,
-            unseen_until: unseen_until(self.started.unwrap_or(now)),
+            unused_since: &self.unused_since,
         };
         let (spec, payload) = (&self.spec, &self.payload);
         let planner = Planner::new(cluster, spec, payload, &self.services, present);
@@ -336,14 +334,14 @@ impl Decisions {
         self.has_others = has_others;
         let mut changed = false;
         for (name, plan, hold) in decided {
-            self.note_removal(&name, hold.as_ref(), now);
+            self.note_removal(&name, hold.as_ref(), news.instant);
             let Some(plan) = plan else {
                 if self.plans.remove(&name).is_some() {
                     changed = true;
                     self.departed.insert(name.clone());
                 }
                 self.ready.remove(&name);
-                self.used_until.remove(&name);
+                self.unused_since.remove(&name);
                 continue;
             };
             self.departed.remove(&name);
@@ -357,24 +355,29 @@ impl Decisions {
     }
 
     /// Returns the nodes whose owner is decided by now, or from which csi-proxy may be removed by now.
-    fn now_decided(&self, now: Timestamp) -> Vec<String> {
+    fn now_decided(&self, now: Timestamp, instant: Instant) -> Vec<String> {
         let decided = self.decided_at().filter(|(_, at)| *at <= now);
-        decided.map(|(name, _)| name.clone()).collect()
+        let decided = decided.map(|(name, _)| name);
+        let removals = self.removals.iter().filter(|(_, at)| **at <= instant);
+        let removals = removals.map(|(name, _)| name);
+        decided.chain(removals).cloned().collect()
     }
 
     /// Returns how long until that is so for the next node. Nodes that are due already wait for something else.
-    pub fn decided_in(&self, now: Timestamp) -> Option<Duration> {
+    pub fn decided_in(&self, now: Timestamp, instant: Instant) -> Option<Duration> {
         let coming = self.decided_at().map(|(_, at)| at).filter(|at| *at > now);
-        let first = coming.min()?;
-        Some(Duration::try_from(now.until(first).ok()?).unwrap_or_default())
+        let decided = coming.min().and_then(|first| now.until(first).ok());
+        let decided = decided.map(|wait| Duration::try_from(wait).unwrap_or_default());
+        let coming = self.removals.values().filter(|at| **at > instant);
+        let removal = coming.min().map(|first| *first - instant);
+        decided.into_iter().chain(removal).min()
     }
 
     fn decided_at(&self) -> impl Iterator<Item = (&String, Timestamp)> {
-        let undecided = self.plans.iter().filter_map(|(name, plan)| match plan {
-            NodePlan::Undecided(until) => Some((name, (*until)?)),
+        self.plans.iter().filter_map(|(name, plan)| match plan {
+            NodePlan::Undecided(Awaited::Time(until)) => Some((name, (*until)?)),
             _ => None,
-        });
-        undecided.chain(self.removals.iter().map(|(name, at)| (name, *at)))
+        })
     }
 
     /// Returns the statuses to write for open nodes. Closes nodes whose status is up to date.
@@ -389,12 +392,11 @@ impl Decisions {
             let Some(status) = self.node_status(cluster, news, name, node) else {
                 return true;
             };
-            // Once the use is in the status, its end will be recorded there too.
-            let is_written = cluster.node_statuses.get(name).is_some_and(is_used);
-            if is_written {
-                self.used_until.remove(name);
-            } else if is_used(&status.status) {
-                self.used_until.insert(name.clone(), news.now);
+            if is_used(&status.status) {
+                self.unused_since.remove(name);
+            } else {
+                let since = self.unused_since.entry(name.clone());
+                since.or_insert(news.instant);
             }
             if is_ready(&status.status) {
                 self.ready.insert(name.clone());

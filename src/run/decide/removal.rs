@@ -1,6 +1,6 @@
 //! Tracks the progress of removing csi-proxy and the agent.
 
-use jiff::Timestamp;
+use std::time::Instant;
 
 use crate::api::Management;
 use crate::node::{Hold, NodePlan};
@@ -10,7 +10,7 @@ use crate::status::RemovalProgress;
 
 impl Decisions {
     /// Records when a removal from the node is due, if it waits only for a time or for a proof.
-    pub(super) fn note_removal(&mut self, name: &str, hold: Option<&Hold>, now: Timestamp) {
+    pub(super) fn note_removal(&mut self, name: &str, hold: Option<&Hold>, now: Instant) {
         match hold {
             Some(Hold::Until(at)) => drop(self.removals.insert(name.to_owned(), *at)),
             Some(Hold::Unproved) => drop(self.removals.insert(name.to_owned(), now)),
@@ -18,8 +18,8 @@ impl Decisions {
         }
     }
 
-    /// Returns whether a removal from some node waits only for proof that the data is current.
-    pub fn removal_waits_for_proof(&self, now: Timestamp) -> bool {
+    /// Returns whether a removal or a release of some node waits only for proof that the data is current.
+    pub fn removal_waits_for_proof(&self, now: Instant) -> bool {
         self.is_complete && (self.are_slots_unproved || self.removals.values().any(|at| *at <= now))
     }
 

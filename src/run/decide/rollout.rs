@@ -9,9 +9,8 @@ use jiff::Timestamp;
 use crate::api::{NodePool, RolloutStep, SETTINGS_NAME, StrategyStatus, has_all};
 use crate::index::Cluster;
 use crate::node::{
-    Candidate, Member, NodePlan, Observation, PoolProgress, Purpose, Rollout, RolloutLimits,
-    Standing, StepRecord, StepState, Steps, Windows, follow, found_owner, other_version, rollout,
-    windows,
+    Candidate, Member, NodePlan, Observation, PoolProgress, Rollout, RolloutLimits, Standing,
+    StepRecord, StepState, Steps, Windows, follow, found_owner, other_version, rollout, windows,
 };
 use crate::payload::sha256_hex;
 use crate::run::decide::{Decisions, News};
@@ -20,7 +19,7 @@ impl Decisions {
     /// Assigns slots again. No node gets one before the configuration and the history of the nodes are known. Nodes
     /// that an earlier process was working on count like nodes whose work this process lost.
     ///
-    /// csi-proxy is removed only on fresh data: otherwise, a node that would begin with a removal waits for the proof.
+    /// Programs are removed only on fresh data: otherwise, a node that would begin with that waits for the proof.
     pub(super) fn decide_slots(&mut self, cluster: &Cluster, news: &News<'_>, is_fresh: bool) {
         if !cluster.knows_configuration() {
             return;
@@ -30,7 +29,7 @@ impl Decisions {
             let status = settings.and_then(|object| object.status.as_ref());
             let rollout = status.and_then(|status| status.rollout.as_ref());
             let nodes = rollout.into_iter().flat_map(|it| &it.in_progress);
-            let there = nodes.filter(|node| self.is_managed(node));
+            let there = nodes.filter(|node| self.takes_part(node));
             news.slots.restore(there.cloned());
             self.steps = rollout.and_then(|it| it.strategy.as_ref()).map(record);
         }
@@ -38,11 +37,12 @@ impl Decisions {
         let managed = self
             .plans
             .iter()
-            .filter(|(_, plan)| plan.is_managed() && !matches!(plan, NodePlan::RemovalWaits(_)));
+            .filter(|(_, plan)| plan.takes_part() && !matches!(plan, NodePlan::RemovalWaits(_)));
         let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
         // A check on the node may have found another owner.
-        let managed = managed.filter(|(name, _, seen)| {
-            found_owner(*seen, cluster.node_statuses.get(name.as_str())).is_none()
+        let managed = managed.filter(|(name, plan, seen)| {
+            let status = cluster.node_statuses.get(name.as_str());
+            matches!(plan, NodePlan::Release(..)) || found_owner(*seen, status).is_none()
         });
         let managed: Vec<_> = managed.collect();
         let pool_of = |name: &String| {
@@ -51,11 +51,10 @@ impl Decisions {
         };
         let rollout = news.slots.decide(|slots| {
             let candidates = managed.iter().map(|&(name, plan, observation)| {
-                let is_gone_to = matches!(plan, NodePlan::Reconcile(_) | NodePlan::Remove(..));
+                let is_gone_to = !matches!(plan, NodePlan::Blocked(_) | NodePlan::Waiting);
                 let seen = observation.filter(|_| is_gone_to);
                 // This also counts nodes that can no longer be reconciled.
-                let is_down =
-                    !plan.removes_csi_proxy() && observation.is_some_and(Observation::is_down);
+                let is_down = !plan.takes_away() && observation.is_some_and(Observation::is_down);
                 let pool = pool_of(name);
                 let candidate = Candidate {
                     standing: standing(plan, seen),
@@ -66,7 +65,7 @@ impl Decisions {
                     cut_short: slots.cut_short.contains(name),
                     paused: pool.is_some_and(|pool| pool.rollout.paused),
                     held: false,
-                    removes: plan.removes_csi_proxy(),
+                    removes: plan.takes_away(),
                 };
                 (name.clone(), pool, candidate)
             });
@@ -89,10 +88,7 @@ impl Decisions {
             }
             let before = rollout.slots.len();
             rollout.slots.retain(|name| {
-                let removes = self
-                    .plans
-                    .get(name)
-                    .is_some_and(NodePlan::removes_csi_proxy);
+                let removes = self.plans.get(name).is_some_and(NodePlan::takes_away);
                 is_fresh || !removes || slots.at_work.contains(name)
             });
             let unproved = rollout.slots.len() < before;
@@ -258,8 +254,8 @@ impl Decisions {
 fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
     let target = match plan {
         NodePlan::Reconcile(target) => target,
-        NodePlan::Remove(_, Ok(_)) => {
-            let tried = observation.filter(|seen| seen.purpose == Purpose::Remove);
+        NodePlan::Remove(_, Ok(target)) | NodePlan::Release(_, Ok(target)) => {
+            let tried = observation.filter(|seen| seen.purpose == target.purpose);
             return tried.map_or(Standing::Unseen, |seen| seen.standing);
         }
         _ => return Standing::Unreachable,

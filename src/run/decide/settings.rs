@@ -27,12 +27,12 @@ impl Decisions {
         self.nodes_by_key = Arc::new(by_key);
     }
 
-    /// Returns the managed nodes that are being changed.
+    /// Returns the nodes that are being changed.
     pub fn in_progress(&self, slots: &RolloutSlots) -> BTreeSet<String> {
         let mut nodes = slots.in_progress();
         nodes.retain(|node| {
             let plan = self.plans.get(node);
-            plan.is_some_and(|it| it.is_managed() && !matches!(it, NodePlan::RemovalWaits(_)))
+            plan.is_some_and(|it| it.takes_part() && !matches!(it, NodePlan::RemovalWaits(_)))
         });
         nodes
     }
@@ -50,9 +50,14 @@ impl Decisions {
         })
     }
 
-    /// Returns whether the node exists and is managed by this operator.
-    pub(super) fn is_managed(&self, node: &str) -> bool {
-        self.plans.get(node).is_some_and(NodePlan::is_managed)
+    /// Returns whether the node exists and takes part in the rollout.
+    pub(super) fn takes_part(&self, node: &str) -> bool {
+        self.plans.get(node).is_some_and(NodePlan::takes_part)
+    }
+
+    /// Returns whether some node takes part in the rollout.
+    pub fn has_rollout(&self) -> bool {
+        self.plans.values().any(NodePlan::takes_part)
     }
 
     /// Returns the current object and its new status, if they differ. `changed`: something other than the inputs is new.
@@ -68,7 +73,7 @@ impl Decisions {
             blocking,
             windows_nodes: self.assessment.windows_nodes().len(),
             ready_nodes: self.ready.len(),
-            managed: self.plans.values().any(NodePlan::is_managed),
+            managed: self.has_rollout(),
             removal: self.removal_progress(news),
             rollout: self.rollout.clone(),
             in_progress: self.in_progress(news.slots),

@@ -1,6 +1,7 @@
 mod gate;
 mod left;
 mod model;
+mod owners;
 mod pools;
 mod removal;
 mod removal_edges;
@@ -209,7 +210,7 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
     let until = Timestamp::from_second(1_100).unwrap();
     assert_eq!(
         rig.decisions.plans["win-2"],
-        NodePlan::Undecided(Some(until))
+        NodePlan::Undecided(Awaited::Time(Some(until)))
     );
     let status = |name: &str| {
         let node = todo.nodes.iter().find(|node| node.name == name).unwrap();
@@ -225,12 +226,12 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
     );
     let wait = rig
         .decisions
-        .decided_in(Timestamp::from_second(1_000).unwrap());
+        .decided_in(Timestamp::from_second(1_000).unwrap(), rig.instant);
     assert_eq!(wait, Some(Duration::from_secs(100)));
     rig.now += 100;
     rig.pass(&[]);
     assert!(rig.decisions.plans["win-2"].is_managed());
-    assert_eq!(rig.decisions.decided_in(until), None);
+    assert_eq!(rig.decisions.decided_in(until, rig.instant), None);
 }
 
 #[test]
@@ -247,37 +248,6 @@ fn nobody_logs_in_before_it_is_known_whose_the_nodes_are() {
     assert!(!rig.pass(&[]).assign);
     rig.read_verdict_kinds();
     assert!(rig.pass(&[]).assign);
-}
-
-#[test]
-fn a_daemon_set_that_comes_or_changes_later_takes_its_nodes_over() {
-    let mut rig = Rig::settled();
-    rig.change_node("win-1", |node| {
-        node.taints = vec![Taint {
-            key: "os".to_owned(),
-            effect: "NoSchedule".to_owned(),
-            value: None,
-        }];
-    });
-    rig.pass(&[]);
-    for (tolerations, is_managed) in [
-        (json!([]), true),
-        (json!([{"operator": "Exists"}]), false),
-        (json!([]), true),
-    ] {
-        rig.put(&json!({
-            "apiVersion": "apps/v1", "kind": "DaemonSet",
-            "metadata": {"namespace": "kube-system", "name": "csi-proxy"},
-            "spec": {"template": {"spec": {
-                "os": {"name": "windows"},
-                "tolerations": tolerations,
-                "containers": [{"name": "csi-proxy", "image": "example.org/csi-proxy:v1.1.3"}],
-            }}},
-        }));
-        rig.pass(&[]);
-        let plan = &rig.decisions.plans["win-1"];
-        assert_eq!(plan.is_managed(), is_managed, "{tolerations}");
-    }
 }
 
 #[test]
@@ -369,6 +339,7 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     rig.write("win-2", status(&todo));
     let seen = Observation {
         purpose: Purpose::Release,
+        standing: Standing::Current,
         last_contact: Some(Timestamp::from_second(1).unwrap()),
         reconciles: 1,
         ..Observation::default()

@@ -347,7 +347,12 @@ fn a_node_that_becomes_another_owners_says_so_until_the_agent_is_removed() {
         (&*leaving.management, &*leaving.managed_by),
         (RELEASING, "EKS by label x")
     );
-    assert!(message(&leaving).contains("is being removed"));
+    assert!(message(&leaving).contains("is removed from it in a rollout slot"));
+    seen.purpose = Purpose::Release;
+    seen.problem = None;
+    seen.standing = Standing::Waiting;
+    let waiting = status(&leaving, &plan, Some(&seen), 25);
+    assert_eq!(waiting, leaving, "it has no slot yet");
     seen.purpose = Purpose::Release;
     seen.problem = Some(Reason::HostKeyChanged.error("another key"));
     let stuck = status(&leaving, &plan, Some(&seen), 30);
@@ -362,6 +367,7 @@ fn a_node_that_becomes_another_owners_says_so_until_the_agent_is_removed() {
     assert!(message(&stuck).ends_with("could not be removed from it: no Secret"));
     seen = Observation {
         purpose: Purpose::Release,
+        standing: Standing::Current,
         ..observed(None, None)
     };
     let left = status(&stuck, &plan, Some(&seen), 40);

@@ -1,64 +1,16 @@
-//! Clocks that jump, and a machine that sleeps. libfaketime shifts the C library's clocks for the running process. The
-//! boot clock is read from the kernel directly and is not affected.
+//! Clocks that jump, and a machine that sleeps.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 use testbed::api_proxy::{Fault, On, Verb};
 
 use super::{NODES, Scene};
+use crate::clock::Clock;
 use crate::election::Candidate;
 use crate::harness::Harness;
 
 const LEASE: &str = "lease/windows-storage-operator";
-
-/// The clocks of one process.
-struct Clock {
-    file: PathBuf,
-}
-
-impl Clock {
-    fn new(harness: &Harness, name: &str) -> Self {
-        let file = harness.sandbox.control_plane.dir().join(name);
-        let clock = Self { file };
-        clock.shift("+0");
-        clock
-    }
-
-    /// Returns the environment variables that make a process use this wall clock and, with `is_all`, also shift its
-    /// monotonic clock.
-    fn variables(&self, is_all: bool) -> Vec<(&str, &str)> {
-        let file = self.file.to_str().unwrap();
-        let mut variables = vec![
-            ("LD_PRELOAD", library()),
-            ("FAKETIME_TIMESTAMP_FILE", file),
-            ("FAKETIME_NO_CACHE", "1"),
-        ];
-        if !is_all {
-            variables.push(("FAKETIME_DONT_FAKE_MONOTONIC", "1"));
-        }
-        variables
-    }
-
-    fn shift(&self, by: &str) {
-        let new = self.file.with_extension("new");
-        fs::write(&new, by).unwrap();
-        fs::rename(&new, &self.file).unwrap();
-    }
-}
-
-fn library() -> &'static str {
-    const LIBRARIES: [&str; 3] = [
-        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-        "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
-        "/usr/lib/faketime/libfaketimeMT.so.1",
-    ];
-    let found = LIBRARIES.into_iter().find(|path| fs::exists(path).unwrap());
-    assert!(found.is_some(), "libfaketime is not there: tools/setup");
-    found.unwrap()
-}
 
 /// Returns how far the leader's clock differs from this one, according to its lease.
 fn difference(harness: &Harness) -> SignedDuration {

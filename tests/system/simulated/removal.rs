@@ -8,7 +8,8 @@ use crate::removal::DRIVER;
 
 #[test]
 fn the_services_of_others_are_kept_without_csi_proxy() {
-    let simulation = Simulation::new(2);
+    let mut simulation = Simulation::new(2);
+    let clock = simulation.harness.with_clock();
     let harness = &simulation.harness;
     let logs = json!({"name": "logs", "path": r"C:\k\logs.exe", "bootstrap": false, "priority": 3});
     let services = json!([logs]).to_string();
@@ -23,9 +24,7 @@ fn the_services_of_others_are_kept_without_csi_proxy() {
         harness.expect_csi_proxy(node);
     }
     harness.kubectl("delete daemonset csi-driver-win -n kube-system");
-    for node in ["win-000", "win-001"] {
-        harness.age(node);
-    }
+    harness.age(&clock, &["win-000", "win-001"]);
     // One node after the other: a node without csi-proxy does not hold up the next.
     for node in ["win-000", "win-001"] {
         let object = format!("windowsnodestorage/{node}");
@@ -49,7 +48,8 @@ const IN_THE_MIDDLE: u64 = 4;
 
 #[test]
 fn all_is_removed_in_the_middle_of_a_rollout_and_a_changed_key_is_named() {
-    let simulation = Simulation::new(3);
+    let mut simulation = Simulation::new(3);
+    let clock = simulation.harness.with_clock();
     let harness = &simulation.harness;
     let operator = harness.start_with(&simulation.payload("v1.1.3"));
     harness.eventually("all have the old csi-proxy", || {
@@ -65,9 +65,7 @@ fn all_is_removed_in_the_middle_of_a_rollout_and_a_changed_key_is_named() {
     simulation.want(&json!({
         "csiProxy": {"management": "Removed"}, "rollout": {"maxUnavailable": 2},
     }));
-    for node in ["win-000", "win-001", "win-002"] {
-        harness.age(node);
-    }
+    harness.age(&clock, &["win-000", "win-001", "win-002"]);
     first.release();
     for node in ["win-000", "win-001"] {
         harness.expect_management(node, "Removed");

@@ -43,6 +43,7 @@ impl Rig {
             ((*name).to_owned(), key)
         };
         rig.put_config_map(HOST_KEYS_CONFIG_MAP, names.iter().map(pin).collect());
+        rig.pause = 0;
         rig
     }
 
@@ -109,32 +110,34 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.put_config_map(HOST_KEYS_CONFIG_MAP, pins);
 
     let key = ObjectKey::new("kube-system", "driver");
-    rig.now = 2_000;
+    rig.later(1_000);
     rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
     rig.act(&[]);
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
-    let now = |second| Timestamp::from_second(second).unwrap();
-    let due = rig.decisions.decided_in(now(2_000));
-    assert_eq!(due, Some(Duration::from_secs(600)));
+    let due = |rig: &Rig| {
+        let now = Timestamp::from_second(rig.now).unwrap();
+        rig.decisions.decided_in(now, rig.instant)
+    };
+    assert_eq!(due(&rig), Some(Duration::from_secs(600)));
     // If the DaemonSet is recreated meanwhile, the time starts over.
     rig.put(&with_pipes());
     rig.act(&[]);
-    assert_eq!(rig.decisions.decided_in(now(2_000)), None);
-    rig.now = 2_500;
+    assert_eq!(due(&rig), None);
+    rig.later(500);
     rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
     rig.act(&[]);
-    rig.now = 3_099;
+    rig.later(599);
     rig.act(&[]);
-    assert!(!rig.decisions.removal_waits_for_proof(now(3_099)));
+    assert!(!rig.decisions.removal_waits_for_proof(rig.instant));
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
 
     // The data may be stale.
     rig.is_fresh = false;
-    rig.now = 3_100;
+    rig.later(1);
     rig.act(&[]);
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
-    assert!(rig.decisions.removal_waits_for_proof(now(3_100)));
-    assert_eq!(rig.decisions.decided_in(now(3_100)), None, "no busy loop");
+    assert!(rig.decisions.removal_waits_for_proof(rig.instant));
+    assert_eq!(due(&rig), None, "no busy loop");
     rig.is_fresh = true;
     rig.act(&[]);
     let is_due = |rig: &Rig| {
@@ -235,7 +238,7 @@ fn the_agent_stays_for_the_services_of_others() {
     data.insert("services".to_owned(), entries);
     rig.put_config_map(services::CONFIG_MAP, data);
     rig.act(&[]);
-    rig.now += 600;
+    rig.later(600);
     rig.act(&[]);
     let NodePlan::Reconcile(target) = rig.plan("win-1") else {
         panic!("{:?}", rig.plan("win-1"))
@@ -271,12 +274,13 @@ fn to_be_removed() -> Rig {
     assert_eq!(rig.management("theirs"), "Releasing");
     let released = Observation {
         purpose: Purpose::Release,
+        standing: Standing::Current,
         reconciles: 1,
         ..Observation::default()
     };
     rig.observations.insert("theirs".to_owned(), released);
     rig.act(&["theirs"]);
-    rig.now = 2_000;
+    rig.later(1_000);
     rig.want(&json!({"csiProxy": {"management": "Removed"}}));
     rig.act(&[]);
     rig
@@ -306,7 +310,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     rig.cluster.owners[crate::index::WorkloadKind::DaemonSet]
         .delete(&ObjectKey::new("kube-system", "driver"));
     rig.act(&[]);
-    rig.now = 2_600;
+    rig.later(600);
     rig.act(&[]);
     for node in ["win-1", "win-2"] {
         assert!(matches!(

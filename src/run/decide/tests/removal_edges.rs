@@ -50,13 +50,14 @@ fn a_released_node_is_not_said_to_be_rid_of_csi_proxy() {
     assert_eq!(rig.management("win-1"), "Releasing");
     let released = Observation {
         purpose: Purpose::Release,
+        standing: Standing::Current,
         reconciles: 1,
         ..Observation::default()
     };
     rig.observations.insert("win-1".to_owned(), released);
     rig.act(&["win-1"]);
     assert_eq!(rig.management("win-1"), "External");
-    rig.now += 10_000;
+    rig.later(10_000);
     rig.want(&json!({"csiProxy": {"management": "Removed"}}));
     rig.act(&[]);
     let said = condition(&rig, "win-1", "CSIProxyReady");
@@ -84,7 +85,7 @@ fn a_node_of_an_unknown_owner_is_not_said_to_be_rid_of_csi_proxy() {
         rig.observations.insert("win-1".to_owned(), found);
         rig.act(&["win-1"]);
         assert_eq!(rig.management("win-1"), "External");
-        rig.now += 10_000;
+        rig.later(10_000);
         rig.want(&want);
         rig.act(&[]);
         let said = condition(&rig, "win-1", "CSIProxyReady");
@@ -104,7 +105,7 @@ fn a_node_of_an_unknown_owner_is_not_said_to_be_rid_of_csi_proxy() {
 fn no_removal_begins_on_data_that_may_be_old() {
     let mut rig = Rig::with_labels(&["win-1", "win-2"]);
     rig.act(&[]);
-    rig.now = 2_000;
+    rig.later(1_000);
     rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
     rig.act(&[]);
     for node in ["win-1", "win-2"] {
@@ -113,7 +114,7 @@ fn no_removal_begins_on_data_that_may_be_old() {
     }
     assert_eq!(rig.slots(&["win-1", "win-2"]), ["win-1"]);
     rig.removed("win-1");
-    rig.now += 3_600;
+    rig.later(3_600);
     rig.is_fresh = false;
     rig.act(&["win-1"]);
     let slots = rig.slots(&["win-1"]);
@@ -128,7 +129,7 @@ fn no_removal_begins_on_data_that_may_be_old() {
 fn a_restart_in_the_middle_does_not_install_again() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.act(&[]);
-    rig.now = 2_000;
+    rig.later(1_000);
     rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
     rig.act(&[]);
     assert_eq!(rig.management("win-1"), "Removing");
@@ -191,7 +192,7 @@ fn an_ignored_node_is_not_said_to_be_rid_of_it() {
     rig.act(&[]);
     rig.cluster.node_statuses.delete(&"win-2".to_owned());
     rig.act(&[]);
-    rig.now = 2_000;
+    rig.later(1_000);
     rig.want(&json!({"csiProxy": {"management": "Removed"}}));
     rig.act(&[]);
     rig.removed("win-1");
@@ -213,7 +214,7 @@ fn an_ignored_node_is_not_said_to_be_rid_of_it() {
 fn a_node_that_needs_what_was_removed_is_not_ready() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.act(&[]);
-    rig.now = 2_000;
+    rig.later(1_000);
     rig.want(&json!({"csiProxy": {"management": "Removed"}}));
     rig.act(&[]);
     rig.removed("win-1");
@@ -238,7 +239,7 @@ fn a_service_that_depends_on_csi_proxy_uses_it() {
     data.insert("services".to_owned(), entries);
     rig.put_config_map(services::CONFIG_MAP, data);
     rig.act(&[]);
-    rig.now += 600;
+    rig.later(600);
     rig.act(&[]);
     let NodePlan::Reconcile(target) = rig.plan("win-1") else {
         panic!("{:?}", rig.plan("win-1"))
@@ -258,7 +259,7 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     // The removal is requested during an update, which interrupts the work.
     rig.slots.take("win-1").unwrap().begin();
     used_by_pod(&mut rig, "win-1");
-    rig.now = 2_000;
+    rig.later(1_000);
     rig.want(&json!({"csiProxy": {"management": "Removed"}}));
     rig.act(&[]);
     assert!(matches!(
@@ -271,7 +272,7 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     ));
     waits(&mut rig, "win-2");
     for _ in 0..3 {
-        rig.now += 86_400;
+        rig.later(86_400);
         rig.act(&["win-2"]);
     }
     let slots = rig.slots(&["win-2"]);
@@ -289,12 +290,12 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
 fn ten_minutes_begin_with_the_last_use_also_where_nothing_was_written() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.act(&[]);
-    rig.now = 5_000;
+    rig.later(4_000);
     rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}, "rollout": {"paused": true}}));
     rig.put(&with_pipes());
     rig.pass(&[]);
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
-    rig.now = 5_001;
+    rig.later(1);
     let key = ObjectKey::new("kube-system", "driver");
     rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
     rig.pass(&[]);
@@ -310,7 +311,7 @@ fn ten_minutes_begin_with_the_last_use_also_where_nothing_was_written() {
 fn a_node_that_wmco_has_taken_over_is_released_and_not_robbed() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.act(&[]);
-    rig.now = 2_000;
+    rig.later(1_000);
     rig.change_node("win-1", |node| {
         node.platform = Some(PlatformSignal {
             platform: Platform::Wmco,
@@ -325,23 +326,62 @@ fn a_node_that_wmco_has_taken_over_is_released_and_not_robbed() {
     );
 }
 
-/// The clock was wrong for a moment.
+/// The clock of the process that led before was fast, or slow.
 #[test]
-fn a_clock_that_went_back_does_not_hold_for_ever() {
+fn ten_minutes_count_from_what_this_process_has_seen_whatever_a_status_says() {
     let mut rig = Rig::with_labels(&["win-1"]);
-    rig.now = 100_000_000;
-    rig.cluster.node_statuses.delete(&"win-1".to_owned());
-    rig.decisions.unseen = Unseen::default();
     rig.act(&[]);
-    rig.now = 5_000;
+    // It wrote, by its clock, that nothing has used csi-proxy for days.
+    rig.later(1_000_000);
+    rig.decisions = Decisions::new(Payload::of_test());
+    // As a new process reads it.
+    rig.change_node("win-1", |node| node.boot_id = "read".to_owned());
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.act(&[]);
+    for (seconds, is_due) in [(599, false), (1, true)] {
+        rig.later(seconds);
+        rig.act(&[]);
+        let plan = rig.plan("win-1");
+        assert_eq!(plan.removes_csi_proxy(), is_due, "{plan:?}");
+    }
+}
+
+/// The clock of the day jumps.
+#[test]
+fn the_clock_of_the_day_does_not_shorten_the_ten_minutes() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.put(&with_pipes());
     rig.want(&json!({"csiProxy": {"management": "Removed"}}));
     rig.act(&[]);
-    let NodePlan::RemovalWaits(Hold::Until(at)) = rig.plan("win-1") else {
-        panic!("{:?}", rig.plan("win-1"))
-    };
-    assert!(
-        at.as_second() <= 5_600,
-        "now is 5000 s, due at {at} ({} s)",
-        at.as_second()
-    );
+    let key = ObjectKey::new("kube-system", "driver");
+    rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
+    rig.act(&[]);
+    for now in [100_000_000, 0] {
+        rig.now = now;
+        rig.act(&[]);
+        let waits = matches!(rig.plan("win-1"), NodePlan::RemovalWaits(Hold::Until(_)));
+        assert!(waits, "{:?}", rig.plan("win-1"));
+    }
+    rig.later(600);
+    rig.act(&[]);
+    assert!(matches!(rig.plan("win-1"), NodePlan::Remove(..)));
+}
+
+/// While something cannot be read, a use may come and go.
+#[test]
+fn ten_minutes_begin_anew_once_everything_can_be_read_again() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.act(&[]);
+    rig.later(10_000);
+    rig.reject_settings();
+    rig.act(&[]);
+    assert!(!rig.decisions.is_complete);
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.act(&[]);
+    for (seconds, is_due) in [(599, false), (1, true)] {
+        rig.later(seconds);
+        rig.act(&[]);
+        let plan = rig.plan("win-1");
+        assert_eq!(plan.removes_csi_proxy(), is_due, "{plan:?}");
+    }
 }

@@ -16,8 +16,10 @@ pub(super) struct Rig {
     pub(super) is_fresh: bool,
     /// Seconds since 1970.
     pub(super) now: i64,
-    /// Advances by an hour at each pass, so that nothing counts as just published.
+    /// Advances at each pass.
     pub(super) instant: Instant,
+    /// By so many seconds: an hour, so that nothing counts as just published.
+    pub(super) pause: u64,
 }
 
 impl Rig {
@@ -33,7 +35,14 @@ impl Rig {
             is_fresh: true,
             now: 1_000,
             instant: Instant::now(),
+            pause: 3_600,
         }
+    }
+
+    /// Lets time pass.
+    pub(super) fn later(&mut self, seconds: u32) {
+        self.now += i64::from(seconds);
+        self.instant += Duration::from_secs(seconds.into());
     }
 
     /// A cluster that has been read, with a Windows node whose status was written, and a Linux node.
@@ -121,7 +130,7 @@ impl Rig {
     }
 
     pub(super) fn pass(&mut self, observed: &[&str]) -> Todo {
-        self.pass_after(3_600, observed)
+        self.pass_after(self.pause, observed)
     }
 
     pub(super) fn pass_after(&mut self, seconds: u64, observed: &[&str]) -> Todo {

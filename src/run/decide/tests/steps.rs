@@ -269,7 +269,11 @@ fn what_nodes_went_through_stays_known_while_none_is_managed() {
     let todo = rig.pass(&ALL);
     let (_, before) = todo.settings.unwrap();
     rig.write_settings(before.clone());
-    rig.want_again(&json!({"csiProxy": {"management": "External"}, "rollout": soaks()}));
+    // All are deleted; they may come back.
+    rig.add_node("linux-1", "linux");
+    for node in ALL {
+        rig.cluster.nodes.delete(&node.into());
+    }
     let todo = rig.pass(&[]);
     let (_, after) = todo.settings.unwrap();
     let (before, after) = (before.rollout.unwrap(), after.rollout.unwrap());

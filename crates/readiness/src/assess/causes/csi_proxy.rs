@@ -14,7 +14,11 @@ pub fn daemon_sets(assessment: &Assessment, cluster: &Cluster) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (key, owner, side) in that_run_it(cluster) {
         let tag = side.csi_proxy.as_deref().unwrap_or_default();
-        if assessment.asked(cluster, &owner.placement) != Some(System::Windows) {
+        let is_for_windows = match assessment.asked(cluster, &owner.placement) {
+            Some(system) => system == System::Windows,
+            None => (cluster.windows_nodes()).any(|(name, node)| side.covers(name, node)),
+        };
+        if !is_for_windows {
             continue;
         }
         let object = format!("DaemonSet/{key}");
@@ -26,8 +30,9 @@ pub fn daemon_sets(assessment: &Assessment, cluster: &Cluster) -> Vec<Finding> {
         findings.push(finding!(
             CSI_PROXY_DAEMON_SET,
             object.clone(),
-            "DaemonSet {key} runs csi-proxy {version} on Windows nodes. Two on a node take each other's pipes: remove it where this operator \
-             or the Windows Machine Config Operator manages csi-proxy, or set spec.csiProxy.management of WindowsStorage to External"
+            "DaemonSet {key} runs csi-proxy {version} on Windows nodes. Two on a node take each other's pipes, so this operator installs \
+             nothing on new nodes that it covers: remove it where this operator or the Windows Machine Config Operator manages csi-proxy, \
+             or set spec.csiProxy.management of WindowsStorage to External"
         ));
         if versions::parse(tag).is_some_and(|version| version < OLDEST_SAFE) {
             findings.push(finding!(
