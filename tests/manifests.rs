@@ -63,13 +63,11 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
     let container = "{.spec.template.spec.containers[0]";
     let limit = format!("{container}.resources.limits.memory}}");
     assert_eq!(get("deployment", &limit), "512Mi");
-    // The NetworkPolicy allows exactly the ports that the pods serve.
+    // The NetworkPolicy allows metrics alone of the ports that the pods serve: only kubelets ask for health.
     let ports = format!("{container}.ports[*].name}}");
-    let mut served = words(&get("deployment", &ports));
-    let mut reached = words(&get("networkpolicy", "{.spec.ingress[*].ports[*].port}"));
-    served.sort();
-    reached.sort();
-    assert_eq!(served, reached);
+    assert_eq!(words(&get("deployment", &ports)), ["http", "metrics"]);
+    let reached = get("networkpolicy", "{.spec.ingress[*].ports[*].port}");
+    assert_eq!(words(&reached), ["metrics"]);
     let again = apply("manifests");
     assert!(
         again.lines().all(|line| line.ends_with("unchanged")),

@@ -1,9 +1,9 @@
 //! Accepts connections for health and for metrics. Anyone can connect, so everything that a connection uses is bounded: the
 //! number of connections, the size of a request's head, and the time for each step. Each connection serves one request.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,13 +15,13 @@ use hyper_openssl::SslStream;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use openssl::ssl::{Ssl, SslContext};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tower::{BoxError, Service};
 
 use super::certificates::Certificates;
 
-/// The maximum number of concurrent connections. More wait in the kernel.
+/// The maximum number of concurrent connections.
 pub(super) const CONNECTIONS: usize = 128;
 /// How long the handshake and the request's head may each take: a kubelet waits for one second in total.
 const HANDSHAKE: Duration = Duration::from_secs(2);
@@ -39,10 +39,9 @@ pub async fn serve(
     routes: Router,
     mut tls: Option<Certificates>,
 ) -> Infallible {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    // In the order in which they came.
+    let mut places = VecDeque::with_capacity(CONNECTIONS);
     loop {
-        // The semaphore is never closed.
-        let place = Arc::clone(&places).acquire_owned().await;
         let connection = match listener.accept().await {
             Ok((connection, _)) => connection,
             // The client has gone, or too many files are open: neither lasts forever.
@@ -52,9 +51,10 @@ pub async fn serve(
                 continue;
             }
         };
+        make_room(&mut places).await;
         let context = tls.as_mut().map(Certificates::context);
         let routes = routes.clone();
-        tokio::spawn(async move {
+        places.push_back(tokio::spawn(async move {
             let answered = match context {
                 None => timeout(CONNECTION, answer(TokioIo::new(connection), routes)).await,
                 // `Certificates` itself logs what is wrong.
@@ -67,8 +67,21 @@ pub async fn serve(
             if let Err(problem) = answered.map_err(BoxError::from).flatten() {
                 tracing::debug!("a connection ended: {problem}");
             }
-            drop(place);
-        });
+        }));
+    }
+}
+
+/// Leaves a place for a newcomer. At the limit, the connection that has been there longest without an answer is closed,
+/// whatever it has sent: clients that are silent or send a byte from time to time keep nobody out, and a probe is answered
+/// long before as many others have come as there are places.
+async fn make_room(places: &mut VecDeque<JoinHandle<()>>) {
+    places.retain(|connection| !connection.is_finished());
+    while places.len() >= CONNECTIONS
+        && let Some(oldest) = places.pop_front()
+    {
+        oldest.abort();
+        // The connection is closed once its task has ended.
+        let _ = oldest.await;
     }
 }
 
