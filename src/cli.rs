@@ -72,7 +72,8 @@ pub enum Command {
     ///
     /// Contains no Secrets. It leaves out the values of environment variables, commands, arguments, probes and hooks of
     /// containers (except the path by which a driver registers), the values of most annotations, and values whose names
-    /// suggest a password. Logs and events are not edited: read them before you share them.
+    /// suggest a password. Of a line in a log, all after a password, token or key is left out. Patterns cannot find every
+    /// secret: read logs and events before you share them.
     ///
     /// What cannot be collected, for example from a node that is down, is listed in summary.txt, and the exit status is
     /// still 0. It is 1 if nothing of the cluster could be read or the folder could not be written, 2 if the command line is

@@ -275,9 +275,10 @@ impl Inspection<'_> {
         let name = folder::log_name(shown);
         let to = format!("{}/{}/{name}", self.folder, log.of);
         let created = folder::create(&self.root, &to);
-        let Some(mut file) = self.unless_of_name(created)? else {
+        let Some(file) = self.unless_of_name(created)? else {
             return Ok(0);
         };
+        let mut file = redact::Lines::new(file);
         let mut beginning = Beginning::default();
         let mut is_empty = true;
         let (until, found) = (self.until, self.found);
@@ -293,7 +294,8 @@ impl Inspection<'_> {
             file.write_all(line.as_bytes())?;
             file.write_all(kept)
         });
-        file.flush().map_err(folder::not_written(&self.root, &to))?;
+        file.finish()
+            .map_err(folder::not_written(&self.root, &to))?;
         if is_empty {
             // If this fails, an empty file is left, which is harmless.
             let _ = std::fs::remove_file(self.root.join(&to));

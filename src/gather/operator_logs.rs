@@ -1,5 +1,6 @@
 //! Gathers the logs of the operator's pods.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::deadline;
 use crate::gather::folder::{self, FolderError};
+use crate::gather::redact;
 use crate::installed::SELECTOR;
 
 /// The limits per container log, in lines and in bytes.
@@ -60,7 +62,11 @@ pub async fn logs(
         let which = if previous { "previous" } else { "current" };
         if problem.is_none() || !kept.is_empty() {
             let folder = [pod, container].map(folder::file_name).join("/");
-            folder::write(root, &format!("operator/{folder}/{which}.log"), &kept)?;
+            let path = format!("operator/{folder}/{which}.log");
+            let mut file = redact::Lines::new(folder::create(root, &path)?);
+            file.write_all(&kept)
+                .and_then(|()| file.finish())
+                .map_err(folder::not_written(root, &path))?;
             count += 1;
         }
         if let Some(problem) = problem {

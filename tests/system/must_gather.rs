@@ -138,7 +138,7 @@ fn the_logs_of_the_operator_come_from_its_kubelet() {
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
     let logs = dest.join("operator/windows-storage-operator-0/operator");
     let log = fs::read_to_string(logs.join("current.log")).unwrap_or_default();
-    assert_eq!(log, "of then\nof now\n", "{summary}");
+    assert_eq!(log, "of then, token=(left out)\nof now\n", "{summary}");
     let log = fs::read_to_string(logs.join("previous.log")).unwrap();
     assert_eq!(log, "of before\n", "{summary}");
     assert!(summary.contains("logs of the operator: 2"), "{summary}");

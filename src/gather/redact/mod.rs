@@ -5,10 +5,12 @@
 
 mod config_map;
 mod containers;
+mod lines;
 mod text;
 
 use serde_json::{Map, Value};
 
+pub use lines::Lines;
 use text::{has_secret, hides, is_secret_flag, program};
 
 /// The placeholder for redacted values.

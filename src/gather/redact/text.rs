@@ -69,7 +69,7 @@ pub fn has_secret(text: &str) -> bool {
     let words: Vec<&str> = words.collect();
     let precedes = |word: &str| is_secret_flag(word) || ["Bearer", "Basic"].contains(&word);
     is_secret_document(text)
-        || has_user(text)
+        || user_at(text).is_some()
         || words.iter().any(|word| has_secret_value(word))
         || words.windows(2).any(|pair| precedes(pair[0]))
 }
@@ -102,11 +102,15 @@ pub fn is_secret_flag(word: &str) -> bool {
     name.len() < word.len() && !name.contains(['=', '/', ':', '\\']) && hides(name)
 }
 
-/// Whether a URL contains a user, before an @.
-fn has_user(text: &str) -> bool {
+/// Where the authority of a URL begins that contains a user, before an @.
+pub fn user_at(text: &str) -> Option<usize> {
+    const SIGN: &str = "://";
     let is_end = |char: char| char.is_whitespace() || "/?#\"'<>,".contains(char);
-    let mut authorities = text.split("://").skip(1);
-    authorities.any(|rest| rest.split(is_end).next().unwrap_or_default().contains('@'))
+    let mut authorities = text.match_indices(SIGN).map(|(at, _)| at + SIGN.len());
+    authorities.find(|at| {
+        let authority = text[*at..].split(is_end).next();
+        authority.is_some_and(|authority| authority.contains('@'))
+    })
 }
 
 /// Returns a command's program and redacts its arguments.

@@ -133,7 +133,7 @@ fn answer(acceptor: &SslAcceptor, stream: TcpStream) -> std::io::Result<()> {
         _ if !first.starts_with(&path) => &[],
         true => &[("2025-12-31T00:00:00Z", "of before\n")],
         false => &[
-            ("2026-01-01T00:00:00Z", "of then\n"),
+            ("2026-01-01T00:00:00Z", "of then, token=hunter2\n"),
             ("2026-01-02T00:00:00Z", "of now\n"),
         ],
     };

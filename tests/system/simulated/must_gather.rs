@@ -60,11 +60,12 @@ fn fill(host: &SimulatedHost) {
         let log = File::new(name.as_bytes()).modified(modified);
         put_log(host, CSI_PROXY, name, log);
     }
+    let secret = format!("of the agent\nlogin --password {MARK}\n");
     put_log(
         host,
         AGENT,
         "agent.log",
-        File::new(b"of the agent\n").modified(3_000),
+        File::new(secret.as_bytes()).modified(3_000),
     );
     put_log(
         host,
@@ -135,7 +136,7 @@ fn the_logs_are_within_bounds(node: &Path) {
     );
     assert_eq!(
         fs::read(node.join("windows-storage-agent/agent.log")).unwrap(),
-        b"of the agent\n"
+        b"of the agent\nlogin --password (left out)\n"
     );
     let older = fs::metadata(node.join("windows-storage-agent/agent.log.1")).unwrap();
     assert!(
