@@ -1,6 +1,7 @@
-//! Builds the client of the API server: its trust, and the policy for each request.
+//! Builds the client of the API server: its trust, the policy for each request, and the size of answers.
 
 mod fence;
+mod pages;
 mod policy;
 mod trust;
 
@@ -8,6 +9,7 @@ use tower::service_fn;
 
 use crate::http::Metrics;
 use crate::lease::Fence;
+use pages::Pages;
 pub(crate) use policy::NoAnswer;
 pub use policy::retry_after;
 use policy::{LIMITS, RequestPolicy};
@@ -27,11 +29,20 @@ pub fn client(
     let namespace = config.default_namespace.clone();
     let connections = trust::connections(config)?;
     let policy = RequestPolicy::new(LIMITS, metrics, fence);
+    Ok(over(connections, namespace, policy))
+}
+
+/// Creates a client that sends its requests over these connections.
+fn over(connections: kube::Client, namespace: String, policy: RequestPolicy) -> kube::Client {
+    let pages = Pages::default();
     let service = service_fn(move |request| {
-        let (policy, connections) = (policy.clone(), connections.clone());
-        async move { policy.send(&connections, request).await }
+        let (pages, policy, connections) = (pages.clone(), policy.clone(), connections.clone());
+        async move {
+            let send = |request| policy.send(&connections, request);
+            pages.send(request, send).await
+        }
     });
-    Ok(kube::Client::new(service, namespace))
+    kube::Client::new(service, namespace)
 }
 
 #[cfg(test)]

@@ -145,7 +145,8 @@ pub fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
     value.trim().parse().ok().map(Duration::from_secs)
 }
 
-fn is_watch<B>(request: &Request<B>) -> bool {
+/// Returns whether a request starts a watch.
+pub fn is_watch<B>(request: &Request<B>) -> bool {
     let mut query = request.uri().query().unwrap_or_default().split('&');
     query.any(|part| part == "watch=true" || part == "watch=1")
 }

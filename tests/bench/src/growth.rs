@@ -19,7 +19,8 @@ use crate::report::{Row, rows};
 const CHURN: u32 = 200;
 /// Windows pods per step at the end.
 const WINDOWS_STEP: usize = 1_000;
-const BASE: Size = Size {
+/// A small cluster.
+pub const BASE: Size = Size {
     windows: Part {
         nodes: 50,
         stateful_pods: 200,
@@ -84,7 +85,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
 
 /// Waits until a process is idle. The node statuses do not show this: they come from the process before, and do not
 /// tell whether this one has read the cluster.
-async fn at_rest(pid: u32) -> Result<()> {
+pub async fn at_rest(pid: u32) -> Result<()> {
     /// In CPU seconds.
     const LITTLE: f64 = 0.05;
     let mut before = cpu_seconds(pid)?;

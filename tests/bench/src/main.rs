@@ -12,6 +12,7 @@ mod gate;
 mod growth;
 mod huge;
 mod idle;
+mod large;
 mod machine;
 mod memory;
 mod node;
@@ -69,6 +70,7 @@ const MEASUREMENTS: &[Measurement] = &[
     ("fleet", fleet::measure),
     ("copy", copy::measure),
     ("contact", contact::measure),
+    ("large", large::measure),
     ("huge", huge::measure),
     ("pools", fleet::pools::measure),
 ];

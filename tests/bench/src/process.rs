@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -30,18 +30,25 @@ impl Sample {
     /// Samples a process now.
     pub fn take(process: u32) -> Result<Self> {
         let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-        let number = |name: &str| -> Result<u64> {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let text = line.with_context(|| format!("the kernel does not say {name}"))?;
-            Ok(text.trim().trim_end_matches(" kB").parse()?)
-        };
         Ok(Self {
-            resident: number("VmRSS:")? * 1024,
-            anonymous: number("RssAnon:")? * 1024,
-            threads: number("Threads:")?,
+            resident: number(&status, "VmRSS:")? * 1024,
+            anonymous: number(&status, "RssAnon:")? * 1024,
+            threads: number(&status, "Threads:")?,
             files: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
         })
     }
+}
+
+/// Returns the largest resident set that a process has had, in bytes.
+pub fn peak_resident(process: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    Ok(number(&status, "VmHWM:")? * 1024)
+}
+
+fn number(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let text = line.with_context(|| format!("the kernel does not say {name}"))?;
+    Ok(text.trim().trim_end_matches(" kB").parse()?)
 }
 
 /// Samples a process until `finish` is called.
@@ -124,6 +131,11 @@ impl Program {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns how the program has ended, if it has.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
     }
 
     pub fn stop(mut self) -> Result<()> {

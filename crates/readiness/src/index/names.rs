@@ -7,8 +7,10 @@ use arcstr::ArcStr;
 
 use crate::index::Name;
 
-/// Below this number of names, unused ones are not dropped.
-const FEW: usize = 1_024;
+/// Below this number of bytes, unused names are not dropped.
+const FEW: usize = 64 << 10;
+/// What a name takes beside its text.
+const BESIDE: usize = 32;
 
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
@@ -29,7 +31,9 @@ pub fn drop_unused_names() {
 #[derive(Default)]
 struct Names {
     known: HashSet<Name>,
-    /// The number of names after the last cleanup.
+    /// What the known names take, in bytes: a selector can have a megabyte.
+    size: usize,
+    /// The size after the last cleanup.
     used: usize,
 }
 
@@ -38,10 +42,11 @@ impl Names {
         if let Some(name) = self.known.get(text) {
             return name.clone();
         }
-        if self.known.len() > FEW.max(self.used * 2) {
+        if self.size > FEW.max(self.used * 2) {
             self.drop_unused();
         }
         let name = Name::from(text);
+        self.size += size(&name);
         self.known.insert(name.clone());
         name
     }
@@ -51,8 +56,13 @@ impl Names {
         let is_used = |name: &Name| ArcStr::strong_count(name).is_none_or(|count| count > 1);
         self.known.retain(is_used);
         self.known.shrink_to_fit();
-        self.used = self.known.len();
+        self.size = self.known.iter().map(size).sum();
+        self.used = self.size;
     }
+}
+
+fn size(name: &Name) -> usize {
+    name.len() + BESIDE
 }
 
 #[cfg(test)]
@@ -68,19 +78,28 @@ mod tests {
     }
 
     #[test]
-    fn names_are_looked_through_only_when_they_have_doubled() {
+    fn names_are_looked_through_only_when_their_size_has_doubled() {
         let mut names = Names::default();
-        let kept: Vec<Name> = (0..FEW + 100)
+        let kept: Vec<Name> = (10_000..20_000)
             .map(|number| names.intern(&format!("k{number}")))
             .collect();
         names.drop_unused();
-        assert_eq!(names.used, kept.len());
-        for number in 0..=kept.len() {
-            names.intern(&format!("pv-{number}"));
+        assert_eq!(names.known.len(), kept.len());
+        for number in 10_000..=20_000 {
+            names.intern(&format!("p{number}"));
         }
         assert_eq!(names.known.len(), 2 * kept.len() + 1, "not yet");
         names.intern("one more");
         assert_eq!(names.known.len(), kept.len() + 1, "now");
+    }
+
+    #[test]
+    fn a_few_long_names_that_nothing_uses_are_not_kept() {
+        let mut names = Names::default();
+        for number in 0..100 {
+            names.intern(&format!("{number}{}", "x".repeat(1 << 20)));
+            assert!(names.known.len() < 2);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The kinds of objects that are read, with their API path and their table.
 
+use std::fmt::{self, Debug, Write};
 use std::sync::LazyLock;
 
 use k8s_openapi::api::{apps::v1 as apps, batch::v1 as batch, core::v1 as core};
@@ -28,7 +29,12 @@ pub enum Scope {
     OwnNamespace,
 }
 
-type Put = dyn Fn(&mut Cluster, &ObjectMeta, Source<'_>) -> Result<bool, FieldError> + Send + Sync;
+/// How many bytes of an object a row may keep, as its `Debug` shows it. Tenants decide about the number of volumes, the
+/// length of selectors and more, up to a megabyte in each object; no workload needs a tenth of this.
+const MOST_KEPT: usize = 64 << 10;
+
+type Put =
+    dyn Fn(&mut Cluster, &ObjectMeta, Source<'_>, usize) -> Result<bool, FieldError> + Send + Sync;
 
 /// A kind of object. A value instead of a type parameter, so that shared code is compiled once, not once per kind.
 pub struct Kind {
@@ -38,8 +44,7 @@ pub struct Kind {
     pub scope: Scope,
     /// Whether the verdict depends on this kind.
     pub decides: bool,
-    /// Decodes an object and stores its row. Returns whether the table changed.
-    pub(super) put: Box<Put>,
+    put: Box<Put>,
     table: Box<dyn (Fn(&Cluster) -> &dyn AnyTable) + Send + Sync>,
     table_mut: Box<dyn (Fn(&mut Cluster) -> &mut dyn AnyTable) + Send + Sync>,
 }
@@ -80,10 +85,23 @@ impl Kind {
         (self.table_mut)(cluster)
     }
 
+    /// Decodes an object and stores its row. Returns whether the table changed.
+    pub(super) fn put(
+        &self,
+        cluster: &mut Cluster,
+        meta: &ObjectMeta,
+        source: Source<'_>,
+    ) -> Result<bool, FieldError> {
+        let is_tenants = !self.is_own() && self.scope != Scope::OwnNamespace;
+        let most = if is_tenants { MOST_KEPT } else { usize::MAX };
+        (self.put)(cluster, meta, source, most)
+    }
+
     /// Decodes an object from the API server and stores its row. Returns whether the table changed.
     pub fn absorb(&self, cluster: &mut Cluster, object: &Received) -> bool {
         let meta = object.meta();
-        (self.put)(cluster, meta, Source::Text(object.text())).unwrap_or_else(|error| {
+        let put = self.put(cluster, meta, Source::Text(object.text()));
+        put.unwrap_or_else(|error| {
             // The content is unknown, so it must not lead to a positive verdict.
             let problem = if self.is_secret() {
                 "it is not as Kubernetes defines it".to_owned()
@@ -204,21 +222,39 @@ fn kind_of<O, K, V, R>(
 where
     O: DeserializeOwned + 'static,
     K: Key,
-    V: PartialEq + 'static,
+    V: PartialEq + Debug + 'static,
     R: Into<Option<V>> + 'static,
 {
     Kind {
         resource,
         scope: Scope::Cluster,
         decides: true,
-        put: Box::new(move |cluster, meta, source| {
+        put: Box::new(move |cluster, meta, source, most| {
             let key = K::of(meta);
-            Ok(match row(source.decode()?).into() {
+            let row = row(source.decode()?).into();
+            // What is kept of a small object is small.
+            if source.exceeds(most) && write!(Room(most), "{row:?}").is_err() {
+                return Err(FieldError {
+                    field: "of the object".to_owned(),
+                    what: format!("what is used of it takes more than {} KiB", most >> 10),
+                });
+            }
+            Ok(match row {
                 Some(row) => store(cluster, key, row),
                 None => table_mut(cluster).delete(&key),
             })
         }),
         table: Box::new(move |cluster| table(cluster)),
         table_mut: Box::new(move |cluster| table_mut(cluster)),
+    }
+}
+
+/// Takes so many bytes of text, and no more.
+struct Room(usize);
+
+impl Write for Room {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.checked_sub(text.len()).ok_or(fmt::Error)?;
+        Ok(())
     }
 }

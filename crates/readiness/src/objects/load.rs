@@ -52,7 +52,7 @@ impl Loader {
         // Files are read only once, so no object may be left out because of a later one.
         self.cluster.read_from = ReadFrom::Files;
         if self.note_version(kind, &metadata) {
-            (kind.put)(&mut self.cluster, &metadata, Source::Value(value))?;
+            kind.put(&mut self.cluster, &metadata, Source::Value(value))?;
         }
         Ok(())
     }

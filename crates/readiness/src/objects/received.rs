@@ -47,6 +47,14 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
+    /// Whether the object may be larger than this.
+    pub fn exceeds(self, bytes: usize) -> bool {
+        match self {
+            Self::Text(text) => text.len() > bytes,
+            Self::Value(_) => true,
+        }
+    }
+
     /// Decodes the object. The error names the invalid field.
     pub fn decode<T: DeserializeOwned>(self) -> Result<T, FieldError> {
         match self {

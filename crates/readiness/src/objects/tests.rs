@@ -1,6 +1,7 @@
 //! Tests of decoding: fields that are read, fields that are ignored, and errors.
 
 mod fields;
+mod large;
 mod left_out;
 
 use serde_json::{Value, json};
