@@ -114,8 +114,8 @@ fn target(arguments: &VerifyNodeArgs) -> anyhow::Result<Target> {
         },
         // What is on the host was checked before.
         is_given: true,
+        is_ours: false,
         purpose: Purpose::Reconcile,
-        agent_seen: false,
         desired: Err(Reason::InvalidServices.error("no step has begun")),
     })
 }

@@ -36,8 +36,8 @@ pub struct Host {
     pub payload: Payload,
     /// Durations of the phases.
     pub phases: Phases,
-    /// Whether the node is known to have an agent.
-    pub agent_seen: bool,
+    /// Whether Windows has named our installed agent in this session. Nothing on the node is run by its path before.
+    pub is_installed: bool,
     /// Path of the uploaded agent, to be removed when the work is done.
     left_over: Option<String>,
 }
@@ -45,12 +45,12 @@ pub struct Host {
 impl Host {
     /// Creates it from a session, before or after the login.
     #[must_use]
-    pub fn new(session: Session, payload: Payload, phases: Phases, agent_seen: bool) -> Self {
+    pub fn new(session: Session, payload: Payload, phases: Phases) -> Self {
         Self {
             session,
             payload,
             phases,
-            agent_seen,
+            is_installed: false,
             left_over: None,
         }
     }
@@ -60,36 +60,37 @@ impl Host {
         self.phase("login", |host| host.session.login(user, key))
     }
 
-    /// Returns the node's state from the agent; `None` if no agent gives one. An agent that was seen before is asked
-    /// directly: opening SFTP to check that it exists takes more round trips than the question.
+    /// Returns the node's state from the installed agent; `None` if there is none, or if it gives none.
     pub fn status(&mut self) -> Result<Option<NodeState>, NodeError> {
         self.phase("status", |host| {
-            if !host.agent_seen && !host.session.exists(&to_sftp(AGENT_EXE))? {
+            host.is_installed = look::is_agent_installed(&mut host.session)?;
+            if !host.is_installed {
                 return Ok(None);
             }
-            host.agent_seen = true;
             let command = format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}");
             let output = host.session.query(&command, COMMAND)?;
             match parse(&output) {
-                Some(Answer::Status(state)) => return Ok(Some(state)),
-                other if host.session.exists(&to_sftp(AGENT_EXE))? => {
+                Some(Answer::Status(state)) => Ok(Some(state)),
+                other => {
                     tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is installed again");
+                    Ok(None)
                 }
-                _ => host.agent_seen = false,
             }
-            Ok(None)
         })
     }
 
-    /// Checks whether another owner manages csi-proxy, on a node whose agent does not say so.
-    pub fn look(&mut self, replaces: bool) -> Result<Look, NodeError> {
-        self.phase("look", |host| look::look(&mut host.session, replaces))
+    /// Checks whether another owner manages csi-proxy, on a node without our installed agent. Where this operator was
+    /// before (`is_ours`), what cannot be read is an error; elsewhere it counts as another owner.
+    pub fn look(&mut self, replaces: bool, is_ours: bool) -> Result<Look, NodeError> {
+        self.phase("look", |host| match is_ours {
+            true => look::look_at_ours(&mut host.session, replaces),
+            false => look::look(&mut host.session, replaces),
+        })
     }
 
     /// Uploads the payload's agent and installs it. Returns the node's state from the new agent.
     pub fn install_agent(&mut self) -> Result<Option<NodeState>, NodeError> {
         let program = self.bring_agent()?;
-        self.agent_seen = true;
         let sha256 = &self.payload.agent.sha256;
         let command = format!("{program} install --sha256 {sha256}");
         self.install(&command)

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use protocol::paths::{AGENT_EXE, CSI_PROXY_EXE, to_sftp};
+use protocol::paths::{AGENT_EXE, CSI_PROXY_EXE};
 use protocol::{Answer, NodeState};
 
 use crate::node::answer::answer;
 use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host_key::Judgement;
+use crate::node::look::is_agent_installed;
 use crate::node::session::Session;
 use crate::node::{HOST_KEYS_CONFIG_MAP, NodeError, Reason, Target};
 use crate::services::CSI_PROXY_PIPES;
@@ -57,7 +58,7 @@ pub async fn inspect<T: Send + 'static>(
 
 /// Returns the node's state from the agent; `None` if there is no agent.
 pub fn state(session: &mut Session) -> Result<Option<NodeState>, NodeError> {
-    if !session.exists(&to_sftp(AGENT_EXE))? {
+    if !is_agent_installed(session)? {
         return Ok(None);
     }
     let pipes: Vec<String> = CSI_PROXY_PIPES.map(|pipe| format!(" --pipe {pipe}")).into();

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use protocol::order::same_name;
-use protocol::paths::AGENT_SERVICE;
+use protocol::paths::{AGENT_EXE, AGENT_SERVICE, agent_service_command};
 use protocol::seen::{SeenProcess, SeenService, foreign, is_csi_proxy};
 use protocol::{ForeignInstance, ForeignKind};
 
+use crate::node::answer::{agent_failed, brief};
 use crate::node::plan::may_replace;
 use crate::node::session::Session;
 use crate::node::{NodeError, printable};
@@ -50,23 +51,38 @@ impl Look {
 /// Checks a node without an agent, and changes nothing. `replaces`: whether a service `csi-proxy` may be taken over. If
 /// Windows does not list its services or processes, that counts as another owner.
 pub fn look(session: &mut Session, replaces: bool) -> Result<Look, NodeError> {
-    look_with(
+    let seen = look_with(
         &mut |command| Ok(session.query(command, LIST)?.stdout),
         replaces,
-    )
+    )?;
+    Ok(seen.unwrap_or_else(Look::unknown))
 }
 
+/// Does the same on a node that this operator manages. There, the error says what Windows printed instead of a list: a
+/// host in trouble has no other owner.
+pub fn look_at_ours(session: &mut Session, replaces: bool) -> Result<Look, NodeError> {
+    let mut printed = String::new();
+    let mut run = |command: &str| {
+        let output = session.query(command, LIST)?;
+        printed = brief(&output);
+        Ok(output.stdout)
+    };
+    let seen = look_with(&mut run, replaces)?;
+    seen.or_else(|what| {
+        Err(agent_failed(format!(
+            "whether the agent is installed cannot be told, because of {what} on the node: {printed}"
+        )))
+    })
+}
+
+/// The inner `Err` says what Windows does not list.
 fn look_with(
     run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
     replaces: bool,
-) -> Result<Look, NodeError> {
+) -> Result<Result<Look, &'static str>, NodeError> {
     let Some(mut services) = listed(run)? else {
-        return Ok(Look::unknown("services that cannot be listed"));
+        return Ok(Err("services that cannot be listed"));
     };
-    let mut names = services.iter().map(|service| &service.name);
-    if names.any(|name| same_name(name, AGENT_SERVICE)) {
-        return Ok(Look::Nobody);
-    }
     let mut processes = Vec::new();
     if services.iter().any(is_csi_proxy) {
         for (name, description) in values(&run(&query("Description"))?) {
@@ -78,12 +94,12 @@ fn look_with(
     } else {
         processes = self::processes(&run(PROCESSES)?);
         if processes.is_empty() {
-            return Ok(Look::unknown("processes that cannot be listed"));
+            return Ok(Err("processes that cannot be listed"));
         }
     }
     let found = foreign(&services, &processes, &[]);
     let other = found.iter().find(|it| !(replaces && may_replace(it)));
-    Ok(other.map_or(Look::Nobody, Look::owner_of))
+    Ok(Ok(other.map_or(Look::Nobody, Look::owner_of)))
 }
 
 /// Returns what shows that the host is a node of a cluster, whether its kubelet runs or not. If Windows does not list
@@ -114,12 +130,25 @@ fn has_kubelet_with(
     Ok(Some(printable(&found)))
 }
 
-/// Returns whether the agent's service exists on the node, even if its files do not.
+/// Returns whether Windows names exactly our program as the agent's service. Without that, the file at its path may be
+/// anybody's: ordinary accounts can write below `C:\`, and only administrators can write the registry of services.
+pub fn is_agent_installed(session: &mut Session) -> Result<bool, NodeError> {
+    let commands = agent_services(session)?;
+    Ok(commands == [agent_service_command(AGENT_EXE)])
+}
+
+/// Returns whether the agent's service exists on the node, whatever it runs, and even if its files do not exist.
 pub fn has_agent_service(session: &mut Session) -> Result<bool, NodeError> {
+    Ok(!agent_services(session)?.is_empty())
+}
+
+/// Returns the command line of the agent's service, if there is one.
+fn agent_services(session: &mut Session) -> Result<Vec<String>, NodeError> {
     let command = format!(r"reg query {SERVICES}\{AGENT_SERVICE} /v ImagePath");
     let output = session.query(&command, LIST)?;
-    let mut found = values(&output.stdout);
-    Ok(found.any(|(name, _)| same_name(name, AGENT_SERVICE)))
+    let found = values(&output.stdout);
+    let found = found.filter(|(name, _)| same_name(name, AGENT_SERVICE));
+    Ok(found.map(|(_, command)| command.to_owned()).collect())
 }
 
 /// Returns all services; `None` if Windows does not list them.
@@ -237,7 +266,8 @@ mod tests {
     }
 
     fn owner(values: &[(&str, &str, &str)], programs: &[&str], replaces: bool) -> Option<String> {
-        match look_with(&mut host(values, programs), replaces).unwrap() {
+        let seen = look_with(&mut host(values, programs), replaces).unwrap();
+        match seen.unwrap_or_else(Look::unknown) {
             Look::Owner(who) => Some(who.strip_prefix(UNKNOWN_OWNER).unwrap().to_owned()),
             Look::Nobody => None,
             Look::NotTaken => panic!("a look was taken"),
@@ -313,14 +343,14 @@ mod tests {
                 &["csi-proxy.exe"],
                 None,
             ),
-            // An installed agent reports other owners itself.
+            // A service of the agent's name shows nothing about csi-proxy.
             (
                 &[
                     ("Windows-Storage-Agent", "ImagePath", r"C:\k\a.exe service"),
                     ("csiproxy", "ImagePath", r"C:\csi-proxy.exe"),
                 ],
                 &[],
-                None,
+                Some(r"service csiproxy (C:\csi-proxy.exe)"),
             ),
         ] {
             let all: Vec<_> = [SSH].into_iter().chain(others.iter().copied()).collect();

@@ -113,10 +113,11 @@ pub struct Target {
     pub host_keys: HostKeyPolicy,
     /// Whether the administrator has said that this operator manages the node, whatever is found there.
     pub is_given: bool,
+    /// Whether an agent has answered there before, so that what cannot be read there now shows no other owner. Nothing on
+    /// the host is run because of it.
+    pub is_ours: bool,
     /// Why the operator connects to it.
     pub purpose: Purpose,
-    /// Whether an agent has answered there before: its status has csi-proxy.
-    pub agent_seen: bool,
     /// The desired state; if that is unknown, the node is only observed.
     pub desired: Result<Desired, NodeError>,
 }
@@ -334,7 +335,7 @@ impl<'a> Planner<'a> {
             user,
             key,
             is_given: node.given || spec.csi_proxy.management == Management::Managed,
-            agent_seen: status.is_some_and(|status| status.csi_proxy.is_some()),
+            is_ours: status.is_some_and(|status| status.csi_proxy.is_some()),
             purpose: Purpose::Reconcile,
             desired: Err(nothing_desired()),
         })

@@ -134,7 +134,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     let span = tracing::Span::current();
     let work = move |session, phases| {
         let _entered = span.entered();
-        let host = Host::new(session, payload, phases, target.agent_seen);
+        let host = Host::new(session, payload, phases);
         work_on(host, &target, &desired, &slots)
     };
     connected.work(WORK, "work on the node", work).await
@@ -230,7 +230,9 @@ fn bring_to_desired(
                     foreign.find(|it| !(desired.request.replace_foreign && may_replace(it)));
                 other.map_or(Look::Nobody, Look::owner_of)
             }
-            None if !host.agent_seen => host.look(desired.request.replace_foreign)?,
+            None if !host.is_installed => {
+                host.look(desired.request.replace_foreign, target.is_ours)?
+            }
             _ => Look::Nobody,
         };
         if let Look::Owner(_) = found.look {

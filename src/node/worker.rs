@@ -272,7 +272,7 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
     let mut comparable = new.clone();
     comparable.host_keys.pin.clone_from(&known.host_keys.pin);
     // These follow from the reconcile itself; another attempt shows in `attempt`.
-    comparable.agent_seen = known.agent_seen;
+    comparable.is_ours = known.is_ours;
     if let (Ok(known), Ok(new)) = (&known.desired, &mut comparable.desired) {
         new.refused.clone_from(&known.refused);
         new.retry = known.retry;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use protocol::command::{program, same_path};
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
-    INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
+    INCOMING_DIR, PROGRAM_DIR, STATE_DIR, agent_service_command,
 };
 use protocol::{Answer, Failure, FailureCategory, NodeState};
 use windows_storage_agent::errors::{Context, named};
@@ -128,7 +128,7 @@ fn points_at_program(services: &Services) -> Result<bool, Failure> {
 
 fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
     let wanted = ServiceSettings {
-        command: format!("{program} service"),
+        command: agent_service_command(program),
         description: "Keeps csi-proxy and the other services of windows-storage-operator's document running on this node.".to_owned(),
         dependencies: Vec::new(),
         start_type: AUTO_START,

@@ -53,6 +53,13 @@ pub fn is_brought(name: &str) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Returns the command line of the agent's service for an agent at this path, exactly as the agent configures it: Windows
+/// keeps it as `ImagePath` in the service's registry key, which only administrators can write.
+#[must_use]
+pub fn agent_service_command(program: &str) -> String {
+    format!("{program} service")
+}
+
 /// Converts a path for SFTP servers on Windows: `C:/k/file`.
 #[must_use]
 pub fn to_sftp(windows_path: &str) -> String {

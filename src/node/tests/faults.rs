@@ -247,9 +247,9 @@ async fn all_nodes_at_work_are_served_from_one_copy() {
     let hosts: Vec<_> = (0..HOSTS).map(|_| Arc::new(scene.host())).collect();
     let mut reconciles = tokio::task::JoinSet::new();
     for host in &hosts {
-        // Holds each host at the first packet of its file: the agent is looked up, other owners are checked with three
-        // commands, a folder is created, and the file is opened.
-        let first_write = 5 + 2 + 3 * 2 + 2 + 1;
+        // Holds each host at the first packet of its file: after the login, the agent's service is looked up, other owners
+        // are checked with three commands, SFTP starts, a folder is created, and the file is opened.
+        let first_write = 3 + 2 + 3 * 2 + 3 + 2 + 1;
         host.hold_at(first_write);
         let (scene, host) = (Arc::clone(&scene), Arc::clone(host));
         reconciles.spawn(async move { scene.problem(&host, &scene.old).await });

@@ -5,6 +5,7 @@ mod cuts;
 mod faults;
 mod lease;
 mod owners;
+mod planted;
 mod real_server;
 mod scene;
 mod windows;
@@ -39,8 +40,8 @@ impl Target {
                 ..HostKeyPolicy::default()
             },
             is_given: false,
+            is_ours: false,
             purpose: Purpose::Reconcile,
-            agent_seen: false,
             desired: Err(Reason::InvalidServices.error("not of interest")),
         }
     }

@@ -150,8 +150,8 @@ impl Scene {
                 ..HostKeyPolicy::default()
             },
             is_given: false,
+            is_ours: host.with_disk(|disk| disk.file(AGENT_EXE).is_some()),
             purpose: Purpose::Reconcile,
-            agent_seen: host.with_disk(|disk| disk.file(AGENT_EXE).is_some()),
             desired: Ok(programs.desired.clone()),
         }
     }

@@ -222,7 +222,7 @@ impl Verification {
                 "the host shows the SSH host key {shown}, which is not one that is trusted; nothing was sent to it"
             )));
         }
-        let work = move |session, phases| work(Host::new(session, payload, phases, false));
+        let work = move |session, phases| work(Host::new(session, payload, phases));
         connected.work(WORK, "work on the host", work).await
     }
 }

@@ -47,7 +47,7 @@ impl Node {
         let server = (address.as_str(), self.host.port());
         let connected = runtime.block_on(connect(server, &HostKeyPolicy::default(), HANDSHAKE))?;
         let (session, payload) = (connected.session, self.payload.clone());
-        let mut host = Host::new(session, payload, connected.phases, self.has_agent());
+        let mut host = Host::new(session, payload, connected.phases);
         host.login(&self.user, &self.key)?;
         Ok((host, connected.cutter))
     }
@@ -116,8 +116,8 @@ impl Node {
                 ..HostKeyPolicy::default()
             },
             is_given: false,
+            is_ours: self.has_agent(),
             purpose: Purpose::default(),
-            agent_seen: self.has_agent(),
             desired: Ok(Desired {
                 revision: request.id.clone(),
                 agent_sha256: self.payload.agent.sha256.clone(),

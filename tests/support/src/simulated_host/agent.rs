@@ -9,6 +9,7 @@ use protocol::command::same_path;
 use protocol::order::same_name;
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_SERVICE, CSI_PROXY_EXE, INCOMING_DIR, STATE_DIR,
+    agent_service_command,
 };
 use protocol::validate::{validate, validate_request_path};
 use protocol::{
@@ -41,7 +42,12 @@ pub struct Agent {
     pub last_result: Option<LastResult>,
     /// Services of other owners: their names and programs.
     pub others: BTreeMap<String, String>,
+    /// The commands that ran a [planted](PLANTED) program.
+    pub planted_runs: Vec<String>,
 }
+
+/// Content of a program that an ordinary account has put on the host.
+pub const PLANTED: &[u8] = b"planted";
 
 /// Output and exit status of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +101,10 @@ impl Agent {
         let mut words = line.split_whitespace();
         let program = words.next().unwrap_or_default();
         match disk.read_locally(program) {
+            Ok(file) if file.content() == PLANTED => {
+                self.planted_runs.push(line.to_owned());
+                return Printed::refusal(1, "");
+            }
             Ok(_) => {}
             Err(Refusal::Shared) => return Printed::refusal(1, IN_USE),
             Err(_) => return Printed::refusal(1, shell.no_such_program(program)),
@@ -124,9 +134,10 @@ impl Agent {
             return Some("\"sshd.exe\",\"8\",\"Services\",\"0\",\"9,000 K\"\r\n".to_owned());
         }
         line.strip_prefix("reg query ")?;
+        let agent = agent_service_command(AGENT_EXE);
         let mut services = BTreeMap::from([("sshd", "sshd.exe")]);
         if self.service != ServiceState::Missing {
-            services.insert(AGENT_SERVICE, AGENT_EXE);
+            services.insert(AGENT_SERVICE, &agent);
         }
         let others = self.others.iter();
         services.extend(others.map(|(name, program)| (name.as_str(), program.as_str())));

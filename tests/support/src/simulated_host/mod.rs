@@ -24,10 +24,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
+use protocol::paths::{AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, CSI_PROXY_EXE};
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::{PrivateKey, decode_secret_key};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+
+use agent::PLANTED;
 
 pub use disk::Disk;
 pub use distance::LostLine;
@@ -252,6 +255,19 @@ impl SimulatedHost {
             let others = &mut state.agent.others;
             others.insert(name.to_owned(), program.to_owned());
         });
+    }
+
+    /// Puts programs where an ordinary account of a new Windows could: everywhere that ours are, except below `C:\Windows`.
+    pub fn plant(&self) {
+        for path in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, CSI_PROXY_EXE] {
+            self.with_disk(|disk| disk.put(path, File::new(PLANTED)));
+        }
+    }
+
+    /// Returns the commands that ran one of them.
+    #[must_use]
+    pub fn planted_runs(&self) -> Vec<String> {
+        self.host.change(|state| state.agent.planted_runs.clone())
     }
 
     /// Reads or changes the disk.
