@@ -92,10 +92,12 @@ fn look_with(
             }
         }
     } else {
-        processes = self::processes(&run(PROCESSES)?);
-        if processes.is_empty() {
+        let printed = run(PROCESSES)?;
+        if self::processes(&printed).is_empty() {
             return Ok(Err("processes that cannot be listed"));
         }
+        let of_services = printed.lines().filter(|line| !is_of_another_session(line));
+        processes = of_services.flat_map(self::processes).collect();
     }
     let found = foreign(&services, &processes, &[]);
     let other = found.iter().find(|it| !(replaces && may_replace(it)));
@@ -209,6 +211,16 @@ fn values(printed: &str) -> impl Iterator<Item = (&str, &str)> {
         let (_, value) = value.split_once(' ')?;
         Some((service?, value.trim()))
     })
+}
+
+/// Returns whether a line of `tasklist` names a session other than 0, in which services run. Each container with process
+/// isolation has a session of its own, and anybody may run a program called csi-proxy there
+/// (<https://learn.microsoft.com/virtualization/windowscontainers/manage-containers/hyperv-container> shows one from the
+/// host).
+fn is_of_another_session(line: &str) -> bool {
+    let session = line.split("\",\"").nth(3);
+    let session = session.and_then(|session| session.parse::<u32>().ok());
+    session.is_some_and(|session| session != 0)
 }
 
 /// Parses the processes from the comma-separated output of `tasklist`.
@@ -359,6 +371,26 @@ mod tests {
                 expected,
                 "{others:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_process_of_a_container_is_no_other_owner() {
+        let listed = |session: &str| {
+            let line = format!("\"csi-proxy.exe\",\"9\",{session},\"8 K\"\r\n");
+            let printed = format!("\"sshd.exe\",\"8\",\"Services\",\"0\",\"9 K\"\r\n{line}");
+            let sshd = [("sshd", "ImagePath", "x")];
+            let mut services = host(&sshd, &[]);
+            let mut run = |command: &str| match command {
+                PROCESSES => Ok(printed.clone()),
+                other => services(other),
+            };
+            look_with(&mut run, false).unwrap().unwrap()
+        };
+        assert_eq!(listed("\"\",\"3\""), Look::Nobody);
+        // Services, and what cannot be read.
+        for session in ["\"Services\",\"0\"", "\"Dienste\",\"0\"", "\"x\",\"?\""] {
+            assert!(matches!(listed(session), Look::Owner(_)), "{session}");
         }
     }
 

@@ -1,12 +1,14 @@
 //! Brings one Windows node to its desired state: connect, check the host key, wait for a free place, log in, ask the
 //! agent for its state, install it if it is missing, compare, take a rollout slot, apply, judge.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use protocol::{ApplyResult, End, Failure, FailureCategory, NodeState, Outcome};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::deadline;
 use crate::http::ReconcileGauges;
@@ -32,6 +34,9 @@ pub(super) const WORK: Duration = Duration::from_secs(20 * 60);
 const CONCURRENT_CONNECTS: usize = 64;
 /// How many nodes are worked on at a time. Each may hold some megabytes of a transfer.
 const CONCURRENT_WORK: usize = 32;
+/// How long a node keeps its place among those. Then its work goes on without one: most is done within seconds, and a host
+/// that drips must not keep others waiting until [`WORK`] is over.
+const PLACE: Duration = Duration::from_secs(2 * 60);
 
 /// What was found and done on a node.
 #[derive(Debug, Default)]
@@ -96,6 +101,7 @@ pub struct Context {
     pub(super) gauges: ReconcileGauges,
     pub(super) connecting: Semaphore,
     pub(super) working: Semaphore,
+    pub(super) place: Duration,
 }
 
 impl Context {
@@ -111,6 +117,7 @@ impl Context {
             gauges: ReconcileGauges::default(),
             connecting: Semaphore::new(CONCURRENT_CONNECTS),
             working: Semaphore::new(CONCURRENT_WORK),
+            place: PLACE,
         }
     }
 }
@@ -124,7 +131,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     let mut connected = connect(address, &target.host_keys, HANDSHAKE).await?;
     let trusted = context.pins.trust(target, &connected.key);
     connected.phases.time("host key", trusted).await?;
-    let _working = context.working.acquire().await;
+    let working = context.working.acquire().await;
     drop(connecting);
     context.gauges.works(&mut gauge);
     let desired = for_this_node(target, context).await;
@@ -137,7 +144,12 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
         let host = Host::new(session, payload, phases);
         work_on(host, &target, &desired, &slots)
     };
-    connected.work(WORK, "work on the node", work).await
+    let mut work = pin!(connected.work(WORK, "work on the node", work));
+    if let Ok(done) = timeout(context.place, &mut work).await {
+        return done;
+    }
+    drop(working);
+    work.await
 }
 
 /// Logs in and does the work of the target's purpose. `Err` means that the login did not succeed.

@@ -9,6 +9,7 @@ use windows_sys::Win32::Foundation::ERROR_MORE_DATA;
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
 };
+use windows_sys::Win32::System::RemoteDesktop::ProcessIdToSessionId;
 use windows_sys::Win32::System::Services::{
     CloseServiceHandle, ENUM_SERVICE_STATUS_PROCESSW, EnumServicesStatusExW, OpenSCManagerW,
     SC_ENUM_PROCESS_INFO, SC_HANDLE, SC_MANAGER_CONNECT, SC_MANAGER_ENUMERATE_SERVICE,
@@ -101,7 +102,10 @@ fn names_and_states() -> io::Result<Vec<SeenService>> {
     }
 }
 
-/// Returns all processes. Full program paths are read only for csi-proxy and for the processes in `wanted`.
+/// Returns all processes, except those of other sessions that are called csi-proxy and not `wanted`: services run in one
+/// session, and each container with process isolation has another one, in which anybody may run a program of that name
+/// (<https://learn.microsoft.com/virtualization/windowscontainers/manage-containers/hyperv-container> shows one from the
+/// host). Full program paths are read only for csi-proxy and for the processes in `wanted`.
 pub fn processes(wanted: &[u32]) -> io::Result<Vec<SeenProcess>> {
     // SAFETY: the call takes no pointers, and the handle is new.
     let snapshot = unsafe { owned(CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0)) }?;
@@ -114,15 +118,31 @@ pub fn processes(wanted: &[u32]) -> io::Result<Vec<SeenProcess>> {
     let mut there = unsafe { Process32FirstW(snapshot.as_raw_handle(), &raw mut entry) };
     while there != 0 {
         let (id, name) = (entry.th32ProcessID, text(&entry.szExeFile));
-        let in_full = name.eq_ignore_ascii_case(CSI_PROXY) || wanted.contains(&id);
-        let program = in_full.then(|| process::program_of(id)).flatten();
-        found.push(SeenProcess {
-            id,
-            parent: entry.th32ParentProcessID,
-            program: program.unwrap_or(name),
-        });
+        let is_wanted = wanted.contains(&id);
+        let is_csi_proxy = name.eq_ignore_ascii_case(CSI_PROXY);
+        if is_wanted || !is_csi_proxy || is_in_our_session(id) {
+            let in_full = is_wanted || is_csi_proxy;
+            let program = in_full.then(|| process::program_of(id)).flatten();
+            found.push(SeenProcess {
+                id,
+                parent: entry.th32ParentProcessID,
+                program: program.unwrap_or(name),
+            });
+        }
         // SAFETY: as above.
         there = unsafe { Process32NextW(snapshot.as_raw_handle(), &raw mut entry) };
     }
     Ok(found)
+}
+
+/// Returns whether a process is in the session of this one, which is that of services. If Windows does not say, it may be.
+fn is_in_our_session(id: u32) -> bool {
+    session_of(id).is_none_or(|session| session_of(std::process::id()) == Some(session))
+}
+
+fn session_of(id: u32) -> Option<u32> {
+    let mut session = 0;
+    // SAFETY: the call writes one number.
+    let done = unsafe { ProcessIdToSessionId(id, &raw mut session) };
+    (done != 0).then_some(session)
 }
