@@ -8,6 +8,7 @@ mod removal_edges;
 mod rig;
 mod rollout;
 mod steps;
+mod tenant;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

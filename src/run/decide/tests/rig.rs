@@ -1,5 +1,7 @@
 //! A cluster, the decisions about it, and observations of its nodes.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::node::Slot;
 
@@ -91,8 +93,11 @@ impl Rig {
     }
 
     pub(super) fn add_configuration(&mut self) {
-        let key = openssl::rsa::Rsa::generate(2048).unwrap();
-        let pem = Zeroizing::new(key.private_key_to_pem().unwrap());
+        static KEY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let key = openssl::rsa::Rsa::generate(2048).unwrap();
+            key.private_key_to_pem().unwrap()
+        });
+        let pem = Zeroizing::new(KEY.clone());
         let data = [("private-key.pem".to_owned(), pem)].into();
         self.cluster
             .secrets
