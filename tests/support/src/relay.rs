@@ -28,6 +28,7 @@ pub struct Relay {
 #[derive(Debug)]
 struct Accepting {
     stop: Arc<AtomicBool>,
+    listener: Arc<TcpListener>,
     thread: JoinHandle<()>,
 }
 
@@ -75,10 +76,19 @@ impl Relay {
         }
         let listener = listen(self.shared.listen)
             .with_context(|| format!("listening at {}", self.shared.listen))?;
+        let listener = Arc::new(listener);
         let stop = Arc::new(AtomicBool::new(false));
-        let (shared, stopped) = (Arc::clone(&self.shared), Arc::clone(&stop));
-        let thread = thread::spawn(move || shared.accept(&listener, &stopped));
-        *accepting = Some(Accepting { stop, thread });
+        let (shared, stopped, accepts) = (
+            Arc::clone(&self.shared),
+            Arc::clone(&stop),
+            Arc::clone(&listener),
+        );
+        let thread = thread::spawn(move || shared.accept(&accepts, &stopped));
+        *accepting = Some(Accepting {
+            stop,
+            listener,
+            thread,
+        });
         Ok(())
     }
 
@@ -89,10 +99,16 @@ impl Relay {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(Accepting { stop, thread }) = accepting {
+        if let Some(Accepting {
+            stop,
+            listener,
+            thread,
+        }) = accepting
+        {
             stop.store(true, Ordering::SeqCst);
-            // Unblocks the thread in accept.
-            drop(TcpStream::connect(self.shared.listen));
+            // Closing is not enough: a process that another thread is just starting has a copy of the socket until it runs its
+            // program, and the kernel would go on accepting connections. This also ends the thread's accept.
+            drop(SockRef::from(&*listener).shutdown(Shutdown::Both));
             drop(thread.join());
         }
         self.cut_connections();
@@ -324,5 +340,18 @@ mod tests {
         TcpStream::connect(address).unwrap_err();
         relay.open().unwrap();
         round_trip(address, 10);
+    }
+
+    #[test]
+    fn it_is_closed_although_a_new_process_still_has_a_copy_of_its_socket() {
+        let (relay, address) = echo();
+        let accepting = relay.accepting.lock().unwrap();
+        let copy = accepting.as_ref().unwrap().listener.try_clone().unwrap();
+        drop(accepting);
+        relay.close();
+        TcpStream::connect(address).unwrap_err();
+        relay.open().unwrap();
+        round_trip(address, 10);
+        drop(copy);
     }
 }
