@@ -82,9 +82,12 @@ impl Host {
     /// Checks whether another owner manages csi-proxy, on a node without our installed agent. Where this operator was
     /// before (`is_ours`), what cannot be read is an error; elsewhere it counts as another owner.
     pub fn look(&mut self, replaces: bool, is_ours: bool) -> Result<Look, NodeError> {
-        self.phase("look", |host| match is_ours {
-            true => look::look_at_ours(&mut host.session, replaces),
-            false => look::look(&mut host.session, replaces),
+        self.phase("look", |host| {
+            if is_ours {
+                look::look_at_ours(&mut host.session, replaces)
+            } else {
+                look::look(&mut host.session, replaces)
+            }
         })
     }
 

@@ -68,10 +68,10 @@ pub fn look_at_ours(session: &mut Session, replaces: bool) -> Result<Look, NodeE
         Ok(output.stdout)
     };
     let seen = look_with(&mut run, replaces)?;
-    seen.or_else(|what| {
-        Err(agent_failed(format!(
+    seen.map_err(|what| {
+        agent_failed(format!(
             "whether the agent is installed cannot be told, because of {what} on the node: {printed}"
-        )))
+        ))
     })
 }
 

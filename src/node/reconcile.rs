@@ -1,7 +1,6 @@
 //! Brings one Windows node to its desired state: connect, check the host key, wait for a free place, log in, ask the
 //! agent for its state, install it if it is missing, compare, take a rollout slot, apply, judge.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
@@ -144,7 +143,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
         let host = Host::new(session, payload, phases);
         work_on(host, &target, &desired, &slots)
     };
-    let mut work = pin!(connected.work(WORK, "work on the node", work));
+    let mut work = Box::pin(connected.work(WORK, "work on the node", work));
     if let Ok(done) = timeout(context.place, &mut work).await {
         return done;
     }

@@ -67,7 +67,7 @@ async fn a_host_that_does_not_go_on_gives_its_place_away_and_is_not_cut_off() {
         slow.release();
         reconciled
     };
-    let both = async { futures::join!(reconcile_node(&targets[0], &context), after) };
+    let both = Box::pin(async { futures::join!(reconcile_node(&targets[0], &context), after) });
     let both = tokio::time::timeout(Duration::from_secs(60), both).await;
     let (first, second) = both.expect("the first host keeps the only place");
     for (host, reconciled) in [(&slow, first), (&other, second)] {

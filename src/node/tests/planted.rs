@@ -30,7 +30,9 @@ async fn planted_hosts(scene: &Scene) -> [(&'static str, SimulatedHost); 3] {
         ("installed anew", again),
         ("after a removal", removed),
     ];
-    hosts.iter().for_each(|(_, host)| host.plant());
+    for (_, host) in &hosts {
+        host.plant();
+    }
     hosts
 }
 

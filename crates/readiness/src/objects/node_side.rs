@@ -147,12 +147,12 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     }
     if has_registrar || is_known {
         // The registrar's path says which driver it is. HostProcess containers see the host's folders without a mount.
-        let named = match registered.is_empty() {
-            true => folders.union(&side.names).cloned().collect(),
-            false => registered.clone(),
+        side.registers = if registered.is_empty() {
+            folders.union(&side.names).cloned().collect()
+        } else {
+            registered.clone()
         };
         let is_within_reach = |name: &Name| mounts_registry && folders.contains(name);
-        side.registers = named;
         side.registers
             .retain(|name| is_host_process || is_within_reach(name));
     }

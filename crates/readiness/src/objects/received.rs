@@ -47,11 +47,11 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Whether the object may be larger than this.
+    /// Whether the object comes from an API server, where tenants decide about it, and is larger than this.
     pub fn exceeds(self, bytes: usize) -> bool {
         match self {
             Self::Text(text) => text.len() > bytes,
-            Self::Value(_) => true,
+            Self::Value(_) => false,
         }
     }
 

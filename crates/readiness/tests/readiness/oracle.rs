@@ -235,9 +235,10 @@ fn no_windows_nodes(cluster: Cluster<'_>, rows: &[Row<'_>]) -> String {
     });
     let brought: Vec<_> = brought.collect();
     let none = "the cluster has no Windows nodes";
-    match brought.is_empty() {
-        true => none.to_owned(),
-        false => format!("{none}; new ones are to get {}", brought.join("; ")),
+    if brought.is_empty() {
+        none.to_owned()
+    } else {
+        format!("{none}; new ones are to get {}", brought.join("; "))
     }
 }
 

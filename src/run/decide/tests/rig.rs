@@ -1,7 +1,5 @@
 //! A cluster, the decisions about it, and observations of its nodes.
 
-use std::sync::LazyLock;
-
 use super::*;
 use crate::node::Slot;
 
@@ -93,11 +91,12 @@ impl Rig {
     }
 
     pub(super) fn add_configuration(&mut self) {
-        static KEY: LazyLock<Vec<u8>> = LazyLock::new(|| {
-            let key = openssl::rsa::Rsa::generate(2048).unwrap();
-            key.private_key_to_pem().unwrap()
-        });
-        let pem = Zeroizing::new(KEY.clone());
+        let key = openssl::rsa::Rsa::generate(2048).unwrap();
+        self.add_configuration_with(key.private_key_to_pem().unwrap());
+    }
+
+    pub(super) fn add_configuration_with(&mut self, private_key: Vec<u8>) {
+        let pem = Zeroizing::new(private_key);
         let data = [("private-key.pem".to_owned(), pem)].into();
         self.cluster
             .secrets
