@@ -168,7 +168,9 @@ fn removal_condition(inputs: &NodeInputs<'_>) -> Option<NewCondition> {
 
 fn held_by(set: &ObjectKey) -> String {
     format!(
-        "nothing is installed on this node, because DaemonSet {set} runs csi-proxy and covers it. To have this operator manage csi-proxy here,          delete it (kubectl delete daemonset -n {} {}), or annotate the Node windowsstorage.dev/management=Managed; to keep the DaemonSet, set          spec.csiProxy.management of WindowsStorage to External",
+        "nothing is installed on this node, because DaemonSet {set} runs csi-proxy and covers it. To have this operator manage csi-proxy here, \
+         delete it (kubectl delete daemonset -n {} {}), or annotate the Node windowsstorage.dev/management=Managed; to keep the DaemonSet, set \
+         spec.csiProxy.management of WindowsStorage to External",
         set.namespace, set.name
     )
 }

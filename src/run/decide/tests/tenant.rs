@@ -1,8 +1,7 @@
 //! A tenant: somebody who may create anything that the role `edit` allows in one namespace, and nothing elsewhere. What
 //! the tenant adds changes no row of another namespace, opens no gate, and changes nothing on a node that has something.
 //!
-//! Left out are `hostPath` volumes and HostProcess containers: whoever may create those has the nodes anyway. See
-//! `docs/security.md` for what they do for a pool at zero.
+//! Left out are `hostPath` volumes and HostProcess containers in templates: `docs/security.md` says what they do.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
