@@ -2,7 +2,8 @@
 //! a hundred take up to 150 MB, and twice that while they are decoded.
 //!
 //! A page that turns out to be too large is given up, and asked for again with fewer objects. The answer still is a page
-//! with its continue token, so callers do not notice.
+//! with its continue token, so callers do not notice. That a token goes with another `limit` is how the API server's etcd3
+//! store makes them: it is a place in the list, and the limit is not part of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

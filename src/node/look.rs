@@ -85,7 +85,11 @@ fn look_with(
     };
     let mut processes = Vec::new();
     if services.iter().any(is_csi_proxy) {
-        for (name, description) in values(&run(&query("Description"))?) {
+        let descriptions = run(&query("Description"))?;
+        if !is_whole(&descriptions) {
+            return Ok(Err("services whose descriptions cannot be listed"));
+        }
+        for (name, description) in values(&descriptions) {
             let mut described = services.iter_mut();
             if let Some(service) = described.find(|service| same_name(&service.name, name)) {
                 description.clone_into(&mut service.description);

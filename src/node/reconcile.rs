@@ -198,7 +198,10 @@ fn take_away(
             found.standing = Standing::Waiting;
             return Ok(());
         };
-        slot.begin();
+        // Where csi-proxy stays, nothing is interrupted, and a node whose release fails again and again holds up no other.
+        if !keeps_csi_proxy {
+            slot.begin();
+        }
         host.remove_agent(keeps_csi_proxy)?;
         slot.settle();
         let kept = if keeps_csi_proxy { "kept" } else { "removed" };

@@ -137,7 +137,10 @@ pub fn processes(wanted: &[u32]) -> io::Result<Vec<SeenProcess>> {
 
 /// Returns whether a process is in the session of this one, which is that of services. If Windows does not say, it may be.
 fn is_in_our_session(id: u32) -> bool {
-    session_of(id).is_none_or(|session| session_of(std::process::id()) == Some(session))
+    match (session_of(id), session_of(std::process::id())) {
+        (Some(its), Some(ours)) => its == ours,
+        _ => true,
+    }
 }
 
 fn session_of(id: u32) -> Option<u32> {

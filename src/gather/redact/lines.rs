@@ -16,7 +16,15 @@ const LONGEST: usize = 64 * 1024;
 const PEM_BEGIN: &str = "-----BEGIN ";
 const PEM_END: &str = "-----END ";
 /// Schemes of HTTP's authorization.
-const SCHEMES: [&str; 3] = ["Bearer", "bearer", "Basic"];
+const SCHEMES: [&str; 7] = [
+    "Bearer",
+    "bearer",
+    "Basic",
+    "Digest",
+    "NTLM",
+    "Negotiate",
+    "SharedKey",
+];
 
 /// Writes lines to `file` without what may be secret. The last line needs [`Lines::finish`].
 pub struct Lines<W> {
@@ -128,8 +136,8 @@ fn cut(text: &str) -> Option<String> {
     Some(format!("{}{REDACTED}", &text[..at]))
 }
 
-/// A value after a name that marks it as secret, as in `password=x`, `"token":"x"` or `Pwd: x`. Words after a colon and a
-/// blank are prose, such as what is wrong with a Secret.
+/// A value after a name that marks it as secret, as in `password=x`, `"token":"x"` or `Pwd: x`. Two plain words after a
+/// colon and a blank are prose, such as what is wrong with a Secret.
 fn assigned_at(text: &str) -> Option<usize> {
     let is_of_name = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
     let text = text.trim_end();
@@ -138,8 +146,12 @@ fn assigned_at(text: &str) -> Option<usize> {
         let name = name.rsplit(|char| !is_of_name(char)).next()?;
         let value = text[at + 1..].trim_start();
         let begin = text.len() - value.len();
-        let can_be_prose = sign == ":" && begin > at + 1 && !value.starts_with(['"', '\'']);
-        let has_secret = !value.is_empty() && hides(name) && !(can_be_prose && value.contains(' '));
+        let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+        let is_prose = sign == ":" && begin > at + 1 && {
+            let mut words = value.split(' ').take(2);
+            value.contains(' ') && words.all(is_plain)
+        };
+        let has_secret = !value.is_empty() && hides(name) && !is_prose;
         has_secret.then_some(begin)
     })
 }
@@ -218,12 +230,17 @@ mod tests {
             r#"Request: username:"u" password:^"hunter 2""#,
             "{Username:u Password:^hunter2 Path:x}",
             "passphrase: ^hunter2",
+            "password: ^hunter2, user: bob",
+            "{Password: ^Hunter two, Path: x}",
+            "Authorization: ^SharedKey account:hunter2=",
+            "sent SharedKey ^account:hunter2=",
             "accountKey: ^'hunter 2' # note",
             "Server=s;Pwd = ^hunter2;x",
             r#"run: login --password "^hunter 2" now"#,
             "New-SmbGlobalMapping -Password ^hunter2",
             "cmdkey /password:^hunter2",
-            "Authorization: Bearer ^hunter2",
+            "Authorization: ^Bearer hunter2",
+            "sent Bearer ^hunter2",
             "GET https://a.example/b?sv=1&sig=^hunter2%3D HTTP/1.1",
             "https://a.example, then https://^u:hunter2@a.example/b",
             "got ^eyJhbGciOiJ.eyJpc3MiOi.c2lnbmF0dXJl, gone",

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use testbed::simulated_host::SimulatedHost;
+use testbed::simulated_host::{SimulatedHost, Speech};
 
 use super::scene::{Scene, is_as_desired};
-use crate::node::{Look, Purpose, Standing};
+use crate::node::slots::State;
+use crate::node::{Look, Purpose, Reason, Standing, Target};
 
 fn host_of_another(scene: &Scene, service: &str) -> SimulatedHost {
     let host = scene.host();
@@ -120,4 +121,24 @@ async fn what_was_removed_in_the_middle_and_is_brought_again_holds_no_place() {
         BTreeSet::new(),
         "nobody looks again for five minutes"
     );
+}
+
+#[tokio::test]
+async fn a_release_that_fails_leaves_no_doubt_about_csi_proxy_and_a_removal_does() {
+    for (purpose, is_in_doubt) in [(Purpose::Release, false), (Purpose::Remove, true)] {
+        let scene = Scene::new();
+        let host = scene.host_with_old().await;
+        let target = Target {
+            purpose,
+            ..scene.target(&host, &scene.old)
+        };
+        host.set_faults(|faults| faults.speech = Speech::Instead("no".to_owned()));
+        let failed = scene.go_to(&target, &scene.old).await.unwrap();
+        assert_eq!(failed.problem.unwrap().reason, Reason::AgentFailed);
+        let in_doubt = |state: &State| state.unsure.len() + state.cut_short.len() > 0;
+        let seen = scene
+            .slots
+            .decide(|state| (state.given.clone(), in_doubt(state)));
+        assert_eq!(seen, is_in_doubt, "{purpose:?}");
+    }
 }

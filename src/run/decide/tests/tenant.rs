@@ -336,7 +336,7 @@ fn a_tenant_changes_nothing_outside_its_namespace_except_by_holding() {
         counts.own_rows += during.rows.len() - before.rows.len();
         counts.pools_at_zero += usize::from(before.plans.is_empty() && !before.rows.is_empty());
 
-        // Nothing of it is remembered, neither by the process nor in what it wrote.
+        // Nothing of it is remembered in what the operator wrote.
         let later = world.decide(&[]);
         assert_eq!(later.upgradeable, before.upgradeable, "{}", shown());
         assert_eq!(later.rows, before.rows, "{}", shown());
