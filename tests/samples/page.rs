@@ -6,7 +6,7 @@ use std::process::Command;
 
 use testbed::commands::{printed, with_path};
 use testbed::control_plane::ControlPlane;
-use testbed::markdown;
+use testbed::{markdown, objects};
 
 use crate::catalogue::{DRIVERS, all, kustomized, root};
 
@@ -110,6 +110,7 @@ fn every_driver_says_what_has_to_be_there_already_and_how_old_volumes_map() {
 #[test]
 fn the_commands_of_the_page_work() {
     let control_plane = ControlPlane::start().unwrap();
+    control_plane.apply(&objects::linux_node()).unwrap();
     // `kubectl delete` waits for what these controllers finish.
     control_plane
         .start_controller_manager(
