@@ -200,7 +200,7 @@ fn what_may_not_be_read_is_named_live_and_from_the_files() {
     fs::remove_file(dest.join("cluster-scoped-resources/core/nodes.yaml")).unwrap();
     let (_, report) = check(&["-f".as_ref(), &dest]);
     let message = report["verdict"]["message"].as_str().unwrap();
-    assert!(message.contains("Node (the must-gather had 1"), "{message}");
+    assert!(message.contains("Node (the must-gather had 2"), "{message}");
 }
 
 #[test]

@@ -205,7 +205,8 @@ impl Agent {
         })
     }
 
-    fn uninstall(&mut self, disk: &mut Disk, keeps_csi_proxy: bool) {
+    /// Removes the agent, and csi-proxy too unless `keeps_csi_proxy`.
+    pub fn uninstall(&mut self, disk: &mut Disk, keeps_csi_proxy: bool) {
         let csi_proxy = (!keeps_csi_proxy).then_some(CSI_PROXY_EXE);
         for path in [AGENT_EXE, STATE_DIR].into_iter().chain(csi_proxy) {
             disk.remove_all(path);

@@ -257,6 +257,12 @@ impl SimulatedHost {
         });
     }
 
+    /// Removes the agent and its service, and leaves csi-proxy.
+    pub fn lose_agent(&self) {
+        self.host
+            .change(|state| state.agent.uninstall(&mut state.disk, true));
+    }
+
     /// Puts programs where an ordinary account of a new Windows could: everywhere that ours are, except below `C:\Windows`.
     pub fn plant(&self) {
         for path in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, CSI_PROXY_EXE] {
