@@ -51,7 +51,7 @@ parts: setup ## Build the real parts of tests into the cache, once (about 20 min
 
 .PHONY: build
 build: setup-build ## Build the operator and everything else for this machine
-	@cargo build --workspace
+	@cargo build
 
 .PHONY: payload
 payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agent, into target/payload
@@ -95,12 +95,12 @@ TEST_GOGC := 400
 
 .PHONY: test
 test: setup parts payload image-dev ## Run all tests, on the real parts; TEST_THREADS=N at one time
-	@GOGC=$(TEST_GOGC) RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace
+	@GOGC=$(TEST_GOGC) RUST_TEST_THREADS=$(TEST_THREADS) cargo test
 	@$(MAKE) test-versions VERSIONS=1.24
 
 # The API server versions to test besides the newest, and the tests to run on each.
 VERSIONS := 1.24 1.28 1.30
-CORE := versions:: main_job:: gate:: check:: replacement:: external:: removal:: without_olm:: upgrade:: policies::
+CORE := $(addprefix system::,versions:: main_job:: gate:: check:: replacement:: external:: removal:: without_olm:: policies::)
 
 .PHONY: test-versions
 test-versions: setup parts payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28"
@@ -108,7 +108,7 @@ test-versions: setup parts payload ## Run the core of the system tests on older 
 		echo "Kubernetes $$version"; \
 		tools/part "kube-apiserver-$$version" >/dev/null; \
 		TEST_KUBERNETES=$$version GOGC=$(TEST_GOGC) RUST_TEST_THREADS=$(TEST_THREADS) \
-			cargo test --workspace --test system -- $(CORE) --skip simulated::; \
+			cargo test --test real -- $(CORE) --skip simulated::; \
 	done
 
 # The API server versions on which upgrades of the operator are tested.
@@ -120,16 +120,16 @@ test-upgrade: setup parts payload ## Upgrade from the version before and back; U
 	@for version in $(UPGRADES); do \
 		echo "Kubernetes $$version"; \
 		[ "$$version" = newest ] && unset TEST_KUBERNETES || export TEST_KUBERNETES="$$version"; \
-		GOGC=$(TEST_GOGC) cargo test --workspace --test system -- --ignored upgrade::; \
+		GOGC=$(TEST_GOGC) cargo test --test real -- --ignored system::upgrade::; \
 	done
 
 .PHONY: e2e-olm
 e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM, a part of make test
-	@cargo test -p windows-storage-operator --test olm
+	@cargo test --test real olm::
 
 .PHONY: docs-check
 docs-check: setup parts payload ## Run the commands of the documentation, a part of make test
-	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-operator --test docs
+	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --test real docs::
 	@cargo test -p bundler --test bundle guide
 
 .PHONY: lint
@@ -170,7 +170,7 @@ bench-programs: setup-build
 
 .PHONY: bench-readiness
 bench-readiness: setup-build ## Measure the judgement alone on a large cluster, and compare with the last time
-	@cargo bench -q -p readiness --bench readiness
+	@cargo bench -q -p bench --bench readiness
 
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?=
@@ -270,15 +270,15 @@ catalog-check: setup-build ## Validate the catalog with opm, with bundle/ as its
 .PHONY: run
 ifeq ($(origin KUBECONFIG),command line)
 run: payload build ## Run the operator on a control plane of its own, or KUBECONFIG=FILE
-	@KUBECONFIG='$(KUBECONFIG)' cargo run -q -p windows-storage-operator -- run --payload-dir $(PAYLOAD)
+	@KUBECONFIG='$(KUBECONFIG)' target/debug/windows-storage-operator run --payload-dir $(PAYLOAD)
 else
 run: setup parts payload build
-	@cargo run -q -p testbed -- run
+	@target/debug/testbed run
 endif
 
 .PHONY: demo
 demo: setup parts payload build ## Show an upgrade being held, the cause found and removed, the upgrade released
-	@cargo run -q -p testbed -- demo
+	@target/debug/testbed demo
 
 .PHONY: clean
 clean: ## Remove what was built in this tree; the cache of parts outside it stays

@@ -1,4 +1,4 @@
-//! Limits the memory that is kept per object. `cargo bench --bench memory` prints the figures.
+//! Limits the memory that is kept per object.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod kept;
@@ -6,6 +6,9 @@ mod kept;
 #[test]
 fn what_is_kept_of_each_object_stays_within_its_bound() {
     let kept = kept::measure();
+    for one in &kept {
+        println!("{:<40} {:>10} of {:>10} B", one.kind, one.bytes, one.bound);
+    }
     let above: Vec<String> = kept
         .iter()
         .filter(|kept| kept.bytes > kept.bound)

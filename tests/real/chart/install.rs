@@ -1,0 +1,242 @@
+//! Installs, upgrades and removes releases in a real cluster, and checks refusals.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
+use testbed::objects;
+use testbed::sandbox::OperatorCommand;
+
+use crate::chart::helm::{GUIDE, Helm, OPERATOR};
+
+const SETTINGS: &str = "/apis/windowsstorage.dev/v1alpha1/windowsstorages/cluster";
+const DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/windowsstorages.windowsstorage.dev";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/storage/deployments/windows-storage-operator";
+const FIELD: &str =
+    "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/upgradeGate";
+/// Kinds of namespaced objects that belong to a release.
+const OBJECTS: &str = "deployments,services,serviceaccounts,networkpolicies,roles,rolebindings";
+
+/// Longer than any step takes on a loaded machine; only a failure waits this long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub fn cluster() -> (ControlPlane, Helm) {
+    let control_plane = ControlPlane::start().unwrap();
+    let helm = Helm::with(control_plane.kubeconfig());
+    (control_plane, helm)
+}
+
+fn get(control_plane: &ControlPlane, path: &str) -> Value {
+    control_plane.read(path).unwrap().unwrap_or_default()
+}
+
+/// Starts the operator with the permissions of its release in `storage`, and waits for its verdict on a cluster that
+/// lacks a driver.
+pub fn assert_the_operator_works(control_plane: &ControlPlane) {
+    control_plane.await_definitions().unwrap();
+    control_plane
+        .apply(&objects::windows_node("win-1"))
+        .unwrap();
+    control_plane
+        .apply(&objects::csi_node("win-1", &[]))
+        .unwrap();
+    let workload = objects::azure_disk_workload("win-1");
+    control_plane.apply(&workload).unwrap();
+
+    let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
+    let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
+    let command =
+        OperatorCommand::in_namespace(control_plane, "storage", binary, &payload).unwrap();
+    let log = control_plane.dir().join("operator.log");
+    let _operator = command.start(Some(&log), &[], false).unwrap();
+    let begin = Instant::now();
+    loop {
+        let status = get(control_plane, SETTINGS)["status"].clone();
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let is_held = conditions.any(|condition| {
+            condition["type"] == "Upgradeable" && condition["reason"] == "DriversMissing"
+        });
+        let node = "/apis/windowsstorage.dev/v1alpha1/windowsnodestorages/win-1";
+        if is_held && !get(control_plane, node)["status"].is_null() {
+            break;
+        }
+        let told = std::fs::read_to_string(&log).unwrap();
+        assert!(begin.elapsed() < PATIENCE, "{status}\n{told}");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/storage/leases/windows-storage-operator";
+    assert_eq!(
+        get(control_plane, lease)["spec"]["holderIdentity"],
+        "operator"
+    );
+    let requests = control_plane.requests_of("storage", OPERATOR).unwrap();
+    assert!(requests.len() > 10, "{requests:#?}");
+    let forbidden = requests.iter().find(|request| request.code == 403);
+    assert_eq!(forbidden, None);
+}
+
+#[test]
+fn a_release_is_installed_upgraded_and_removed_in_a_namespace_of_another_name() {
+    let (control_plane, helm) = cluster();
+    let install = "install ws CHART --namespace storage --create-namespace";
+    helm.run(&format!("{install} --dry-run=server"));
+    let notes = helm.run(install);
+    let next = "kubectl create secret generic cloud-private-key -n storage";
+    assert!(notes.contains(next), "{notes}");
+    assert_the_operator_works(&control_plane);
+
+    let upgraded = helm.run("upgrade ws CHART --namespace storage --set replicas=1");
+    assert!(upgraded.contains("REVISION: 2"), "{upgraded}");
+    assert_eq!(get(&control_plane, DEPLOYMENT)["spec"]["replicas"], 1);
+    helm.run("rollback ws 1 --namespace storage");
+    assert_eq!(get(&control_plane, DEPLOYMENT)["spec"]["replicas"], 2);
+
+    // The CRDs and the settings stay: removing them would delete the state of all nodes.
+    helm.run("uninstall ws --namespace storage");
+    let arguments = ["get", OBJECTS, "--namespace=storage", "--output=name"];
+    assert_eq!(control_plane.kubectl(&arguments).unwrap(), "");
+    let cluster_wide = ["get", "clusterroles,clusterrolebindings", "--output=name"];
+    let left = control_plane.kubectl(&cluster_wide).unwrap();
+    assert!(!left.contains(OPERATOR), "{left}");
+    assert!(get(&control_plane, SETTINGS).is_object());
+    helm.run("install ws CHART --namespace storage");
+}
+
+#[test]
+fn a_second_release_is_refused_wherever_it_goes() {
+    let (control_plane, helm) = cluster();
+    helm.run("install ws CHART --namespace storage --create-namespace");
+    for (release, namespace, told) in [
+        (
+            "ws",
+            "other",
+            r#"key "meta.helm.sh/release-namespace" must equal "other": current value is "storage""#,
+        ),
+        (
+            "second",
+            "storage",
+            r#"key "meta.helm.sh/release-name" must equal "second": current value is "ws""#,
+        ),
+    ] {
+        let refusal = helm.refusal(&format!(
+            "install {release} CHART --namespace {namespace} --create-namespace"
+        ));
+        assert!(
+            refusal.contains("cannot be imported into the current release"),
+            "{refusal}"
+        );
+        assert!(refusal.contains(told), "{refusal}");
+        let arguments = ["get", OBJECTS, "--namespace=other", "--output=name"];
+        assert_eq!(control_plane.kubectl(&arguments).unwrap(), "");
+    }
+
+    // A release does not take over what was applied without Helm, unless told to. Helm 4 refuses CRDs that others
+    // applied only if they differ from the chart's.
+    let (control_plane, helm) = cluster();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/install.yaml");
+    control_plane
+        .kubectl(&["apply", "--server-side", "-f", file])
+        .unwrap();
+    for namespace in ["storage", OPERATOR] {
+        let refusal = helm.refusal(&format!(
+            "install ws CHART --namespace {namespace} --create-namespace --skip-crds"
+        ));
+        assert!(refusal.contains("must be set to \"Helm\""), "{refusal}");
+    }
+    helm.run(&format!(
+        "install ws CHART --namespace {OPERATOR} --skip-crds --take-ownership --force-conflicts"
+    ));
+}
+
+#[test]
+fn the_definitions_of_a_newer_chart_are_applied_before_an_upgrade() {
+    let (control_plane, helm) = cluster();
+    helm.run("install ws CHART --namespace storage --create-namespace");
+    let field = || get(&control_plane, DEFINITION).pointer(FIELD).cloned();
+    assert!(field().is_some());
+    let older = json!([{"op": "remove", "path": FIELD}]).to_string();
+    let name = "windowsstorages.windowsstorage.dev";
+    let patch = ["patch", "crd", name, "--type=json", "-p", &older];
+    control_plane.kubectl(&patch).unwrap();
+    helm.run("upgrade ws CHART --namespace storage");
+    assert_eq!(
+        field(),
+        None,
+        "Helm upgrades definitions: the notes need not name the command"
+    );
+    let notes = helm.run("get notes ws --namespace storage");
+    let apply = "apply --server-side --force-conflicts -f -";
+    assert!(
+        notes.contains(&format!("helm show crds CHART | kubectl {apply}")),
+        "{notes}"
+    );
+    let told = format!("helm show crds charts/windows-storage-operator | kubectl {apply}");
+    assert!(GUIDE.contains(&told), "{told}");
+    let definitions = helm.run("show crds CHART");
+    let apply: Vec<&str> = apply.split(' ').collect();
+    control_plane
+        .kubectl_with_input(&apply, &definitions)
+        .unwrap();
+    assert!(field().is_some());
+}
+
+#[test]
+fn settings_can_be_given_and_taken_back_later_and_those_of_others_stay() {
+    let (control_plane, helm) = cluster();
+    let spec = || get(&control_plane, SETTINGS)["spec"].clone();
+    let gate = || spec()["upgradeGate"].clone();
+    let with = "--namespace storage --set windowsStorage.spec.upgradeGate";
+    helm.run("install ws CHART --namespace storage --create-namespace");
+    assert_the_operator_works(&control_plane);
+    let log = r#"{"spec": {"logLevel": "Debug"}}"#;
+    let patch = ["patch", "windowsstorage", "cluster", "--type=merge", "-p"];
+    let patch = [&patch[..], &[log]].concat();
+    control_plane.kubectl(&patch).unwrap();
+
+    helm.run(&format!("upgrade ws CHART {with}=Ignore"));
+    assert_eq!(gate(), "Ignore");
+    helm.run("upgrade ws CHART --namespace storage --set replicas=1");
+    assert_eq!(gate(), "Enforce");
+    helm.run(&format!("upgrade ws CHART {with}=Ignore"));
+    helm.run("uninstall ws --namespace storage");
+    assert_eq!(gate(), "Ignore");
+
+    // The object belongs to the release that is gone, until another takes it over.
+    let again = "install again CHART --namespace other --create-namespace";
+    let refusal = helm.refusal(again);
+    assert!(refusal.contains("WindowsStorage \"cluster\""), "{refusal}");
+    helm.run(&format!("{again} --take-ownership"));
+    assert_eq!(gate(), "Enforce");
+    helm.run("upgrade again CHART --namespace other --set windowsStorage.spec.upgradeGate=Ignore");
+    assert_eq!(gate(), "Ignore");
+    assert_eq!(spec()["logLevel"], "Debug");
+}
+
+#[test]
+fn an_object_that_others_created_is_taken_over_only_on_demand() {
+    let (control_plane, helm) = cluster();
+    let with = "--namespace storage --set windowsStorage.spec.upgradeGate";
+    // Then the operator creates the object, because who may not create roles may not create it either.
+    let install = "install ws CHART --namespace storage --create-namespace --set rbac.create=false";
+    helm.run(install);
+    assert!(get(&control_plane, SETTINGS).is_null());
+    let object = json!({
+        "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsStorage", "metadata": {"name": "cluster"},
+        "spec": {"upgradeGate": "Enforce"},
+    });
+    let create = ["create", "-f", "-"];
+    control_plane
+        .kubectl_with_input(&create, &object.to_string())
+        .unwrap();
+    let upgrade = format!("upgrade ws CHART {with}=Ignore");
+    let refusal = helm.refusal(&upgrade);
+    assert!(refusal.contains("WindowsStorage \"cluster\""), "{refusal}");
+    helm.run(&format!("{upgrade} --take-ownership --force-conflicts"));
+    assert_eq!(
+        get(&control_plane, SETTINGS)["spec"]["upgradeGate"],
+        "Ignore"
+    );
+}

@@ -1,0 +1,193 @@
+//! The effect of the chart's values, and which values are refused.
+
+use serde_json::{Value, json};
+
+use crate::chart::helm::{Helm, OPERATOR, Objects};
+
+/// Values, and where they show: values, object, pointer, expected value.
+const VALUES: &str = r#"
+- [{replicas: 0}, DEPLOYMENT, /spec/replicas, 0]
+- [{image: {repository: "registry.example.com:5000/storage/operator", tag: "2"}}, DEPLOYMENT, CONTAINER/image, "registry.example.com:5000/storage/operator:2"]
+- [{image: {repository: example.com/operator, tag: ""}}, DEPLOYMENT, CONTAINER/image, "example.com/operator:VERSION"]
+- [{image: {repository: example.com/operator, digest: "sha256:DIGEST"}}, DEPLOYMENT, CONTAINER/image, "example.com/operator@sha256:DIGEST"]
+- [{image: {pullPolicy: Always}}, DEPLOYMENT, CONTAINER/imagePullPolicy, Always]
+- [{imagePullSecrets: [{name: registry}]}, DEPLOYMENT, POD/spec/imagePullSecrets, [{name: registry}]]
+- [{resources: {limits: {memory: 1Gi}}}, DEPLOYMENT, CONTAINER/resources, {requests: {cpu: 10m, memory: 64Mi}, limits: {memory: 1Gi}}]
+- [{nodeSelector: {pool: infra}}, DEPLOYMENT, POD/spec/nodeSelector, {kubernetes.io/os: linux, pool: infra}]
+- [{tolerations: [{key: infra, operator: Exists}]}, DEPLOYMENT, POD/spec/tolerations, [{key: infra, operator: Exists}]]
+- [{affinity: {podAntiAffinity: null}}, DEPLOYMENT, POD/spec/affinity, null]
+- [{priorityClassName: system-cluster-critical}, DEPLOYMENT, POD/spec/priorityClassName, system-cluster-critical]
+- [{podLabels: {team: "7"}}, DEPLOYMENT, POD/metadata/labels, {app.kubernetes.io/name: windows-storage-operator, team: "7"}]
+- [{podLabels: {team: "7"}}, DEPLOYMENT, /spec/selector/matchLabels, {app.kubernetes.io/name: windows-storage-operator}]
+- [{podAnnotations: {sidecar.istio.io/inject: "false"}}, DEPLOYMENT, POD/metadata/annotations, {sidecar.istio.io/inject: "false"}]
+- [{logLevel: debug}, DEPLOYMENT, CONTAINER/args/5, --log-level=debug]
+- [{logLevel: debug, extraArgs: ["--leader-elect=false"]}, DEPLOYMENT, CONTAINER/args/6, --leader-elect=false]
+- [{metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}}, ServiceMonitor NAME, /metadata/labels/release, prometheus]
+- [{windowsStorage: {spec: {upgradeGate: Ignore}}}, WindowsStorage /cluster, /spec, {upgradeGate: Ignore}]
+- [{windowsStorage: {spec: {upgradeGate: Ignore}}}, WindowsStorage /cluster, /metadata/annotations, {helm.sh/resource-policy: keep}]
+"#;
+
+#[test]
+fn each_value_is_where_it_belongs() {
+    let helm = Helm::offline();
+    let name = format!("{OPERATOR}/{OPERATOR}");
+    let table = VALUES
+        .replace("DEPLOYMENT", "Deployment NAME")
+        .replace("NAME", &name)
+        .replace("CONTAINER", "POD/spec/containers/0")
+        .replace("POD", "/spec/template")
+        .replace("VERSION", env!("CARGO_PKG_VERSION"))
+        .replace("DIGEST", &"0f".repeat(32));
+    let rows: Vec<(Value, String, String, Value)> = serde_yaml::from_str(&table).unwrap();
+    for (values, object, pointer, expected) in rows {
+        let values = values.to_string();
+        let objects = helm.template(OPERATOR, &values);
+        let found = objects[&object].pointer(&pointer);
+        assert_eq!(*found.unwrap_or(&Value::Null), expected, "{values}");
+    }
+}
+
+#[test]
+fn what_is_switched_off_is_not_there() {
+    let helm = Helm::offline();
+    let kinds = |objects: &Objects| -> Vec<String> {
+        let kinds = objects.values().map(|object| object["kind"].as_str());
+        kinds.map(|kind| kind.unwrap().to_owned()).collect()
+    };
+    let all = kinds(&helm.template(OPERATOR, ""));
+    for (values, gone) in [
+        ("networkPolicy: {enabled: false}", &["NetworkPolicy"][..]),
+        ("rbac: {viewerRole: false}", &["ClusterRole"]),
+        (
+            "rbac: {create: false}",
+            &[
+                "ClusterRole",
+                "ClusterRole",
+                "ClusterRole",
+                "ClusterRoleBinding",
+                "Role",
+                "RoleBinding",
+                "ServiceAccount",
+            ],
+        ),
+    ] {
+        let mut left = kinds(&helm.template(OPERATOR, values));
+        left.extend(gone.iter().map(|&kind| kind.to_owned()));
+        left.sort();
+        assert_eq!(left, all, "{values}");
+    }
+}
+
+/// Values that are refused, with the error: the path of the value and what is wrong with it.
+#[test]
+fn wrong_values_are_refused_by_name() {
+    let helm = Helm::offline();
+    for (values, complaint) in [
+        (
+            json!({"replica": 2}),
+            "additional properties 'replica' not allowed",
+        ),
+        (
+            json!({"replicas": "two"}),
+            "at '/replicas': got string, want integer",
+        ),
+        (
+            json!({"replicas": -1}),
+            "at '/replicas': minimum: got -1, want 0",
+        ),
+        (
+            json!({"image": "example.com/operator:1"}),
+            "at '/image': got string, want object",
+        ),
+        (
+            json!({"image": {"repository": ""}}),
+            "at '/image/repository'",
+        ),
+        (json!({"image": {"tag": "a b"}}), "at '/image/tag'"),
+        (
+            json!({"image": {"tag": 1}}),
+            "at '/image/tag': got number, want string",
+        ),
+        (
+            json!({"image": {"digest": "sha256:0f"}}),
+            "at '/image/digest'",
+        ),
+        (
+            json!({"image": {"pullPolicy": "Sometimes"}}),
+            "at '/image/pullPolicy': value must be one of",
+        ),
+        (
+            json!({"imagePullSecrets": ["registry"]}),
+            "at '/imagePullSecrets/0': got string, want object",
+        ),
+        (
+            json!({"resources": {"limit": {}}}),
+            "at '/resources': additional properties 'limit' not allowed",
+        ),
+        (
+            json!({"nodeSelector": {"pool": 1}}),
+            "at '/nodeSelector/pool': got number, want string",
+        ),
+        (
+            json!({"nodeSelector": {"kubernetes.io/os": "windows"}}),
+            "at '/nodeSelector/kubernetes.io~1os': value must be 'linux'",
+        ),
+        (
+            json!({"nodeSelector": {"kubernetes.io/os": null}}),
+            "at '/nodeSelector': missing property 'kubernetes.io/os'",
+        ),
+        (
+            json!({"metrics": {"serviceMonitor": null}}),
+            "at '/metrics': missing property 'serviceMonitor'",
+        ),
+        (
+            json!({"podLabels": {"app.kubernetes.io/name": "mine"}}),
+            "at '/podLabels",
+        ),
+        (
+            json!({"logLevel": "verbose"}),
+            "at '/logLevel': value must be one of",
+        ),
+        (
+            json!({"extraArgs": "--once"}),
+            "at '/extraArgs': got string, want array",
+        ),
+        (
+            json!({"rbac": {"create": "no"}}),
+            "at '/rbac/create': got string, want boolean",
+        ),
+        (
+            json!({"windowsStorage": {"spec": {"upgradeGat": "Ignore"}}}),
+            "at '/windowsStorage/spec': additional properties 'upgradeGat' not allowed",
+        ),
+        (
+            json!({"windowsStorage": {"spec": {"upgradeGate": "Off"}}}),
+            "at '/windowsStorage/spec/upgradeGate': value must be one of",
+        ),
+        (
+            json!({"windowsStorage": {"spec": {"ssh": {"port": 0}}}}),
+            "at '/windowsStorage/spec/ssh/port'",
+        ),
+    ] {
+        let refusal = helm.refused(&values.to_string());
+        assert!(refusal.contains(complaint), "{values}: {refusal}");
+    }
+}
+
+#[test]
+fn a_value_that_the_templates_need_cannot_be_removed() {
+    let helm = Helm::offline();
+    for value in [
+        "image",
+        "nodeSelector",
+        "rbac",
+        "metrics",
+        "networkPolicy",
+        "windowsStorage",
+        "mustGather",
+    ] {
+        let refusal = helm.refusal(&format!("template ws CHART --set {value}=null"));
+        let complaint = format!("at '': missing property '{value}'");
+        assert!(refusal.contains(&complaint), "{refusal}");
+    }
+}

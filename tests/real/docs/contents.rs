@@ -1,0 +1,378 @@
+//! The pages agree with the code.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use windows_storage_operator::assess::codes::CODES;
+use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
+use windows_storage_operator::assess::plugins::{PLUGINS, by_name};
+use windows_storage_operator::assess::versions::Distribution;
+use windows_storage_operator::node::Reason;
+use windows_storage_operator::services::CSI_PROXY_PIPES;
+
+/// OpenShift 4.N is Kubernetes 1.(N + 13).
+const OPENSHIFT_OFFSET: u64 = 13;
+/// A shorter paragraph explains nothing.
+const LEAST_WORDS: usize = 20;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A section of a page: its heading and the text up to the next heading.
+struct Section {
+    heading: String,
+    text: String,
+}
+
+fn sections(page: &str) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut in_heading = false;
+    for event in Parser::new_ext(page, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => {
+                in_heading = true;
+                sections.push(Section {
+                    heading: String::new(),
+                    text: String::new(),
+                });
+            }
+            Event::End(TagEnd::Heading(_)) => in_heading = false,
+            Event::Text(text) | Event::Code(text) => {
+                if let Some(section) = sections.last_mut() {
+                    let part = if in_heading {
+                        &mut section.heading
+                    } else {
+                        &mut section.text
+                    };
+                    part.push_str(&text);
+                }
+            }
+            Event::SoftBreak | Event::End(TagEnd::Paragraph) => {
+                if let Some(section) = sections.last_mut() {
+                    section.text.push(' ');
+                }
+            }
+            _ => {}
+        }
+    }
+    sections
+}
+
+/// Returns the anchor of a heading in links.
+fn anchor(heading: &str) -> String {
+    heading
+        .chars()
+        .filter_map(|letter| match letter {
+            ' ' => Some('-'),
+            '-' | '_' => Some(letter),
+            _ if letter.is_alphanumeric() => Some(letter.to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn every_local_link_leads_to_a_file_and_every_anchor_to_a_heading() {
+    let mut dead = Vec::new();
+    let mut anchors = 0;
+    for file in crate::docs::links::files(&root(), "*.md") {
+        let text = fs::read_to_string(&file).unwrap();
+        for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+            let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event
+            else {
+                continue;
+            };
+            if dest_url.contains("://") || dest_url.starts_with("mailto:") {
+                continue;
+            }
+            let (page, wanted) = dest_url.split_once('#').unwrap_or((&dest_url, ""));
+            let page = match page {
+                "" => file.clone(),
+                page => file.parent().unwrap().join(page),
+            };
+            anchors += usize::from(!wanted.is_empty());
+            let text = fs::read_to_string(&page).unwrap_or_default();
+            let mut sections = sections(&text).into_iter();
+            let is_heading = |section: Section| anchor(&section.heading) == wanted;
+            if !page.exists() || !wanted.is_empty() && !sections.any(is_heading) {
+                dead.push(format!("{}: {dest_url}", file.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
+    assert!(anchors > 20, "only {anchors} anchors were found");
+}
+
+#[test]
+fn every_page_is_in_the_index_and_the_index_in_the_readme() {
+    let index = read("docs/README.md");
+    let docs = root().join("docs");
+    for file in crate::docs::links::files(&root(), "docs/*.md") {
+        let name = file.strip_prefix(&docs).unwrap().to_str().unwrap();
+        assert!(
+            name == "README.md" || index.contains(&format!("]({name})")),
+            "docs/README.md does not name {name}"
+        );
+    }
+    assert!(read("README.md").contains("](docs/README.md)"));
+}
+
+#[test]
+fn every_finding_has_its_paragraph() {
+    let sections = sections(&read("docs/findings.md"));
+    for (code, _) in CODES {
+        let Some(section) = sections.iter().find(|section| section.heading == *code) else {
+            panic!("docs/findings.md has no paragraph {code}");
+        };
+        let words = section.text.split_whitespace().count();
+        assert!(words >= LEAST_WORDS, "{code}: {words} words say nothing");
+    }
+}
+
+/// Returns the words that a source file uses as reasons and types of conditions: literals that consist only of letters,
+/// outside its tests.
+fn reasons(source: &str) -> BTreeSet<String> {
+    let source = read(source);
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let is_word = |text: &&str| {
+        text.len() > 4
+            && text.starts_with(|first: char| first.is_ascii_uppercase())
+            && text.chars().all(|letter| letter.is_ascii_alphabetic())
+            && text.chars().any(|letter| letter.is_ascii_lowercase())
+            && !["False", "Unknown", "Managed"].contains(text)
+    };
+    let literals = code.split('"').skip(1).step_by(2);
+    literals.filter(is_word).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_reason_of_a_condition_is_explained() {
+    let pages = [read("docs/troubleshooting.md"), read("docs/check.md")].concat();
+    let mut all = BTreeSet::from(Reason::ALL.map(|reason| reason.as_str().to_owned()));
+    for source in [
+        "crates/readiness/src/assess/report.rs",
+        "src/gate/error.rs",
+        "src/gate/report.rs",
+        "src/status/cluster.rs",
+        "src/status/csi_proxy.rs",
+        "src/status/node.rs",
+        "src/status/removal.rs",
+        "src/status/rollout.rs",
+        "src/status/summary.rs",
+    ] {
+        all.append(&mut reasons(source));
+    }
+    // Names of kinds and types are not reasons.
+    all.retain(|reason| !["ReadinessReport", "OperatorCondition", "String"].contains(&&**reason));
+    for reason in &all {
+        let is_explained = pages.contains(&format!("`{reason}`"));
+        assert!(is_explained, "neither page explains {reason}");
+    }
+    assert!(all.len() > 60, "only {} reasons were found", all.len());
+}
+
+fn version(minor: u64) -> String {
+    match minor.checked_sub(OPENSHIFT_OFFSET) {
+        Some(openshift) => format!("1.{minor} (4.{openshift})"),
+        None => format!("1.{minor}"),
+    }
+}
+
+/// Returns the rows of a table whose first cell is code.
+fn rows(page: &str, beginning: &str) -> Vec<String> {
+    let page = read(page);
+    let rows = page.lines().filter(|line| line.starts_with(beginning));
+    rows.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_release_notes_name_every_release_and_the_csi_proxy_of_the_newest() {
+    let releases: serde_yaml::Value =
+        serde_yaml::from_str(&read("manifests/olm/releases.yaml")).unwrap();
+    let releases = releases["releases"].as_sequence().unwrap();
+    let versions = releases.iter().map(|it| it["version"].as_str().unwrap());
+    let notes: Vec<String> = versions
+        .map(|version| rows("docs/upgrade.md", &format!("| {version} |")).concat())
+        .collect();
+    assert!(notes.iter().all(|note| !note.is_empty()), "{notes:?}");
+    let payload = read("tools/payload");
+    let (_, brought) = payload.split_once("csi_proxy_version=${2:-").unwrap();
+    let (brought, _) = brought.split_once('}').unwrap();
+    assert!(
+        notes[0].contains(&format!(" {brought} |")),
+        "{brought}: {notes:?}"
+    );
+}
+
+#[test]
+fn the_number_of_pipes_is_that_of_the_code() {
+    let pipes = CSI_PROXY_PIPES.len();
+    let concepts = read("docs/concepts.md");
+    // Regardless of line breaks.
+    let words: Vec<&str> = concepts.split_whitespace().collect();
+    assert!(
+        words
+            .join(" ")
+            .contains(&format!("{pipes} **named pipes**"))
+    );
+}
+
+#[test]
+fn the_table_of_plugins_is_that_of_the_code() {
+    let expected: Vec<String> = PLUGINS
+        .iter()
+        .map(|plugin| {
+            let of = |distribution| plugin.redirected_from(distribution).number();
+            let (driver, redirected) = match plugin.driver {
+                Some(driver) => (
+                    format!("`{driver}`"),
+                    format!(
+                        "{} ({}) | {} ",
+                        of(Distribution::Kubernetes),
+                        of(Distribution::OpenShift),
+                        version(plugin.always_from)
+                    ),
+                ),
+                None => ("none".to_owned(), "| ".to_owned()),
+            };
+            format!(
+                "| `{}` | `{}` | {driver} | {redirected}| {} |",
+                plugin.name,
+                plugin.field,
+                version(plugin.removed_in)
+            )
+        })
+        .collect();
+    assert_eq!(rows("docs/migration.md", "| `kubernetes.io/"), expected);
+}
+
+#[test]
+fn the_table_for_openshift_follows_the_code() {
+    for (title, plugin) in [
+        ("AWS EBS", "kubernetes.io/aws-ebs"),
+        ("Azure Disk", "kubernetes.io/azure-disk"),
+        ("GCE PD", "kubernetes.io/gce-pd"),
+        ("Azure File", "kubernetes.io/azure-file"),
+        ("vSphere", "kubernetes.io/vsphere-volume"),
+    ] {
+        let row = rows("docs/migration.md", &format!("| {title} |")).concat();
+        let cells: Vec<&str> = row.split('|').skip(2).take(5).map(str::trim).collect();
+        let plugin = by_name(plugin).unwrap();
+        for (openshift, cell) in (10..).zip(&cells) {
+            let release = Distribution::OpenShift.at(openshift + OPENSHIFT_OFFSET);
+            let expected = if plugin.is_redirected_at(release) {
+                "CSI"
+            } else {
+                "in-tree"
+            };
+            assert!(
+                cell.starts_with(expected),
+                "{title} at 4.{openshift}: {cell}"
+            );
+        }
+        assert_eq!(cells.len(), 5, "{title}: {row}");
+    }
+}
+
+#[test]
+fn the_table_of_drivers_has_those_that_the_code_knows() {
+    let page = read("docs/drivers.md");
+    for driver in &WINDOWS_DRIVERS {
+        let row = format!(
+            "| `{}` | `{}` | <{}> |",
+            driver.name, driver.daemon_set, driver.home
+        );
+        assert!(page.contains(&row), "docs/drivers.md lacks {row}");
+    }
+}
+
+#[test]
+fn the_picture_of_the_architecture_has_every_folder_of_the_source_and_no_other() {
+    let root = root();
+    let folders: BTreeSet<String> = ["src", "crates", "crates/readiness/src"]
+        .into_iter()
+        .flat_map(|source| {
+            fs::read_dir(root.join(source))
+                .unwrap()
+                .map(Result::unwrap)
+                .filter(|entry| entry.file_type().unwrap().is_dir())
+                .map(move |entry| format!("{source}/{}", entry.file_name().to_str().unwrap()))
+        })
+        .collect();
+    let page = read("docs/architecture.md");
+    let (_, picture) = page.split_once("```mermaid").unwrap();
+    let (picture, _) = picture.split_once("```").unwrap();
+    let in_path = |letter: char| letter.is_ascii_alphanumeric() || "/_-".contains(letter);
+    let pictured: BTreeSet<String> = picture
+        .split(|letter| !in_path(letter))
+        .filter(|word| word.starts_with("src/") || word.starts_with("crates/"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(pictured, folders);
+    for code in page.split('`').skip(1).step_by(2) {
+        let is_path =
+            code.ends_with('/') || Path::new(code).extension().is_some_and(|end| end == "rs");
+        if is_path && !code.starts_with('/') {
+            let found = root.join(code).exists() || root.join("src").join(code).exists();
+            assert!(
+                found,
+                "docs/architecture.md names {code}, which is not there"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_page_on_security_names_every_right() {
+    use serde::Deserialize;
+
+    let page = read("docs/security.md");
+    let manifest = read("manifests/rbac.yaml");
+    let mut seen = 0;
+    for document in serde_yaml::Deserializer::from_str(&manifest) {
+        let object = serde_json::Value::deserialize(document).unwrap();
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            let words = ["resources", "verbs", "resourceNames"]
+                .into_iter()
+                .flat_map(|key| rule[key].as_array().into_iter().flatten());
+            for word in words.map(|word| word.as_str().unwrap()) {
+                // For a subresource, the page has to contain only its own name.
+                let word = word.split('/').next_back().unwrap();
+                let singular = word.trim_end_matches('s');
+                seen += 1;
+                assert!(page.contains(singular), "docs/security.md lacks {word}");
+            }
+        }
+    }
+    assert!(seen > 40, "only {seen} words were found");
+}
+
+#[test]
+fn every_function_of_the_walks_is_where_the_page_says() {
+    let page = read("docs/architecture.md");
+    let rows: Vec<_> = page
+        .lines()
+        .filter_map(|line| {
+            let (function, rest) = line.strip_prefix("| `")?.split_once("` | `")?;
+            let (file, _) = rest.split_once('`')?;
+            let is_source = Path::new(file).extension().is_some_and(|end| end == "rs");
+            is_source.then_some((function, file))
+        })
+        .collect();
+    assert!(rows.len() > 30, "{rows:?}");
+    for (function, file) in rows {
+        let source = read(file);
+        let is_there = ["(", "<"].map(|end| source.contains(&format!("fn {function}{end}")));
+        assert!(
+            is_there.contains(&true),
+            "{file} has no function {function}"
+        );
+    }
+}

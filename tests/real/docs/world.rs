@@ -1,0 +1,338 @@
+//! Where the commands of a page run: a cluster with two Windows nodes, its own home folder, and the operator.
+//!
+//! It is the cluster of `make run`. Compared with a real cluster it has no kubelet, so no pods run. The operator runs
+//! as a process, with the rights that the manifests give to its pod.
+
+use std::cell::RefCell;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use tempfile::TempDir;
+use testbed::control_plane::ControlPlane;
+use testbed::markdown;
+use testbed::objects::{self, NAMESPACE};
+use testbed::olm::Olm;
+use testbed::parts::part;
+use testbed::reused::Reused;
+use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
+use testbed::windows_host::{Fleet, WindowsHost};
+
+use crate::docs::blocks::Block;
+use crate::docs::output::is_as_shown;
+
+/// How long it may take on a loaded machine until the output is as the page shows it.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit of a block, in seconds.
+const LIMIT: &str = "180";
+/// kubectl's error when an API server on a loaded machine has cut off a request.
+const CUT_OFF: &str = "Unable to connect to the server: stream error";
+/// How often a command is tried if its request is cut off.
+const ATTEMPTS: u32 = 3;
+/// Commands that only read, and so may be repeated until the cluster is as the page shows it.
+const READS: [&str; 5] = [
+    "kubectl get ",
+    "kubectl describe ",
+    "kubectl explain ",
+    "kubectl auth ",
+    "windows-storage-operator check",
+];
+
+/// The state of the cluster when a page begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    /// As in `make run`: both nodes have csi-proxy, a pod's in-tree volume lacks its driver, and OLM is installed.
+    Held,
+    /// The same nodes and the same pod, without the operator and OLM.
+    Bare,
+    /// The same objects without hosts behind them, the CRDs and RBAC, and the vSphere driver with its feature switch
+    /// off. No operator runs, and there is no SSH key.
+    Objects,
+}
+
+/// A cluster and a shell for it.
+pub struct World {
+    hosts: Vec<WindowsHost>,
+    // Dropped before the cluster that it works on.
+    operator: RefCell<Option<Operator>>,
+    _olm: Option<Olm>,
+    sandbox: Sandbox,
+    folder: TempDir,
+    home: TempDir,
+}
+
+impl World {
+    pub fn new(scene: Scene) -> Self {
+        let sandbox = match scene {
+            Scene::Held | Scene::Objects => Sandbox::reuse().unwrap(),
+            Scene::Bare => Sandbox {
+                control_plane: Reused::once(ControlPlane::start().unwrap()).unwrap(),
+                fleet: Fleet::new().unwrap(),
+            },
+        };
+        let mut hosts = Vec::new();
+        for name in ["win-1", "win-2"] {
+            if scene == Scene::Objects {
+                sandbox.add_node(name, None).unwrap();
+                sandbox.register(name, &[]).unwrap();
+            } else {
+                hosts.push(sandbox.add_windows_node(name).unwrap());
+            }
+        }
+        sandbox
+            .control_plane
+            .apply(&objects::azure_disk_workload("win-1"))
+            .unwrap();
+        let world = Self {
+            hosts,
+            operator: RefCell::default(),
+            _olm: (scene == Scene::Held).then(|| sandbox.add_olm().unwrap()),
+            folder: project(),
+            home: home(&sandbox),
+            sandbox,
+        };
+        if scene == Scene::Objects {
+            let fleet = &world.sandbox.fleet;
+            let settings = objects::settings(fleet.port(), fleet.user());
+            world.sandbox.control_plane.apply(&settings).unwrap();
+            world.add_vsphere();
+        }
+        if scene == Scene::Held {
+            world.sandbox.give_access().unwrap();
+            world.start_operator(true);
+            for node in ["win-1", "win-2"] {
+                let node = format!("windowsnodestorage/{node}");
+                world.wait_for(&node, "condition=CSIProxyReady");
+            }
+            world.wait_for(
+                "windowsstorage/cluster",
+                r#"jsonpath={.status.conditions[?(@.type=="OperatorConditionWritten")].reason}=Confirmed"#,
+            );
+        }
+        world
+    }
+
+    /// Runs or writes a block of a page.
+    pub fn follow(&self, block: &Block) {
+        match block.language.as_str() {
+            "yaml" => self.write(block),
+            "sh" => self.script(block),
+            "console" => self.examples(block),
+            "bat" => self.on_node(block),
+            _ => {}
+        }
+        self.play_kubelet();
+    }
+
+    /// Installs the driver of the cluster that `must-gather.local.123` was gathered from.
+    fn add_vsphere(&self) {
+        let control_plane = &self.sandbox.control_plane;
+        let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: vmware-system-csi}\n";
+        control_plane.apply(namespace).unwrap();
+        for file in ["driver-linux.yaml", "driver-windows.yaml"] {
+            let path = self.folder.path().join("must-gather.local.123").join(file);
+            let objects = fs::read_to_string(path).unwrap();
+            // The API server assigns the uids.
+            let lines = objects.lines().filter(|line| !line.starts_with("  uid: "));
+            let objects: Vec<&str> = lines.collect();
+            control_plane.apply(&objects.join("\n")).unwrap();
+        }
+    }
+
+    fn wait_for(&self, object: &str, condition: &str) {
+        let waited = self.sandbox.wait_for(object, condition, 120);
+        waited.unwrap_or_else(|error| panic!("{error:#}\n{}", self.log()));
+    }
+
+    /// Writes a YAML block to the file that its first line names, if it names one.
+    fn write(&self, block: &Block) {
+        let first = block.code.lines().next().unwrap_or_default();
+        if let Some(name) = first.strip_prefix("# ")
+            && Path::new(name).extension().is_some_and(|end| end == "yaml")
+        {
+            let file = self.folder.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, &block.code).unwrap();
+        }
+    }
+
+    /// Runs a block as one script. Commands may fail only with the exit status that the page names, and one has to.
+    fn script(&self, block: &Block) {
+        let (allowed, end) = match block.exit_status() {
+            Some(status) => (
+                format!("{status}) seen=yes ;;"),
+                "[ \"${seen:-}\" = yes ] || exit 99\n",
+            ),
+            None => (String::new(), ""),
+        };
+        let script = format!(
+            "trap 'status=$?; case $status in {allowed} *) exit $status ;; esac' ERR\n{}\n{end}",
+            block.code
+        );
+        let output = self.shell(&script);
+        assert!(
+            output.status.success(),
+            "{}: {}\n{}\n{}\nthe operator's log:\n{}",
+            block.place,
+            output.status,
+            block.code,
+            text(&output),
+            self.log()
+        );
+    }
+
+    /// Runs the commands of a block one by one and compares their output with the page.
+    fn examples(&self, block: &Block) {
+        assert!(
+            block.code.starts_with("$ "),
+            "{}: output first",
+            block.place
+        );
+        for (command, shown) in markdown::examples(&block.code) {
+            let started = Instant::now();
+            loop {
+                let output = self.shell(&command);
+                let printed = text(&output);
+                let status = output.status.code().unwrap_or(-1);
+                let is_expected = status == 0 || Some(status) == block.exit_status();
+                if is_expected && is_as_shown(&shown, &printed) {
+                    break;
+                }
+                let reads = READS.iter().any(|read| command.starts_with(read));
+                assert!(
+                    reads && started.elapsed() < PATIENCE,
+                    "{}: {command}\nended with {status} and printed\n{printed}\nbut the page shows\n{shown}\nthe \
+                     operator's log:\n{}",
+                    block.place,
+                    self.log()
+                );
+                thread::sleep(Duration::from_millis(500));
+            }
+        }
+    }
+
+    /// Runs the lines of a block at the command prompt of win-1.
+    fn on_node(&self, block: &Block) {
+        for line in block.code.lines().filter(|line| !line.trim().is_empty()) {
+            let output = self.hosts[0].run(line).unwrap();
+            assert!(
+                output.status.success(),
+                "{}: {line}\n{}",
+                block.place,
+                text(&output)
+            );
+        }
+    }
+
+    fn shell(&self, script: &str) -> Output {
+        let mut attempt = 1;
+        loop {
+            let output = self.shell_once(script);
+            if attempt == ATTEMPTS || !text(&output).contains(CUT_OFF) {
+                return output;
+            }
+            attempt += 1;
+            thread::sleep(Duration::from_secs(2));
+        }
+    }
+
+    fn shell_once(&self, script: &str) -> Output {
+        Command::new("timeout")
+            .args([LIMIT, "bash", "-uo", "pipefail", "-c", script])
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("LANG", "C.UTF-8")
+            .env(
+                "PATH",
+                format!("{}:/usr/bin:/bin", self.home.path().join("bin").display()),
+            )
+            .env("HOME", self.home.path())
+            .env("KUBECONFIG", self.sandbox.control_plane.kubeconfig())
+            .output()
+            .unwrap()
+    }
+
+    /// Starts the operator once its Deployment exists, as a kubelet would.
+    fn play_kubelet(&self) {
+        if self.operator.borrow().is_some() {
+            return;
+        }
+        let deployment =
+            format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windows-storage-operator");
+        if matches!(self.sandbox.control_plane.read(&deployment), Ok(Some(_))) {
+            // The sandboxed hosts do not listen on the standard SSH port.
+            let fleet = &self.sandbox.fleet;
+            let settings = objects::settings(fleet.port(), fleet.user());
+            self.sandbox.control_plane.await_definitions().unwrap();
+            self.sandbox.control_plane.apply(&settings).unwrap();
+            self.start_operator(false);
+        }
+    }
+
+    fn start_operator(&self, with_olm: bool) {
+        let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
+        assert!(
+            payload.join("payload.json").exists(),
+            "{} is not there: make payload",
+            payload.display()
+        );
+        let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
+        let command = OperatorCommand::new(&self.sandbox.control_plane, binary, &payload).unwrap();
+        let operator = command.start(Some(&self.log_file()), &[], with_olm);
+        self.operator.replace(Some(operator.unwrap()));
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.sandbox.control_plane.dir().join("operator.log")
+    }
+
+    fn log(&self) -> String {
+        let log = fs::read_to_string(self.log_file()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+/// Copies the parts of the project's tree that the pages use.
+fn project() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for part in ["manifests", "crds", "tests/check/input"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
+        let to = folder.path().join(part);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();
+        assert!(copied.unwrap().success(), "{part}");
+    }
+    // The folder that `oc adm must-gather` would leave.
+    let gathered = folder.path().join("must-gather.local.123");
+    fs::create_dir(&gathered).unwrap();
+    let from = folder.path().join("tests/check/input/vsphere-1.26");
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), gathered.join(entry.file_name())).unwrap();
+    }
+    folder
+}
+
+/// Creates a home folder with the programs and the SSH key that the pages refer to.
+fn home(sandbox: &Sandbox) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let (bin, ssh) = (home.path().join("bin"), home.path().join(".ssh"));
+    for folder in [&bin, &ssh] {
+        fs::create_dir(folder).unwrap();
+    }
+    symlink(part("kubectl").unwrap(), bin.join("kubectl")).unwrap();
+    let operator = env!("CARGO_BIN_EXE_windows-storage-operator");
+    symlink(operator, bin.join("windows-storage-operator")).unwrap();
+    let key = sandbox.fleet.private_key_pem();
+    fs::write(ssh.join("windows_rsa"), key).unwrap();
+    home
+}
+
+fn text(output: &Output) -> String {
+    [&output.stdout, &output.stderr]
+        .map(|stream| String::from_utf8_lossy(stream).into_owned())
+        .concat()
+}

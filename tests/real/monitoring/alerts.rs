@@ -1,0 +1,118 @@
+//! Tests the alerts with promtool's unit tests for rules, and checks that each has everything it needs.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::monitoring::expression::{asked, missing};
+use crate::monitoring::{monitoring, promtool, root, served};
+
+/// Placeholder for the repository's URL, which is not fixed.
+const DOCS: &str = "https://windows-storage-operator.invalid";
+
+fn rules() -> Value {
+    let text = std::fs::read_to_string(monitoring().join("alerts.yaml")).unwrap();
+    let object: Value = serde_yaml::from_str(&text).unwrap();
+    assert_eq!(object["kind"], "PrometheusRule");
+    object["spec"].clone()
+}
+
+fn all_rules() -> Vec<Value> {
+    let groups = rules()["groups"].as_array().unwrap().clone();
+    let rules = groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap());
+    rules.cloned().collect()
+}
+
+pub fn alerts() -> Vec<Value> {
+    let mut rules = all_rules();
+    rules.retain(|rule| rule["alert"].is_string());
+    rules
+}
+
+/// Returns the recording rules: name and expression.
+pub fn records() -> Vec<(String, String)> {
+    let text = |rule: &Value, key: &str| rule[key].as_str().map(str::to_owned);
+    let rules = all_rules().into_iter();
+    rules
+        .filter_map(|rule| Some((text(&rule, "record")?, text(&rule, "expr")?)))
+        .collect()
+}
+
+pub fn name(alert: &Value) -> &str {
+    alert["alert"].as_str().unwrap()
+}
+
+#[test]
+fn each_alert_fires_when_it_shall_and_not_before() {
+    let folder = tempfile::tempdir().unwrap();
+    // JSON is YAML.
+    std::fs::write(folder.path().join("alerts.yaml"), rules().to_string()).unwrap();
+    let tests = root().join("tests/real/monitoring/alerts_test.yaml");
+    std::fs::copy(&tests, folder.path().join("test.yaml")).unwrap();
+    let (passed, said) = promtool(&["check", "rules", "alerts.yaml"], folder.path(), b"");
+    assert!(passed, "{said}");
+    let (passed, said) = promtool(&["test", "rules", "test.yaml"], folder.path(), b"");
+    assert!(passed, "{said}");
+}
+
+#[test]
+fn each_alert_is_tested_both_ways() {
+    let text =
+        std::fs::read_to_string(root().join("tests/real/monitoring/alerts_test.yaml")).unwrap();
+    let tests: Value = serde_yaml::from_str(&text).unwrap();
+    let mut seen: BTreeSet<(String, bool)> = BTreeSet::new();
+    for test in tests["tests"].as_array().unwrap() {
+        for case in test["alert_rule_test"].as_array().unwrap() {
+            let alert = case["alertname"].as_str().unwrap().to_owned();
+            seen.insert((alert, case.get("exp_alerts").is_some()));
+        }
+    }
+    let expected: BTreeSet<(String, bool)> = alerts()
+        .iter()
+        .flat_map(|alert| [true, false].map(|fires| (name(alert).to_owned(), fires)))
+        .collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn each_alert_asks_for_what_is_served_and_says_what_to_do() {
+    let metrics = served::with_records();
+    let alerts = alerts();
+    assert!(alerts.len() >= 8);
+    let critical = alerts
+        .iter()
+        .filter(|alert| alert["labels"]["severity"] == "critical");
+    // A critical alert wakes people at night, so it must need immediate action: storage is lost, or about to be.
+    let critical: Vec<&str> = critical.map(name).collect();
+    assert_eq!(critical, ["WindowsStorageUpgradedWhileHeld"]);
+    for alert in &alerts {
+        let expression = alert["expr"].as_str().unwrap();
+        let absent = missing(expression, &metrics);
+        assert!(absent.is_empty(), "{}: {absent:?}", name(alert));
+        assert!(["warning", "critical"].contains(&alert["labels"]["severity"].as_str().unwrap()));
+        for annotation in ["summary", "description"] {
+            let text = alert["annotations"][annotation].as_str().unwrap();
+            assert!(text.ends_with('.'), "{}: {text}", name(alert));
+        }
+        let runbook = format!("{DOCS}/docs/monitoring.md#{}", name(alert).to_lowercase());
+        assert_eq!(alert["annotations"]["runbook_url"], runbook.as_str());
+    }
+}
+
+#[test]
+fn each_record_is_made_from_what_is_served_and_used() {
+    let metrics = served::with_records();
+    let mut used: BTreeSet<String> = BTreeSet::new();
+    for rule in all_rules() {
+        used.extend(asked(rule["expr"].as_str().unwrap()).series.into_keys());
+    }
+    let records = records();
+    assert!(records.len() >= 8);
+    for (record, expression) in records {
+        let absent = missing(&expression, &metrics);
+        assert!(absent.is_empty(), "{record}: {absent:?}");
+        assert!(used.contains(&record), "{record} is not used");
+    }
+}

@@ -1,0 +1,134 @@
+//! The dashboard shows all served metrics and nothing else, and can be imported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::monitoring::alerts::records;
+use crate::monitoring::expression::{asked, missing};
+use crate::monitoring::served::{self, Metric, family};
+
+/// The kube-state-metrics series and labels that the table of nodes uses.
+const OF_KUBE_STATE_METRICS: [(&str, &str); 2] = [
+    ("kube_node_info", "node os_image kubelet_version"),
+    ("kube_node_status_condition", "node condition status"),
+];
+
+fn dashboard() -> Value {
+    let text =
+        std::fs::read_to_string(crate::monitoring::monitoring().join("dashboard.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn expressions(dashboard: &Value) -> Vec<String> {
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array())
+        .flatten();
+    let mut expressions: Vec<String> = targets
+        .map(|target| target["expr"].as_str().unwrap().to_owned())
+        .collect();
+    for variable in dashboard["templating"]["list"].as_array().unwrap() {
+        if variable["type"] == "query" {
+            expressions.push(variable["query"]["query"].as_str().unwrap().to_owned());
+        }
+    }
+    expressions
+}
+
+#[test]
+fn every_metric_and_label_that_the_dashboard_asks_for_is_served() {
+    let mut metrics = served::with_records();
+    for (name, labels) in OF_KUBE_STATE_METRICS {
+        let labels = labels.split(' ').map(str::to_owned).collect();
+        let metric = Metric {
+            labels,
+            ..Metric::default()
+        };
+        metrics.insert(name.to_owned(), metric);
+    }
+    let records: BTreeMap<String, String> = records().into_iter().collect();
+    let dashboard = dashboard();
+    let mut shown: BTreeSet<String> = BTreeSet::new();
+    for expression in expressions(&dashboard) {
+        // The second argument of `label_values` is a label.
+        let of_labels = expression.strip_prefix("label_values(");
+        let expression =
+            of_labels.map_or(expression.as_str(), |rest| rest.split(',').next().unwrap());
+        let absent = missing(expression, &metrics);
+        assert!(absent.is_empty(), "{expression}: {absent:?}");
+        let asked = asked(expression).series;
+        for series in asked.into_keys() {
+            let made_from = records.get(&series).map(|from| self::asked(from).series);
+            let of_record = made_from.into_iter().flatten().map(|(series, _)| series);
+            shown.extend(of_record);
+            shown.insert(family(&series, &metrics).to_owned());
+        }
+    }
+    let ours = metrics
+        .keys()
+        .filter(|name| name.starts_with("windows_storage_"));
+    let hidden: Vec<&String> = ours.filter(|name| !shown.contains(*name)).collect();
+    assert_eq!(hidden, ["windows_storage_runtime_tasks"]);
+}
+
+#[test]
+fn the_legend_names_labels_that_are_there_and_no_panel_covers_another() {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let ids: BTreeSet<i64> = panels
+        .iter()
+        .map(|panel| panel["id"].as_i64().unwrap())
+        .collect();
+    assert_eq!(ids.len(), panels.len());
+    let mut taken: BTreeSet<(i64, i64)> = BTreeSet::new();
+    for panel in panels {
+        let title = panel["title"].as_str().unwrap();
+        let place = |key: &str| panel["gridPos"][key].as_i64().unwrap();
+        for x in place("x")..place("x") + place("w") {
+            for y in place("y")..place("y") + place("h") {
+                assert!(x < 24 && taken.insert((x, y)), "{title} at {x}, {y}");
+            }
+        }
+        if panel["type"] == "row" {
+            continue;
+        }
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{title}");
+        for target in panel["targets"].as_array().unwrap() {
+            let expression = target["expr"].as_str().unwrap();
+            for selector in expression.split('{').skip(1) {
+                assert!(
+                    selector.contains(r#"cluster=~"$cluster""#),
+                    "{title}: {expression}"
+                );
+            }
+            let grouped = asked(expression).grouped;
+            let legend = target["legendFormat"].as_str().unwrap();
+            for label in legend.split("{{").skip(1) {
+                let label = label.split("}}").next().unwrap();
+                assert!(grouped.contains(label), "{title}: {legend}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_gate_comes_first_and_rows_and_variables_are_there() {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let titles = |is_row: bool| -> Vec<&str> {
+        let panels = panels.iter();
+        let panels = panels.filter(|panel| (panel["type"] == "row") == is_row);
+        panels
+            .map(|panel| panel["title"].as_str().unwrap())
+            .collect()
+    };
+    let rows = ["Gate", "Nodes", "Rollout", "Work on nodes", "Operator"];
+    assert_eq!(titles(true), rows);
+    assert_eq!(panels[0]["title"], "Gate");
+    assert_eq!(titles(false)[0], "Upgrades");
+    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+    let variables: Vec<&str> = variables.map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(variables, ["datasource", "cluster", "job"]);
+}

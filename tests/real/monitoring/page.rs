@@ -1,0 +1,185 @@
+//! docs/monitoring.md describes each metric and has a runbook for each alert. kustomize builds what it says to apply.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+use testbed::commands::printed;
+use testbed::parts::part;
+
+use crate::monitoring::alerts::{alerts, name};
+use crate::monitoring::{root, served};
+
+fn page() -> String {
+    std::fs::read_to_string(root().join("docs/monitoring.md")).unwrap()
+}
+
+/// Returns whether it is a standard process metric, which Prometheus documents; the page only names these.
+fn is_of_process(name: &str) -> bool {
+    name.starts_with("process_")
+}
+
+#[test]
+fn the_page_has_every_metric_with_its_type_labels_and_meaning() {
+    let page = page();
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `windows_storage_"))
+        .collect();
+    let metrics = served::metrics();
+    let ours = metrics.iter().filter(|(name, _)| !is_of_process(name));
+    let expected: Vec<String> = ours
+        .map(|(name, metric)| {
+            let labels: Vec<&str> = metric.labels.iter().map(String::as_str).collect();
+            let labels = match labels.join(",") {
+                none if none.is_empty() => none,
+                labels => format!("{{{labels}}}"),
+            };
+            format!("| `{name}{labels}` | {} | {} |", metric.kind, metric.help)
+        })
+        .collect();
+    assert_eq!(rows, expected, "should be:\n{}", expected.join("\n"));
+}
+
+#[test]
+fn the_page_names_every_metric_of_the_process_and_no_other() {
+    let page = page();
+    let code = page.split('`').skip(1).step_by(2);
+    let named: Vec<&str> = code.filter(|name| is_of_process(name)).collect();
+    let metrics = served::metrics();
+    let served = metrics.keys().filter(|name| is_of_process(name));
+    assert_eq!(named, served.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_page_has_a_section_for_each_alert() {
+    let page = page();
+    let sections: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .filter(|title| title.starts_with("WindowsStorage"))
+        .collect();
+    let alerts = alerts();
+    let expected: Vec<&str> = alerts.iter().map(name).collect();
+    assert_eq!(sections, expected);
+}
+
+fn build(folder: &Path) -> Vec<Value> {
+    let mut kubectl = std::process::Command::new(part("kubectl").unwrap());
+    let built = printed(kubectl.arg("kustomize").arg(folder).current_dir(root())).unwrap();
+    serde_yaml::Deserializer::from_str(&built)
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect()
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    let mut found = objects.iter().filter(|object| object["kind"] == kind);
+    let object = found.next();
+    assert!(object.is_some(), "no {kind}");
+    assert_eq!(found.next(), None);
+    object.unwrap()
+}
+
+#[test]
+fn kustomize_takes_the_plain_folder() {
+    let objects = build(Path::new("manifests/monitoring"));
+    for kind in ["PrometheusRule", "ConfigMap", "ServiceAccount"] {
+        of_kind(&objects, kind);
+    }
+    let endpoint = &of_kind(&objects, "ServiceMonitor")["spec"]["endpoints"][0];
+    assert_eq!(endpoint["tlsConfig"]["insecureSkipVerify"], true);
+    let token = &endpoint["authorization"]["credentials"];
+    assert_eq!(
+        token["name"],
+        of_kind(&objects, "Secret")["metadata"]["name"]
+    );
+    // The API of the Prometheus Operator has removed or deprecated these fields.
+    let text = endpoint.to_string();
+    for old in ["bearerTokenFile", "bearerTokenSecret", "targetPort"] {
+        assert!(!text.contains(old), "{text}");
+    }
+}
+
+/// The Prometheus of the chart selects objects with the label of its release.
+#[test]
+fn kube_prometheus_stack_finds_its_label() {
+    let objects = build(Path::new("manifests/monitoring-kube-prometheus-stack"));
+    for kind in ["ServiceMonitor", "PrometheusRule"] {
+        let object = of_kind(&objects, kind);
+        let label = &object["metadata"]["labels"]["release"];
+        assert_eq!(label, "kube-prometheus-stack", "{kind}");
+    }
+    // Services are still selected by the labels from the operator's manifests.
+    let selector = &of_kind(&objects, "ServiceMonitor")["spec"]["selector"];
+    assert!(selector["matchLabels"]["release"].is_null(), "{selector}");
+}
+
+/// OpenShift's Prometheus for user workloads ignores a `ServiceMonitor` that names files of the Prometheus container.
+/// The objects that ours names instead must exist, in any namespace.
+#[test]
+fn openshifts_user_workload_monitoring_takes_the_one_for_openshift() {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = std::process::Command::new("cp")
+        .args(["-r", "manifests"])
+        .arg(folder.path())
+        .current_dir(root())
+        .status();
+    assert!(copied.unwrap().success());
+    let overlay = folder.path().join("overlay");
+    std::fs::create_dir(&overlay).unwrap();
+    let kustomization = "namespace: storage\nresources: [../manifests/monitoring-openshift]\n";
+    std::fs::write(overlay.join("kustomization.yaml"), kustomization).unwrap();
+    for (folder, namespace) in [
+        (
+            Path::new("manifests/monitoring-openshift"),
+            "windows-storage-operator",
+        ),
+        (&overlay, "storage"),
+    ] {
+        let objects = build(folder);
+        let monitor = of_kind(&objects, "ServiceMonitor");
+        let text = monitor.to_string();
+        for refused in [
+            "bearerTokenFile",
+            "caFile",
+            "certFile",
+            "keyFile",
+            "insecureSkipVerify",
+        ] {
+            assert!(!text.contains(refused), "{refused}: {text}");
+        }
+        let endpoint = &monitor["spec"]["endpoints"][0];
+        let tls = &endpoint["tlsConfig"];
+        let name = "windows-storage-operator-metrics.windows-storage-operator.svc";
+        assert_eq!(tls["serverName"], name);
+        let account = of_kind(&objects, "ServiceAccount");
+        let secret = of_kind(&objects, "Secret");
+        let binding = of_kind(&objects, "ClusterRoleBinding");
+        let named = [account, secret, monitor];
+        assert!(
+            named
+                .iter()
+                .all(|it| it["metadata"]["namespace"] == namespace),
+            "{named:?}"
+        );
+        assert_eq!(
+            endpoint["authorization"]["credentials"]["name"],
+            secret["metadata"]["name"]
+        );
+        assert_eq!(endpoint["authorization"]["credentials"]["key"], "token");
+        let of_account = &secret["metadata"]["annotations"]["kubernetes.io/service-account.name"];
+        assert_eq!(*of_account, account["metadata"]["name"]);
+        let subject = &binding["subjects"][0];
+        assert_eq!(subject["name"], account["metadata"]["name"]);
+        assert_eq!(subject["namespace"], namespace);
+        let bundle = &tls["ca"]["configMap"];
+        assert_eq!(bundle["key"], "service-ca.crt");
+        let is_bundle = |object: &&Value| {
+            object["kind"] == "ConfigMap" && object["metadata"]["name"] == bundle["name"]
+        };
+        let bundle = objects.iter().find(is_bundle).unwrap();
+        let wanted = &bundle["metadata"]["annotations"];
+        assert_eq!(wanted["service.beta.openshift.io/inject-cabundle"], "true");
+        assert_eq!(bundle["metadata"]["namespace"], namespace);
+    }
+}

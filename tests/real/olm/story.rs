@@ -1,0 +1,269 @@
+//! An upgrade that is held and then released.
+
+use kube::api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use testbed::objects::{self, NAMESPACE, WORKLOADS};
+
+use crate::olm::cluster::{CLUSTER_WIDE, CONDITION, CSV, Cluster, DRIVER, upgradeable};
+use crate::olm::install::{csv_name, install};
+use crate::olm::kubelet::Kubelet;
+use crate::olm::page;
+use crate::olm::record::{phases, written};
+use crate::olm::refusal::{self, Refused};
+
+const ACCOUNT: &str = "system:serviceaccount:windows-storage-operator:windows-storage-operator";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
+    let cluster = Cluster::start().await;
+    cluster.add_namespace(NAMESPACE).await;
+    cluster.add_windows_nodes();
+    let kubelet = Kubelet::start(&cluster, NAMESPACE);
+    let (v1, v2) = (csv_name("0.1.0"), csv_name("0.2.0"));
+
+    olm_installs_the_operator_and_names_its_condition(&cluster, &kubelet, &v1).await;
+    install(&cluster, NAMESPACE, "0.2.0", Some("0.1.0"));
+    cluster
+        .wait_until_held(NAMESPACE, &v2, "missing on win-1, win-2")
+        .await;
+    page::follow(&cluster, "While an upgrade is held");
+    it_is_held_while_the_operator_is_down(&cluster, &kubelet, &v2).await;
+    cluster
+        .wait_until_held(NAMESPACE, &v2, "missing on win-2")
+        .await;
+    // An API server that has just started may refuse requests that it allows a moment later.
+    assert_nothing_was_forbidden(&cluster, &kubelet, &v1);
+    objects_that_are_away_for_a_moment_do_not_open_the_gate(&cluster, &v1).await;
+    assert_never_open(&written(&cluster, NAMESPACE, &v1));
+    neither_does_what_comes_while_watches_are_broken(&cluster, &v1).await;
+    assert_never_open(&written(&cluster, NAMESPACE, &v1));
+    assert_eq!(
+        phases(&cluster.get(CSV, NAMESPACE, &v2).await),
+        ["Pending"],
+        "the new version never began"
+    );
+
+    the_new_operator_is_not_ready_before_it_has_set_its_own_gate(&cluster, &kubelet, &v2).await;
+    cluster.wait_until_gone(CSV, NAMESPACE, &v1).await;
+    for kind in [CONDITION, "Role", "RoleBinding"] {
+        cluster.wait_until_gone(kind, NAMESPACE, &v1).await;
+    }
+    let deployment = cluster.get("Deployment", NAMESPACE, NAMESPACE).await;
+    assert_eq!(owners(&deployment), [v2.as_str()]);
+    page::follow(&cluster, "After it");
+    assert_nothing_was_forbidden(&cluster, &kubelet, &v2);
+}
+
+/// Pods of the Deployment: one leader and one standby.
+const REPLICAS: usize = 2;
+
+/// The installation succeeds once the Pods are ready, and they are ready once they have set the gate.
+async fn olm_installs_the_operator_and_names_its_condition(
+    cluster: &Cluster,
+    kubelet: &Kubelet,
+    v1: &str,
+) {
+    kubelet.cut_power();
+    install(cluster, NAMESPACE, "0.1.0", None);
+    cluster.wait_for_phase(NAMESPACE, v1, "Installing").await;
+    // OLM creates the object, without conditions.
+    let condition = cluster
+        .wait(CONDITION, NAMESPACE, v1, "is there", |object| {
+            object.is_some()
+        })
+        .await;
+    assert_eq!(upgradeable(&condition["spec"]["conditions"]), &Value::Null);
+    kubelet.restore_power();
+    cluster.wait_for_phase(NAMESPACE, v1, "Succeeded").await;
+    let ready = kubelet.at_first_readiness();
+    assert_eq!(ready.len(), REPLICAS, "{ready:?}");
+    for pod in &ready {
+        assert_eq!(pod.operator_condition, v1);
+        assert_eq!(pod.gate["status"], "False", "{ready:?}");
+    }
+    cluster
+        .wait_for_gate(NAMESPACE, v1, "False", "missing on win-1, win-2")
+        .await;
+}
+
+/// The gate keeps its last state while the operator is down, whatever OLM and the nodes do.
+async fn it_is_held_while_the_operator_is_down(cluster: &Cluster, kubelet: &Kubelet, v2: &str) {
+    kubelet.cut_power();
+    cluster
+        .wait("Deployment", NAMESPACE, NAMESPACE, "has no pod", |object| {
+            object.is_some_and(|object| object["status"]["readyReplicas"].is_null())
+        })
+        .await;
+    cluster.register("win-1", &[DRIVER]);
+    cluster.restart_olm();
+    // Once OLM has installed something else, it is working again.
+    cluster.add_namespace("elsewhere").await;
+    install(cluster, "elsewhere", "0.1.0", None);
+    cluster
+        .wait_for_phase("elsewhere", &csv_name("0.1.0"), "Installing")
+        .await;
+    cluster
+        .wait_until_held(NAMESPACE, v2, "missing on win-1, win-2")
+        .await;
+    kubelet.restore_power();
+}
+
+/// The objects that the verdict is based on: kind, namespace, name.
+const COMES_AND_GOES: [(&str, &str, &str); 5] = [
+    ("CSINode", CLUSTER_WIDE, "win-2"),
+    ("Node", CLUSTER_WIDE, "win-2"),
+    ("Pod", WORKLOADS, "web-0"),
+    ("PersistentVolumeClaim", WORKLOADS, "orders"),
+    ("PersistentVolume", CLUSTER_WIDE, "pv-orders"),
+];
+
+/// Without the node that lacks the driver, or without what needs it, the verdict would be True, but not for long enough
+/// to open the gate.
+async fn objects_that_are_away_for_a_moment_do_not_open_the_gate(cluster: &Cluster, v1: &str) {
+    // A node without a CSINode never leads to True.
+    for (kind, namespace, name) in &COMES_AND_GOES[1..] {
+        replace(cluster, kind, namespace, name, async || {
+            cluster.wait_for_what_holds(NAMESPACE, v1, false).await;
+        })
+        .await;
+        cluster.wait_for_what_holds(NAMESPACE, v1, true).await;
+    }
+}
+
+async fn neither_does_what_comes_while_watches_are_broken(cluster: &Cluster, v1: &str) {
+    cluster.restart_api_server();
+    for _ in 0..3 {
+        for (kind, namespace, name) in COMES_AND_GOES {
+            replace(cluster, kind, namespace, name, async || {}).await;
+        }
+    }
+    // A message that names a new pod shows that all earlier events have been read.
+    let workload = objects::azure_disk_workload("win-1").replace("web-0", "web-1");
+    cluster.apply(&workload);
+    cluster
+        .wait_for_gate(NAMESPACE, v1, "False", "pod shop/web-1")
+        .await;
+}
+
+fn assert_never_open(written: &[String]) {
+    // At least two writes: both nodes lack the driver, then one. A write that not everything is read may come first.
+    assert!(written.len() >= 2, "{written:?}");
+    assert!(
+        written.iter().all(|status| status == "False"),
+        "{written:?}"
+    );
+}
+
+/// Deletes an object, and recreates it after `meanwhile`.
+async fn replace(
+    cluster: &Cluster,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    meanwhile: impl AsyncFnOnce(),
+) {
+    let api = cluster.api(kind, namespace);
+    let mut object = api.get(name).await.unwrap();
+    // The controllers that would remove the finalizers do not run.
+    if object.metadata.finalizers.is_some() {
+        let free = json!({"metadata": {"finalizers": null}});
+        object = api
+            .patch(name, &PatchParams::default(), &Patch::Merge(free))
+            .await
+            .unwrap();
+    }
+    let fresh = DynamicObject {
+        types: object.types.clone(),
+        metadata: ObjectMeta {
+            name: object.metadata.name.clone(),
+            namespace: object.metadata.namespace.clone(),
+            labels: object.metadata.labels.clone(),
+            ..ObjectMeta::default()
+        },
+        data: json!({"spec": object.data["spec"]}),
+    };
+    api.delete(name, &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
+    meanwhile().await;
+    api.create(&PostParams::default(), &fresh).await.unwrap();
+}
+
+/// OLM takes the empty OperatorCondition of the new version for permission, so the new operator must not be ready yet.
+async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
+    cluster: &Cluster,
+    kubelet: &Kubelet,
+    v2: &str,
+) {
+    let refused = Refused {
+        group: "operators.coreos.com",
+        resource: "operatorconditions",
+        name: v2,
+        unless: &format!("request.userInfo.username != '{ACCOUNT}'"),
+    };
+    let touch = r#"{"metadata":{"annotations":{"touched":"yes"}}}"#;
+    let as_operator = format!("--as={ACCOUNT}");
+    let probe = [
+        "patch",
+        CONDITION,
+        v2,
+        "-n",
+        NAMESPACE,
+        "--type=merge",
+        "-p",
+        touch,
+        "--dry-run=server",
+        &as_operator,
+    ];
+    cluster.refuse(&refused, &probe).await;
+
+    cluster.register("win-2", &[DRIVER]);
+    cluster.wait_for_phase(NAMESPACE, v2, "Installing").await;
+    kubelet.wait_until_gate_fails(v2, refusal::MESSAGE).await;
+    assert_eq!(
+        kubelet.at_first_readiness().len(),
+        REPLICAS,
+        "only the old ones were ready"
+    );
+    let csv = cluster.get(CSV, NAMESPACE, v2).await;
+    assert_eq!(csv["status"]["phase"], "Installing");
+
+    cluster.allow(v2);
+    cluster.wait_for_phase(NAMESPACE, v2, "Succeeded").await;
+    let ready = kubelet.at_first_readiness();
+    assert_eq!(ready.len(), 2 * REPLICAS, "{ready:?}");
+    for pod in &ready[REPLICAS..] {
+        assert_eq!(pod.operator_condition, v2);
+        assert_ne!(pod.gate, Value::Null, "{ready:?}");
+    }
+    cluster
+        .wait_for_gate(NAMESPACE, v2, "True", "registered on all 2 Windows node(s)")
+        .await;
+}
+
+/// The RBAC of the CSV and of OLM must be enough for everything the operator did.
+fn assert_nothing_was_forbidden(cluster: &Cluster, kubelet: &Kubelet, operator_condition: &str) {
+    let all = kubelet.at_first_readiness();
+    let of_it = all
+        .iter()
+        .filter(|ready| ready.operator_condition == operator_condition);
+    let logs: Vec<String> = of_it
+        .map(|ready| cluster.operator_log(&ready.pod))
+        .collect();
+    assert_eq!(logs.len(), REPLICAS);
+    let forbidden: Vec<&str> = logs
+        .iter()
+        .flat_map(|log| log.lines())
+        .filter(|line| line.contains("forbidden") && !line.contains(refusal::MESSAGE))
+        .collect();
+    assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
+}
+
+fn owners(object: &Value) -> Vec<&str> {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners
+        .into_iter()
+        .flatten()
+        .map(|owner| owner["name"].as_str().unwrap())
+        .collect()
+}

@@ -1,0 +1,59 @@
+//! Tests completion scripts in the shells themselves.
+
+use std::process::Command;
+
+use testbed::commands::{printed, with_path};
+
+use crate::plugin::{PLUGIN, linked};
+
+/// Completes a line as bash does when Tab is pressed at its end.
+const PRESS_TAB: &str = r#"
+source <("$1" completion bash)
+shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
+of=$(complete -p "$1")
+function=${of#*-F } function=${function%% *}
+[ "$#" -gt 1 ] && before=${*: -2:1} || before=
+"$function" "$1" "${*: -1}" "$before"
+printf '%s\n' "${COMPREPLY[@]}"
+"#;
+
+#[test]
+fn bash_completes_commands_flags_and_values() {
+    let folder = linked();
+    for name in [PLUGIN, "windows-storage-operator"] {
+        let press_tab = |words: &[&str]| -> Vec<String> {
+            let mut bash = with_path(Command::new("bash"), &[folder.path()]).unwrap();
+            bash.args(["--norc", "-c", PRESS_TAB, "bash", name, name])
+                .args(words);
+            let offered = printed(&mut bash).unwrap();
+            offered.lines().map(str::to_owned).collect()
+        };
+        assert_eq!(press_tab(&["acc"]), ["accept-host-key"], "{name}");
+        let commands = press_tab(&[""]);
+        for command in ["check", "nodes", "why"] {
+            assert!(commands.iter().any(|it| it == command), "{commands:?}");
+        }
+        assert_eq!(press_tab(&["check", "--kubec"]), ["--kubeconfig"], "{name}");
+        assert_eq!(press_tab(&["check", "-o", "ht"]), ["html"], "{name}");
+    }
+}
+
+#[test]
+fn every_shell_gets_a_script_that_it_can_read() {
+    let folder = linked();
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let mut plugin = Command::new(folder.path().join(PLUGIN));
+        let script = printed(plugin.args(["completion", shell])).unwrap();
+        assert!(script.contains(PLUGIN), "{shell}");
+        // bash is required; other shells are tested if they are installed.
+        let is_there =
+            shell != "powershell" && Command::new(shell).arg("--version").output().is_ok();
+        assert!(is_there || shell != "bash");
+        if is_there {
+            let file = folder.path().join(shell);
+            std::fs::write(&file, &script).unwrap();
+            printed(Command::new(shell).arg("-n").arg(&file)).unwrap();
+        }
+    }
+}

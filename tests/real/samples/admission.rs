@@ -1,0 +1,177 @@
+//! The API server admits the samples.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
+
+use crate::samples::catalogue::{DRIVERS, WORKLOADS, all, root};
+
+const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+
+/// Starts a control plane with the namespaces that must exist before a sample is applied.
+fn with_namespaces() -> ControlPlane {
+    let control_plane = ControlPlane::start().unwrap();
+    let workloads = root().join("namespace");
+    control_plane
+        .kubectl(&["apply", "-k", workloads.to_str().unwrap()])
+        .unwrap();
+    for driver in DRIVERS.iter() {
+        namespace(&control_plane, &driver.namespace, None);
+    }
+    control_plane
+}
+
+fn namespace(control_plane: &ControlPlane, name: &str, level: Option<&str>) {
+    let mut labels = json!({});
+    if let Some(level) = level {
+        labels[ENFORCE] = level.into();
+    }
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels},
+    });
+    control_plane.apply(&namespace.to_string()).unwrap();
+}
+
+/// Runs `kubectl apply` as a dry run that rejects unknown fields.
+fn dry_run(control_plane: &ControlPlane, source: &[&str], input: &str) -> anyhow::Result<String> {
+    let mut arguments = vec!["apply", "--dry-run=server", "--validate=strict"];
+    arguments.extend(source);
+    control_plane.kubectl_with_input(&arguments, input)
+}
+
+#[test]
+fn every_sample_passes_strict_validation_and_a_misspelt_field_does_not() {
+    let control_plane = with_namespaces();
+    let kustomized = |folder: &Path| {
+        let taken = dry_run(&control_plane, &["-k", folder.to_str().unwrap()], "").unwrap();
+        assert!(!taken.is_empty(), "{}", folder.display());
+        for line in taken.lines() {
+            assert!(line.ends_with("(server dry run)"), "{line}");
+        }
+    };
+    for sample in all() {
+        kustomized(&sample.path());
+        let set = sample.daemon_set();
+        // An unknown field, a Linux-only field, and a HostProcess container without the host's network.
+        let mut broken = vec![
+            (
+                "/tolerations",
+                json!([{"operater": "Exists"}]),
+                "unknown field",
+            ),
+            (
+                "/securityContext/seccompProfile",
+                json!({"type": "RuntimeDefault"}),
+                "cannot be set for a windows pod",
+            ),
+        ];
+        if sample.is_host_process() {
+            broken.push(("/hostNetwork", json!(false), "hostNetwork must be true"));
+        }
+        for (field, value, complaint) in broken {
+            let mut set = set.clone();
+            let spec = &mut set["spec"]["template"]["spec"];
+            let (parent, name) = field.rsplit_once('/').unwrap();
+            match spec.pointer_mut(parent) {
+                Some(parent) => parent[name] = value,
+                None => spec[&parent[1..]] = json!({name: value}),
+            }
+            let error = dry_run(&control_plane, &["-f", "-"], &set.to_string())
+                .expect_err(field)
+                .to_string();
+            assert!(error.contains(complaint), "{field}: {error}");
+        }
+    }
+    for driver in DRIVERS.iter().filter(|driver| driver.is_migrated_to) {
+        kustomized(&driver.in_tree());
+    }
+}
+
+/// Returns whether the API server admits a pod with this spec to this namespace.
+fn admitted(control_plane: &ControlPlane, namespace: &str, spec: &Value) -> anyhow::Result<String> {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "pod", "namespace": namespace},
+        "spec": spec,
+    });
+    control_plane.kubectl_with_input(&["create", "--dry-run=server", "-f", "-"], &pod.to_string())
+}
+
+#[test]
+fn drivers_need_a_privileged_namespace_and_the_workloads_do_not() {
+    let control_plane = with_namespaces();
+    namespace(&control_plane, "any", Some("privileged"));
+    namespace(&control_plane, "some", Some("baseline"));
+    for sample in all() {
+        let at = sample.path();
+        let set = sample.daemon_set();
+        let spec = &set["spec"]["template"]["spec"];
+        admitted(&control_plane, "any", spec).unwrap();
+        let error = admitted(&control_plane, "some", spec)
+            .expect_err(&at.display().to_string())
+            .to_string();
+        assert!(error.contains("violates PodSecurity"), "{error}");
+        assert!(error.contains("hostPath volumes"), "{error}");
+        assert_eq!(
+            error.contains("hostProcess"),
+            sample.is_host_process(),
+            "{error}"
+        );
+
+        let objects = sample.objects();
+        let mut labels = objects
+            .iter()
+            .filter(|object| object["kind"] == "Namespace");
+        assert_eq!(
+            labels.next().unwrap()["metadata"]["labels"][ENFORCE],
+            "baseline"
+        );
+        let mut pods = objects.iter().filter(|object| object["kind"] == "Pod");
+        admitted(&control_plane, WORKLOADS, &pods.next().unwrap()["spec"]).unwrap();
+    }
+}
+
+/// Samples work under the enforcing policies if the driver's namespace has the required label.
+#[test]
+fn samples_work_under_the_policies() {
+    const LABEL: &str = "windowsstorage.dev/csi-proxy-pipes=allowed";
+    let control_plane = with_namespaces();
+    namespace(&control_plane, "unlabelled", None);
+    let policies = root().join("../policies-deny");
+    control_plane
+        .kubectl(&["apply", "-k", policies.to_str().unwrap()])
+        .unwrap();
+    for driver in DRIVERS.iter() {
+        let namespace = &driver.namespace;
+        control_plane
+            .kubectl(&["label", "--overwrite", "namespace", namespace, LABEL])
+            .unwrap();
+    }
+    let first = all().next().unwrap().daemon_set();
+    let is_refused = |spec: &Value| {
+        let said = admitted(&control_plane, "unlabelled", spec);
+        said.is_err_and(|error| error.to_string().contains(LABEL))
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_refused(&first["spec"]["template"]["spec"]) {
+        assert!(Instant::now() < deadline, "the policies are not enforced");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for sample in all() {
+        let path = sample.path();
+        let applied = control_plane
+            .kubectl_command()
+            .args(["apply", "--dry-run=server", "-k"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(applied.stderr).unwrap();
+        assert!(applied.status.success(), "{said}");
+        assert!(!said.contains("ValidatingAdmissionPolicy"), "{said}");
+        let spec = &sample.daemon_set()["spec"]["template"]["spec"];
+        admitted(&control_plane, &sample.driver.namespace, spec).unwrap();
+        assert!(is_refused(spec), "{}", path.display());
+    }
+}

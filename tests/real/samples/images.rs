@@ -1,0 +1,100 @@
+//! The versions of all images are defined in one place.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::samples::catalogue::{all, documents, root};
+
+const PINS: &str = "images/kustomization.yaml";
+
+fn pins() -> Vec<Value> {
+    let text = std::fs::read_to_string(root().join(PINS)).unwrap();
+    let component = documents(&text).remove(0);
+    component["images"].as_array().unwrap().clone()
+}
+
+/// Collects all images of an object, at any depth.
+fn images(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member {
+                    Value::String(image) if name == "image" => {
+                        found.insert(image.clone());
+                    }
+                    _ => images(member, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| images(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_image_has_its_version_from_the_one_list_and_every_entry_is_used() {
+    let pinned: BTreeSet<String> = pins()
+        .iter()
+        .map(|pin| {
+            let text = |name: &str| pin[name].as_str().unwrap();
+            let tag = text("newTag");
+            assert!(
+                tag != "latest" && tag.contains(|c: char| c.is_ascii_digit()),
+                "{tag}"
+            );
+            format!("{}:{tag}", text("newName"))
+        })
+        .collect();
+    let mut used = BTreeSet::new();
+    for sample in all() {
+        sample
+            .objects()
+            .iter()
+            .for_each(|object| images(object, &mut used));
+    }
+    assert_eq!(used, pinned);
+}
+
+#[test]
+fn no_other_file_names_a_version() {
+    let names: BTreeSet<String> = pins()
+        .iter()
+        .map(|pin| pin["name"].as_str().unwrap().to_owned())
+        .collect();
+    let mut seen = BTreeSet::new();
+    for entry in walkdir::WalkDir::new(root()) {
+        let entry = entry.unwrap();
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != "yaml") || path.ends_with(PINS) {
+            continue;
+        }
+        let text = std::fs::read_to_string(path).unwrap();
+        for document in documents(&text) {
+            assert!(document["images"].is_null(), "{}", path.display());
+            let mut found = BTreeSet::new();
+            images(&document, &mut found);
+            for image in &found {
+                assert!(names.contains(image), "{}: {image}", path.display());
+            }
+            seen.extend(found);
+        }
+    }
+    assert_eq!(seen, names);
+}
+
+#[test]
+fn every_version_names_the_source_that_it_was_read_in() {
+    let text = std::fs::read_to_string(root().join(PINS)).unwrap();
+    let mut above = "";
+    for line in text.lines() {
+        if line.trim_start().starts_with("- name:") {
+            let source = above.trim_start().strip_prefix("# ").unwrap_or_default();
+            assert!(
+                source.contains(": ") && source.contains('.') && source.contains('/'),
+                "{line} has no source above it: {above}"
+            );
+        }
+        above = line;
+    }
+}

@@ -1,0 +1,146 @@
+//! The versions of drivers and Kubernetes that the samples support: in the samples, on the page, and by `check`.
+
+use std::path::Path;
+
+use semver::{Op, Version, VersionReq};
+use serde_json::json;
+use windows_storage_operator::assess::driver_versions::{self, ROWS, Supported};
+
+use crate::samples::catalogue::{Sample, all};
+use crate::samples::judged::cluster;
+use crate::samples::report::check_objects;
+
+const DRIVER_VERSIONS: &str = "windowsstorage.dev/driver-versions";
+const KUBERNETES_VERSIONS: &str = "windowsstorage.dev/kubernetes-versions";
+const CODE: &str = "DriverNotForVersion";
+
+/// The versions in a sample's DaemonSet.
+struct Says {
+    /// The driver's version, without a suffix.
+    driver: Version,
+    drivers: VersionReq,
+    kubernetes: VersionReq,
+}
+
+impl Says {
+    fn read(sample: Sample) -> Self {
+        let set = sample.daemon_set();
+        let annotation = |name: &str| {
+            let text = set["metadata"]["annotations"][name].as_str();
+            assert!(text.is_some(), "{sample:?} has no {name}");
+            VersionReq::parse(text.unwrap()).unwrap()
+        };
+        let image = set["spec"]["template"]["spec"]["containers"][0]["image"].as_str();
+        let (_, tag) = image.unwrap().rsplit_once(":v").unwrap();
+        Self {
+            driver: Version::parse(tag.trim_end_matches("-windows-hp")).unwrap(),
+            drivers: annotation(DRIVER_VERSIONS),
+            kubernetes: annotation(KUBERNETES_VERSIONS),
+        }
+    }
+
+    /// Returns the versions of Kubernetes that both the form and the driver's version support.
+    fn supported(&self, sample: Sample) -> Supported {
+        let of_driver =
+            driver_versions::of(&sample.driver.name, (self.driver.major, self.driver.minor));
+        let (least, none) = ends(&self.kubernetes);
+        assert_eq!(none, None, "{sample:?}: a form of a sample has no end");
+        Supported {
+            least: least.max(of_driver.and_then(|it| it.least)),
+            most: of_driver.and_then(|it| it.most),
+        }
+    }
+}
+
+/// Returns the first supported minor version, and the first after the last supported one.
+fn ends(versions: &VersionReq) -> (Option<u64>, Option<u64>) {
+    let of = |op| {
+        let mut found = versions.comparators.iter().filter(|it| it.op == op);
+        found.next().map(|it| it.minor.unwrap())
+    };
+    (of(Op::GreaterEq), of(Op::Less))
+}
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/drivers.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn cells(row: &str) -> Vec<&str> {
+    row.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+#[test]
+fn the_page_says_what_each_sample_says_and_its_version_is_one_of_them() {
+    let page = page();
+    for sample in all() {
+        let says = Says::read(sample);
+        assert!(says.drivers.matches(&says.driver), "{sample:?}");
+        let folder = format!("| [`{}/{}`]", sample.driver.folder, sample.form.folder);
+        let row = page.lines().find(|line| line.starts_with(&folder)).unwrap();
+        let (first, before) = ends(&says.drivers);
+        let from = says.drivers.comparators[0].major;
+        let from = format!("v{}.{}", from, first.unwrap());
+        let drivers = before.map_or_else(
+            || format!("{from} and later"),
+            |before| format!("{from} to v{}.{}", says.driver.major, before - 1),
+        );
+        let kubernetes = says.supported(sample).to_string();
+        assert_eq!(cells(row)[2..], [kubernetes, drivers], "{row}");
+    }
+}
+
+#[test]
+fn the_page_has_all_that_is_known_of_drivers() {
+    let page = page();
+    let rows = page
+        .lines()
+        .filter(|line| line.starts_with("| `") && line.contains("` | v"));
+    let rows: Vec<Vec<&str>> = rows.map(cells).collect();
+    let expected: Vec<Vec<String>> = ROWS
+        .iter()
+        .map(|(driver, versions, supported)| {
+            let [first, last] = [versions.start(), versions.end()]
+                .map(|(major, minor)| format!("v{major}.{minor}"));
+            let versions = if first == last {
+                first
+            } else {
+                format!("{first} to {last}")
+            };
+            vec![format!("`{driver}`"), versions, supported.to_string()]
+        })
+        .collect();
+    assert_eq!(rows, expected);
+}
+
+/// Returns whether `check` reports that the sample's driver does not support this minor version of Kubernetes.
+fn is_refused(sample: Sample, minor: u64) -> bool {
+    let mut objects = cluster(sample, true, true);
+    for node in objects.iter_mut().filter(|object| object["kind"] == "Node") {
+        node["status"]["nodeInfo"]["kubeletVersion"] = json!(format!("v1.{minor}.1"));
+    }
+    let report = check_objects(&objects);
+    let found = report.findings();
+    let of_code: Vec<_> = found.iter().filter(|(code, _)| *code == CODE).collect();
+    let object = format!("DaemonSet/{}", sample.driver.key());
+    assert!(of_code.iter().all(|(_, of)| *of == object), "{of_code:?}");
+    !of_code.is_empty()
+}
+
+#[test]
+fn check_says_where_the_driver_of_a_sample_is_not_for_the_cluster() {
+    for sample in all() {
+        let says = Says::read(sample);
+        let Supported { least, most } = says.supported(sample);
+        let least = least.unwrap();
+        assert!(!is_refused(sample, least), "{sample:?} at 1.{least}");
+        let Some(most) = most else {
+            assert!(!is_refused(sample, 37), "{sample:?}");
+            continue;
+        };
+        assert!(!is_refused(sample, most), "{sample:?} at 1.{most}");
+        for minor in [least - 1, most + 1] {
+            assert!(is_refused(sample, minor), "{sample:?} at 1.{minor}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Fleets of simulated hosts with a real API server: for hundreds of hosts, and for what a real host cannot be made to
+//! do at a chosen moment. `testbed`'s own tests compare the simulation with the real agent.
+
+mod acceptance;
+mod chaos;
+mod fleet;
+mod life;
+mod middle;
+mod must_gather;
+mod pools;
+mod removal;
+mod rollout;
+pub mod secrets;
+mod servers;
+mod services;
+mod steps;
+mod trust;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::json;
+use testbed::objects;
+use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
+use windows_storage_operator::payload::sha256_hex;
+
+use crate::system::harness::Harness;
+
+/// A cluster whose Windows nodes are simulated.
+pub struct Simulation {
+    pub harness: Harness,
+    pub fleet: SimulatedFleet,
+    pub hosts: Vec<SimulatedHost>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Simulation {
+    /// Creates this many nodes, `win-000` and so on, and SSH access to them.
+    pub fn new(nodes: usize) -> Self {
+        let harness = Harness::new();
+        let fleet = SimulatedFleet::new().unwrap();
+        let hosts: Vec<SimulatedHost> = (0..nodes)
+            .map(|number| {
+                let host = fleet.add_host(&format!("win-{number:03}")).unwrap();
+                // Eight of them cover each version of Windows' SSH server in each shell.
+                let profile = Profile::ALL[number % Profile::ALL.len()];
+                let shell = Shell::ALL[number / Profile::ALL.len() % Shell::ALL.len()];
+                host.become_like(profile, shell);
+                host
+            })
+            .collect();
+        let simulation = Self {
+            harness,
+            fleet,
+            hosts,
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap(),
+        };
+        let control_plane = &simulation.harness.sandbox.control_plane;
+        // One call for all objects, because each start of kubectl takes longer than a host needs.
+        let objects: Vec<String> = simulation
+            .hosts
+            .iter()
+            .flat_map(|host| {
+                [
+                    objects::windows_node(host.name()),
+                    objects::csi_node(host.name(), &[]),
+                ]
+            })
+            .collect();
+        control_plane.apply(&objects.join("---\n")).unwrap();
+        simulation.write_statuses("boot-1", nodes);
+        control_plane
+            .apply(&objects::ssh_secret(
+                &simulation.fleet.private_key().unwrap(),
+            ))
+            .unwrap();
+        simulation.want(&json!({}));
+        simulation
+    }
+
+    /// Writes the status of the first nodes, with this boot ID, as their kubelets would.
+    fn write_statuses(&self, boot_id: &str, nodes: usize) {
+        let mut items = Vec::new();
+        for host in &self.hosts[..nodes] {
+            let mut status: serde_json::Value =
+                serde_json::from_str(&objects::node_status(&host.address().to_string())).unwrap();
+            status["apiVersion"] = "v1".into();
+            status["kind"] = "Node".into();
+            status["metadata"] = json!({"name": host.name()});
+            status["status"]["nodeInfo"]["bootID"] = boot_id.into();
+            items.push(status);
+        }
+        let statuses = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let arguments = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--subresource=status",
+            "-f",
+            "-",
+        ];
+        self.harness
+            .sandbox
+            .control_plane
+            .kubectl_with_input(&arguments, &statuses.to_string())
+            .unwrap();
+    }
+
+    /// Applies `WindowsStorage` with the SSH access to the hosts and this spec.
+    pub fn want(&self, spec: &serde_json::Value) {
+        self.try_to_want(spec).unwrap();
+    }
+
+    /// Like [`Simulation::want`], for what the API server may refuse.
+    pub fn try_to_want(&self, spec: &serde_json::Value) -> anyhow::Result<()> {
+        let mut object = json!({
+            "apiVersion": "windowsstorage.dev/v1alpha1",
+            "kind": "WindowsStorage",
+            "metadata": {"name": "cluster"},
+            "spec": {
+                "probeIntervalSeconds": 10,
+                "ssh": {"user": self.fleet.user(), "port": self.fleet.port()},
+            },
+        });
+        for (field, value) in spec.as_object().unwrap() {
+            object["spec"][field] = value.clone();
+        }
+        let control_plane = &self.harness.sandbox.control_plane;
+        control_plane.apply(&object.to_string())
+    }
+
+    /// Creates a payload of a few bytes, none of which is ever run.
+    pub fn payload(&self, version: &str) -> PathBuf {
+        self.payload_of(version, env!("CARGO_PKG_VERSION"))
+    }
+
+    /// Creates a payload with this version of the agent.
+    fn payload_of(&self, version: &str, agent: &str) -> PathBuf {
+        let name = format!("{version}-{agent}");
+        let folder = self.harness.sandbox.control_plane.dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let mut manifest = json!({});
+        for (program, file, version) in [
+            ("csiProxy", "csi-proxy.exe", version),
+            ("agent", "agent.exe", agent),
+        ] {
+            let content = format!("MZ {program} {version}");
+            fs::write(folder.join(file), &content).unwrap();
+            let sha256 = sha256_hex(content.as_bytes());
+            manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
+        }
+        fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+        folder
+    }
+
+    /// Returns the nodes whose condition `CSIProxyReady` is True.
+    pub fn ready(&self) -> Vec<String> {
+        let list: serde_json::Value =
+            serde_json::from_str(&self.harness.kubectl("get windowsnodestorages -o json")).unwrap();
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|item| {
+                item["status"]["conditions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|condition| {
+                        condition["type"] == "CSIProxyReady" && condition["status"] == "True"
+                    })
+            })
+            .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Returns the version of csi-proxy in a node's status.
+    fn version(&self, node: &str) -> String {
+        let object = self.harness.get(&format!("windowsnodestorage/{node}"));
+        let version = &object["status"]["csiProxy"]["version"];
+        version.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Writes a ConfigMap in the operator's namespace.
+    pub fn write_config_map(&self, name: &str, data: &serde_json::Value) {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": objects::NAMESPACE},
+            "data": data,
+        });
+        self.harness.apply(&map.to_string());
+    }
+
+    /// Waits for a future of a host.
+    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    pub fn host(&self, name: &str) -> &SimulatedHost {
+        self.hosts.iter().find(|host| host.name() == name).unwrap()
+    }
+}
