@@ -23,9 +23,24 @@ SKIP_RANGE :=
 PUBLISHED = --image '$(IMAGE)' --must-gather-image '$(if $(filter command,$(origin MUST_GATHER_IMAGE)),$(MUST_GATHER_IMAGE))' \
 	--max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
 
-# The longest builds first; parts that depend on another build, or profit from it, last.
-PARTS := kube-apiserver kube-apiserver-1.24 etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
-	bundle-check olm-crds cargo-about go-licenses krew sbom-check helm opm
+# What each kind of target needs beside Rust and Go: groups of tools/setup, and parts of tools/part, the longest builds first.
+OLM := 1
+PACKAGES_build := build
+PACKAGES_run := build run
+PACKAGES_test := build run test
+PACKAGES_image := build image
+PACKAGES_release := build image release
+PACKAGES_nightly := build run test image release fuzz
+PACKAGES_fuzz := build fuzz
+PACKAGES_coverage := build coverage
+PARTS_run := kube-apiserver $(if $(filter 0,$(OLM)),,olm olm-crds) csi-proxy-1.3.0 etcd operatorcondition-crd kubectl
+PARTS_demo := $(PARTS_run) csi-client
+PARTS_test := $(PARTS_demo) kube-controller-manager csi-proxy-1.1.3 helm bundle-check
+# For comparison in benchmarks.
+PARTS_bench := $(PARTS_test) kube-state-metrics controller-runtime-cache sftp-put
+
+# Programs as cargo builds them for tests.
+BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 
 ##@ Set up and build
 
@@ -34,31 +49,31 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  %-17s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## Install what is missing to build and test: Debian packages, Rust for Windows
-	@tools/setup test
-
-.PHONY: setup-image
-setup-image: ## Install what is missing to build the image
-	@tools/setup image
-
-.PHONY: setup-build
-setup-build: ## Install what is missing to build, without what only tests need
-	@tools/setup build
+setup: setup-test ## Install what is missing to build and test: Debian packages, Rust for Windows
 
 .PHONY: parts
-parts: setup ## Build the real parts of tests into the cache, once (about 20 min)
-	@printf '%s\n' $(PARTS) | xargs -n 1 -P 2 tools/part >/dev/null
+parts: parts-test ## Build the real parts of tests into the cache, once (about 15 min)
+
+setup-%:
+	@tools/setup $(PACKAGES_$*)
+
+parts-%:
+	@tools/part --all $(PARTS_$*)
 
 .PHONY: build
 build: setup-build ## Build the operator and everything else for this machine
 	@cargo build
+
+.PHONY: test-programs
+test-programs: setup-build
+	@tools/test-programs >/dev/null
 
 .PHONY: payload
 payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agent, into target/payload
 	@tools/payload $(PAYLOAD)
 
 .PHONY: cli
-cli: setup-image ## Build the command line for Linux and Windows into target/cli
+cli: setup-release ## Build the command line for Linux and Windows into target/cli
 	@tools/cli
 
 ##@ Images and plugin
@@ -71,11 +86,11 @@ plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew 
 PLATFORMS := amd64 arm64
 
 .PHONY: image
-image: setup-image ## Build the image as an OCI archive in target/image; IMAGE, PLATFORMS
+image: setup-release ## Build the image as an OCI archive in target/image; IMAGE, PLATFORMS
 	@PLATFORMS='$(PLATFORMS)' tools/image/build release $(IMAGE)
 
 .PHONY: image-must-gather
-image-must-gather: setup-image ## Build the image for oc adm must-gather; MUST_GATHER_IMAGE=NAME:TAG
+image-must-gather: setup-release ## Build the image for oc adm must-gather; MUST_GATHER_IMAGE=NAME:TAG
 	@PLATFORMS='$(PLATFORMS)' tools/image/must-gather release $(MUST_GATHER_IMAGE) $(IMAGE)
 
 .PHONY: image-dev
@@ -83,54 +98,79 @@ image-dev: setup-image ## Build both images around the operator of the tests, in
 	@tools/image/must-gather dev >/dev/null
 
 .PHONY: image-check
-image-check: setup image image-must-gather ## Test the image of make image as make test does that of make image-dev
-	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
+image-check: image image-must-gather ## Test the images of make image as make test-image does those of make image-dev
+	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test --test image
 
 ##@ Test and check
 
 # Most tests spend more time waiting for programs, deadlines and watches than computing.
 TEST_THREADS := 10
 # API servers and kubectl are started often. With more memory, kubectl uses a third less CPU, the others a tenth less.
-TEST_GOGC := 400
+TEST = GOGC=400 RUST_TEST_THREADS=$(TEST_THREADS)
 
 .PHONY: test
-test: setup parts payload image-dev ## Run all tests, on the real parts; TEST_THREADS=N at one time
-	@GOGC=$(TEST_GOGC) RUST_TEST_THREADS=$(TEST_THREADS) cargo test
-	@$(MAKE) test-versions VERSIONS=1.24
+test: setup-test parts-test payload test-programs ## Test the operator, agent, docs and manifests on real parts; TEST_THREADS=N at one time
+	@$(TEST) cargo test
+
+.PHONY: test-image
+test-image: image-dev ## Test the images
+	@cargo test --test image
+
+.PHONY: test-release
+test-release: setup-nightly parts-test payload ## Test what a release consists of: programs for other platforms, plugin, files
+	@cargo clippy -p windows-storage-operator --bins --target $(WINDOWS) -- -D warnings
+	@OPERATOR_LINUX_ARM64="$$(tools/build-operator --dev --for linux/arm64)" \
+		OPERATOR_WINDOWS_AMD64="$$(tools/build-operator --dev --for windows/amd64)" \
+		cargo test --test platforms --test release
+	@cargo test --test real -- --ignored plugin::krew::
 
 # The API server versions to test besides the newest, and the tests to run on each.
 VERSIONS := 1.24 1.28 1.30
-CORE := $(addprefix system::,versions:: main_job:: gate:: check:: replacement:: external:: removal:: without_olm:: policies::)
+CORE := versions main_job gate check replacement external removal without_olm policies
 
 .PHONY: test-versions
-test-versions: setup parts payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28"
+test-versions: setup-test parts-test payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28"
 	@for version in $(VERSIONS); do \
 		echo "Kubernetes $$version"; \
 		tools/part "kube-apiserver-$$version" >/dev/null; \
-		TEST_KUBERNETES=$$version GOGC=$(TEST_GOGC) RUST_TEST_THREADS=$(TEST_THREADS) \
-			cargo test --test real -- $(CORE) --skip simulated::; \
+		TEST_KUBERNETES=$$version $(TEST) cargo test --test real -- $(CORE:%=system::%::); \
 	done
 
 # The API server versions on which upgrades of the operator are tested.
 UPGRADES := newest 1.24
 
 .PHONY: test-upgrade
-test-upgrade: setup parts payload ## Upgrade from the version before and back; UPGRADES="newest 1.24"
+test-upgrade: setup-test parts-test payload ## Upgrade from the version before and back; UPGRADES="newest 1.24"
 	@tools/before >/dev/null
 	@for version in $(UPGRADES); do \
 		echo "Kubernetes $$version"; \
 		[ "$$version" = newest ] && unset TEST_KUBERNETES || export TEST_KUBERNETES="$$version"; \
-		GOGC=$(TEST_GOGC) cargo test --test real -- --ignored system::upgrade::; \
+		$(TEST) cargo test --test real -- --ignored system::upgrade::; \
 	done
 
+.PHONY: test-native
+test-native: setup-test parts-test payload ## Test the agent's tests as a Windows program, under Wine
+	@tools/test-programs target/native-tests native >/dev/null
+	@cargo test --test node -- --ignored natively::
+
+# Each is run, and all that failed are named at the end.
+NIGHTLY := test test-image test-release test-versions test-upgrade test-native guarded chaos fuzz audit
+.PHONY: nightly
+nightly: setup-nightly ## Run everything, in hours: other versions and platforms, chaos, fuzzing, the audit
+	@failed=''; \
+	for each in $(NIGHTLY); do \
+		echo "== make $$each, $$(date -u +%H:%M:%S)"; \
+		$(MAKE) "$$each" || failed+=" $$each"; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
 .PHONY: e2e-olm
-e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM, a part of make test
+e2e-olm: setup-test parts-test payload ## Install and upgrade the operator by the real OLM, a part of make test
 	@cargo test --test real olm::
 
 .PHONY: docs-check
-docs-check: setup parts payload ## Run the commands of the documentation, a part of make test
-	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --test real docs::
-	@cargo test -p bundler --test bundle guide
+docs-check: setup-test parts-test payload ## Run the commands of the documentation, a part of make test
+	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --test real --test bundle -- docs:: guide
 
 .PHONY: lint
 lint: setup-build ## Check format, clippy, documentation, workflows, dependencies
@@ -138,8 +178,7 @@ lint: setup-build ## Check format, clippy, documentation, workflows, dependencie
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@if [ -d "$$(rustc --print target-libdir --target $(WINDOWS))" ]; then \
 		cargo clippy -p windows-storage-agent --all-targets --target $(WINDOWS) -- -D warnings && \
-		cargo clippy -p windows-storage-agent --all-targets --all-features --target $(WINDOWS) -- -D warnings && \
-		cargo clippy -p windows-storage-operator --bins --target $(WINDOWS) -- -D warnings; \
+		cargo clippy -p windows-storage-agent --all-targets --all-features --target $(WINDOWS) -- -D warnings; \
 	else \
 		echo "clippy for Windows: skipped, because this Rust has no $(WINDOWS)"; \
 	fi
@@ -147,25 +186,20 @@ lint: setup-build ## Check format, clippy, documentation, workflows, dependencie
 	@actionlint="$$(tools/part actionlint)" && "$$actionlint" .github/workflows/*.yaml
 	@deny="$$(tools/part cargo-deny)" && "$$deny" check bans licenses sources
 
-# Parts that only the benchmarks need, for comparison.
-BENCH_PARTS := kube-state-metrics controller-runtime-cache sftp-put
 MEASUREMENTS :=
 
 ##@ Measure
 
 .PHONY: bench
-bench: setup parts payload ## Measure everything side by side, in minutes; MEASUREMENTS="NAME NAME"
-	@$(MAKE) bench-programs
+bench: bench-programs ## Measure everything side by side, in minutes; MEASUREMENTS="NAME NAME"
 	@target/release/bench $(MEASUREMENTS)
 
 .PHONY: bench-full
-bench-full: setup parts payload ## Measure with all repetitions, and a soak of an hour
-	@$(MAKE) bench-programs
+bench-full: bench-programs ## Measure with all repetitions, and a soak of an hour
 	@target/release/bench --full $(MEASUREMENTS)
 
 .PHONY: bench-programs
-bench-programs: setup-build
-	@printf '%s\n' $(BENCH_PARTS) | xargs -r -n 1 -P 2 tools/part >/dev/null
+bench-programs: setup-test parts-bench payload
 	@cargo build --release -p windows-storage-operator -p bench
 
 .PHONY: bench-readiness
@@ -179,32 +213,32 @@ TARGETS :=
 ##@ Check in depth
 
 .PHONY: fuzz
-fuzz: setup ## Look for inputs that break a parser; FUZZ_SECONDS=60, TARGETS="NAME NAME"
+fuzz: setup-fuzz ## Look for inputs that break a parser; FUZZ_SECONDS=60, TARGETS="NAME NAME"
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) tools/fuzz $(TARGETS)
 
 # These tests need the agent for nodes, or two agents at the same time.
 NOT_GUARDED := --skip the_agent_for_nodes_is_built_without_it --skip the_agent_loads_no_library --skip replace_agent
 
 .PHONY: guarded
-guarded: setup parts payload ## Test the agent on Wine with a heap that guards each block (about 3 min)
-	@GUARDED_AGENT=1 RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-agent --test node -- $(NOT_GUARDED)
+guarded: setup-test parts-test payload test-programs ## Test the agent on Wine with a heap that guards each block (about 3 min)
+	@GUARDED_AGENT=1 RUST_TEST_THREADS=$(TEST_THREADS) cargo test --test node -- $(NOT_GUARDED)
 
 .PHONY: sbom
 sbom: setup-image payload ## Write the SBOM of the three programs, CycloneDX, to target/sbom, and check it
 	@tools/sbom
 
 .PHONY: audit
-audit: setup payload ## Check the supply chain, build all that is shipped twice (about 15 min)
+audit: setup-test payload ## Check the supply chain, build all that is shipped twice (about 15 min)
 	@tools/audit
 
 .PHONY: audit-quick
-audit-quick: setup payload ## Do the same without building the operator twice
+audit-quick: setup-test payload ## Do the same without building the operator twice
 	@tools/audit quick
 
 CHAOS_GROUPS :=
 
 .PHONY: chaos
-chaos: setup parts payload ## Run the tests of faults in full, the operator killed 200 times
+chaos: setup-test parts-test payload test-programs ## Run the tests of faults in full, the operator killed 200 times
 	@tools/chaos $(CHAOS_GROUPS)
 
 .PHONY: mutants
@@ -216,12 +250,8 @@ coverage: setup-coverage ## Show which lines the quick tests run; pages go to ta
 	@tools/coverage
 
 .PHONY: coverage-full
-coverage-full: setup setup-coverage parts payload ## Do the same with the whole-system tests
+coverage-full: setup-test setup-coverage parts-test payload ## Do the same with the whole-system tests
 	@tools/coverage full
-
-.PHONY: setup-coverage
-setup-coverage: setup-build ## Install what is missing for make coverage
-	@tools/setup coverage
 
 ##@ Generate and release
 
@@ -235,7 +265,7 @@ bundle: setup-build ## Write the OLM bundle, the Helm chart and install.yaml; IM
 	@cargo run -q -p bundler -- bundle $(PUBLISHED)
 
 .PHONY: screenshot
-screenshot: setup ## Write docs/report.png, the picture of the report in the README
+screenshot: setup-test ## Write docs/report.png, the picture of the report in the README
 	@tools/screenshot docs/report.png
 
 .PHONY: release-bundle
@@ -251,7 +281,7 @@ chart: setup-build ## Pack the Helm chart that make bundle has written into targ
 REGISTRY := localhost
 
 .PHONY: release
-release: setup-image ## Make all files of release VERSION=x.y.z, pushing nothing; REGISTRY, REPOSITORY
+release: setup-release ## Make all files of release VERSION=x.y.z, pushing nothing; REGISTRY, REPOSITORY
 	@$(if $(filter command,$(origin VERSION)),,echo 'make release needs VERSION=x.y.z' >&2; exit 2)
 	@REGISTRY='$(REGISTRY)' REPOSITORY='$(REPOSITORY)' tools/release '$(VERSION)'
 
@@ -269,16 +299,21 @@ catalog-check: setup-build ## Validate the catalog with opm, with bundle/ as its
 
 .PHONY: run
 ifeq ($(origin KUBECONFIG),command line)
-run: payload build ## Run the operator on a control plane of its own, or KUBECONFIG=FILE
-	@KUBECONFIG='$(KUBECONFIG)' target/debug/windows-storage-operator run --payload-dir $(PAYLOAD)
+run: payload
+	@cargo build --bin windows-storage-operator
+	@KUBECONFIG='$(KUBECONFIG)' $(BIN)/windows-storage-operator run --payload-dir $(PAYLOAD)
 else
-run: setup parts payload build
-	@target/debug/testbed run
+run: local ## Run the operator on a control plane of its own (OLM=0: without OLM), or KUBECONFIG=FILE
+	@OLM='$(OLM)' $(BIN)/testbed run
 endif
 
+.PHONY: local
+local: setup-run parts-run payload
+	@cargo build --bin windows-storage-operator --bin testbed
+
 .PHONY: demo
-demo: setup parts payload build ## Show an upgrade being held, the cause found and removed, the upgrade released
-	@target/debug/testbed demo
+demo: local parts-demo ## Show an upgrade being held, the cause found and removed, the upgrade released
+	@$(BIN)/testbed demo
 
 .PHONY: clean
 clean: ## Remove what was built in this tree; the cache of parts outside it stays

@@ -12,7 +12,7 @@ static SYSROOT: LazyLock<PathBuf> = LazyLock::new(|| {
     let path = testbed::commands::printed(sysroot.arg("aarch64-unknown-linux-gnu")).unwrap();
     PathBuf::from(path.trim())
 });
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build("linux/arm64"));
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| built("LINUX_ARM64"));
 
 /// Runs a program with the libraries from this folder.
 fn run_with(libraries: &Path, program: &Path, arguments: &[&str]) -> Output {

@@ -1,6 +1,10 @@
 //! Tests the program as built for other platforms: Linux on arm64, run by qemu, and Windows, run by Wine. Their output
 //! must match that of the program for this machine.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 mod arm64;
 mod windows;
@@ -29,12 +33,10 @@ fn input() -> PathBuf {
     root().join("tests/check/input")
 }
 
-/// Builds the program for this platform, as a development build.
-fn build(platform: &str) -> PathBuf {
-    let mut build = Command::new(root().join("tools/build-operator"));
-    build.args(["--dev", "--for", platform]);
-    let path = testbed::commands::printed(&mut build).unwrap();
-    PathBuf::from(path.trim())
+/// Returns the program for a platform such as `WINDOWS_AMD64`.
+fn built(platform: &str) -> PathBuf {
+    let path = std::env::var_os(format!("OPERATOR_{platform}"));
+    PathBuf::from(path.expect("make test-release builds the program, and says where"))
 }
 
 /// Creates a cluster with one Windows node that lacks the driver of its workload, and with SSH access to it.

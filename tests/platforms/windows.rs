@@ -16,7 +16,7 @@ use crate::{CLUSTERS, assert_alike, build, held_cluster, here, input};
 /// Wine needs seconds to start a program on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build("windows/amd64"));
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| built("WINDOWS_AMD64"));
 
 /// Copies the program to the host.
 fn install(host: &WindowsHost) {

@@ -1,8 +1,8 @@
-//! The Windows programs that tests upload: built when needed, or taken from the folder `TEST_PROGRAMS`, which
-//! `tools/native-tests` fills.
+//! The Windows programs that tests install. `tools/test-programs` builds them before: into `target/test-programs`, or into
+//! the folder that `TEST_PROGRAMS` names on a Windows machine.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Which build of the agent a test installs.
@@ -17,79 +17,35 @@ pub enum Build {
 pub fn agent(which: Build) -> Vec<u8> {
     // `make guarded` runs tests with the build for tests.
     let is_guarded = std::env::var_os("GUARDED_AGENT").is_some();
-    let option = match which {
-        Build::Payload if !is_guarded => None,
-        Build::Payload | Build::FaultInjection => Some("--fault-injection"),
-    };
-    let name = format!("windows-storage-agent{}.exe", option.unwrap_or_default());
-    read(&name, || built::agent(option))
+    read(match which {
+        Build::Payload if !is_guarded => "windows-storage-agent.exe",
+        Build::Payload | Build::FaultInjection => "windows-storage-agent--fault-injection.exe",
+    })
 }
 
 pub fn csi_proxy(version: &str) -> Vec<u8> {
-    let part = format!("csi-proxy-{version}");
-    read(&format!("{part}.exe"), || built::part(&part))
+    read(&format!("csi-proxy-{version}.exe"))
 }
 
 /// Returns the stand-in, without the configuration of its behaviour.
 pub fn standin() -> &'static [u8] {
     static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
-    PROGRAM.get_or_init(|| read("standin.exe", built::standin))
+    PROGRAM.get_or_init(|| read("standin.exe"))
 }
 
-fn read(name: &str, build: impl FnOnce() -> PathBuf) -> Vec<u8> {
-    let folder = std::env::var_os("TEST_PROGRAMS").map(PathBuf::from);
-    let path = folder.map_or_else(build, |folder| folder.join(name));
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+fn read(name: &str) -> Vec<u8> {
+    let path = program(name);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}: {HOW}", path.display()))
 }
 
-#[cfg(windows)]
-mod built {
-    use std::path::PathBuf;
-
-    const UNSET: &str = "set TEST_PROGRAMS to the folder of tools/native-tests, on a machine to throw away: csi-proxy and the \
-                         agent are installed and removed";
-
-    pub fn agent(_: Option<&str>) -> PathBuf {
-        panic!("{UNSET}")
-    }
-
-    pub fn part(_: &str) -> PathBuf {
-        panic!("{UNSET}")
-    }
-
-    pub fn standin() -> PathBuf {
-        panic!("{UNSET}")
-    }
+/// Returns the path of a program that tests install.
+pub fn program(name: &str) -> PathBuf {
+    let named = std::env::var_os("TEST_PROGRAMS").map(PathBuf::from);
+    // Not on a Windows machine by mistake: tests install csi-proxy and the agent, and remove them.
+    let default =
+        cfg!(unix).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/test-programs"));
+    let folder = named.or(default).unwrap_or_else(|| panic!("{HOW}"));
+    folder.join(name)
 }
 
-#[cfg(unix)]
-mod built {
-    use std::path::{Path, PathBuf};
-    use std::process::Command;
-
-    fn printed(command: &mut Command) -> PathBuf {
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap().trim().into()
-    }
-
-    fn tool(name: &str) -> Command {
-        Command::new(
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../tools")
-                .join(name),
-        )
-    }
-
-    pub fn agent(option: Option<&str>) -> PathBuf {
-        printed(tool("build-agent").args(option))
-    }
-
-    pub fn part(name: &str) -> PathBuf {
-        testbed::parts::part(name).unwrap()
-    }
-
-    pub fn standin() -> PathBuf {
-        printed(&mut tool("build-standin"))
-    }
-}
+const HOW: &str = "run tools/test-programs first; on Windows, set TEST_PROGRAMS to its folder, on a machine to throw away";

@@ -2,13 +2,14 @@
 //! it leaves nothing behind.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
 use protocol::paths::AGENT_LOG_DIR;
 use serde_json::Value;
 use testbed::windows_host::Fleet;
+
+use crate::programs::program;
 
 /// More than the program's own limit, which is two minutes on Windows.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -18,16 +19,11 @@ const BASELINE: &str = "../docs/conformance/wine.json";
 #[test]
 fn it_says_of_wine_what_is_known_and_leaves_nothing_behind() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let built = Command::new(root.join("../tools/build-agent"))
-        .arg("--verify")
-        .output()
-        .unwrap();
-    assert!(built.status.success(), "{built:?}");
-    let program = String::from_utf8(built.stdout).unwrap();
+    let program = program("windows-storage-verify.exe");
     let fleet = Fleet::new().unwrap();
     let host = fleet.add_host("win-1").unwrap();
     let drive = host.drive_c();
-    fs::copy(program.trim(), drive.join("verify.exe")).unwrap();
+    fs::copy(program, drive.join("verify.exe")).unwrap();
     let output = host.run_within(r"C:\verify.exe", LIMIT).unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.is_ascii());
