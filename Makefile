@@ -147,19 +147,19 @@ lint: setup-build ## Check format, clippy, documentation, workflows, dependencie
 	@actionlint="$$(tools/part actionlint)" && "$$actionlint" .github/workflows/*.yaml
 	@deny="$$(tools/part cargo-deny)" && "$$deny" check bans licenses sources
 
-# Parts that only the benchmarks need, for comparison.
-BENCH_PARTS := kube-state-metrics controller-runtime-cache sftp-put
+# A part that only the benchmarks need, for comparison.
+BENCH_PARTS := sftp-put
 MEASUREMENTS :=
 
 ##@ Measure
 
 .PHONY: bench
-bench: setup parts payload ## Measure everything side by side, in minutes; MEASUREMENTS="NAME NAME"
+bench: setup parts payload ## Measure everything, in minutes; MEASUREMENTS="NAME NAME"
 	@$(MAKE) bench-programs
 	@target/release/bench $(MEASUREMENTS)
 
 .PHONY: bench-full
-bench-full: setup parts payload ## Measure with all repetitions, and a soak of an hour
+bench-full: setup parts payload ## Measure with all repetitions
 	@$(MAKE) bench-programs
 	@target/release/bench --full $(MEASUREMENTS)
 

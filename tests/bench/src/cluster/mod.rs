@@ -6,7 +6,6 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -15,7 +14,8 @@ use testbed::control_plane::ControlPlane;
 use testbed::parts::part;
 use testbed::sandbox::install;
 
-pub use load::{Loader, send};
+use load::Loader;
+pub use load::send;
 pub use testbed::realistic::{DRIVER, Os, node_name};
 
 use crate::root;
@@ -65,18 +65,42 @@ pub const LARGE: Size = Size {
     without_driver: 1,
 };
 
+/// 5,000 nodes, 2,000 of them with Windows, and 150,000 pods.
+pub const HUGE: Size = Size {
+    windows: Part {
+        nodes: 2_000,
+        stateful_pods: 5_000,
+        stateless_pods: 8_000,
+    },
+    linux: Part {
+        nodes: 3_000,
+        stateful_pods: 2_000,
+        stateless_pods: 130_000,
+    },
+    without_driver: 1,
+};
+
+/// 200 nodes and 1,000 pods.
+pub const SMALL: Size = Size {
+    windows: Part {
+        nodes: 50,
+        stateful_pods: 200,
+        stateless_pods: 200,
+    },
+    linux: Part {
+        nodes: 150,
+        stateful_pods: 100,
+        stateless_pods: 300,
+    },
+    without_driver: 1,
+};
+
 impl Size {
     fn of(&self, os: Os) -> Part {
         match os {
             Os::Windows => self.windows,
             Os::Linux => self.linux,
         }
-    }
-
-    /// Returns the number of all pods.
-    pub fn pods(&self) -> usize {
-        let of = |part: Part| part.nodes + part.stateful_pods + part.stateless_pods;
-        of(self.windows) + of(self.linux)
     }
 }
 
@@ -87,17 +111,11 @@ pub fn start(size: &Size) -> Result<ControlPlane> {
     if !kept.exists() {
         let control_plane = ControlPlane::start()?;
         install(&control_plane)?;
-        let started = Instant::now();
         runtime()?.block_on(async {
             let mut loader = Loader::new(&control_plane).await?;
             loader.shared().await?;
             loader.cluster(size).await
         })?;
-        eprintln!(
-            "wrote a cluster of {} pods in {:.0} s",
-            size.pods(),
-            started.elapsed().as_secs_f64()
-        );
         control_plane.stop_and_keep(&kept)?;
     }
     let control_plane = ControlPlane::start_from(&kept)?;
