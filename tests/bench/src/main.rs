@@ -107,11 +107,6 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Returns the root of the tree.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// Returns the operator's binary, which cargo puts next to this one: both come from a release build.
 fn operator_binary() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("windows-storage-operator");
@@ -143,7 +138,7 @@ fn small_payload(folder: &Path, csi_proxy: usize, agent: usize) -> Result<PathBu
 
 /// Returns the folder with the programs for Windows nodes.
 fn payload() -> Result<PathBuf> {
-    let path = root().join("target/payload");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/payload");
     path.canonicalize()
         .with_context(|| format!("{} is not there: make payload", path.display()))
 }

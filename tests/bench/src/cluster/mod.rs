@@ -2,37 +2,20 @@
 
 mod load;
 
-use std::collections::hash_map::DefaultHasher;
-use std::fs;
-use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use testbed::control_plane::ControlPlane;
-use testbed::parts::part;
 use testbed::sandbox::install;
 
 use load::Loader;
 pub use load::send;
 pub use testbed::realistic::{DRIVER, Os, node_name};
 
-use crate::root;
-
-/// Sources that generate the objects. A change to any of them invalidates the cached clusters.
-const GENERATORS: [&str; 7] = [
-    include_str!("load.rs"),
-    include_str!("../../../support/src/realistic/driver.rs"),
-    include_str!("../../../support/src/realistic/mod.rs"),
-    include_str!("../../../support/src/realistic/nodes.rs"),
-    include_str!("../../../support/src/realistic/pods.rs"),
-    include_str!("../../../support/src/realistic/storage.rs"),
-    include_str!("../../../support/src/realistic/workloads.rs"),
-];
-
 /// Number of objects for one operating system. Each node also has a pod of the CSI driver.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct Part {
     pub nodes: usize,
     /// Pods with one claim and one volume each: in-tree on Windows, CSI on Linux.
@@ -42,7 +25,7 @@ pub struct Part {
 }
 
 /// Size of a cluster.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub windows: Part,
     pub linux: Part,
@@ -104,35 +87,16 @@ impl Size {
     }
 }
 
-/// Starts a control plane that has the operator's CRDs and RBAC and a cluster of this size. The content is written once
-/// and cached in `target/bench`: writing it takes minutes, starting from a copy takes seconds.
+/// Starts a control plane that has the operator's CRDs and RBAC and a cluster of this size.
 pub fn start(size: &Size) -> Result<ControlPlane> {
-    let kept = kept_at(size)?;
-    if !kept.exists() {
-        let control_plane = ControlPlane::start()?;
-        install(&control_plane)?;
-        runtime()?.block_on(async {
-            let mut loader = Loader::new(&control_plane).await?;
-            loader.shared().await?;
-            loader.cluster(size).await
-        })?;
-        control_plane.stop_and_keep(&kept)?;
-    }
-    let control_plane = ControlPlane::start_from(&kept)?;
+    let control_plane = ControlPlane::start()?;
+    install(&control_plane)?;
+    runtime()?.block_on(async {
+        let mut loader = Loader::new(&control_plane).await?;
+        loader.shared().await?;
+        loader.cluster(size).await
+    })?;
     Ok(control_plane)
-}
-
-fn kept_at(size: &Size) -> Result<PathBuf> {
-    let mut hasher = DefaultHasher::new();
-    size.hash(&mut hasher);
-    GENERATORS.hash(&mut hasher);
-    for name in ["etcd", "kube-apiserver"] {
-        part(name)?.hash(&mut hasher);
-    }
-    let folder = root().join("target/bench/clusters");
-    fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("{:016x}", hasher.finish()));
-    Ok(path)
 }
 
 /// Returns a client with the credentials of this kubeconfig.
