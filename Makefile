@@ -36,8 +36,8 @@ PACKAGES_coverage := build coverage
 PARTS_run := kube-apiserver $(if $(filter 0,$(OLM)),,olm olm-crds) csi-proxy-1.3.0 etcd operatorcondition-crd kubectl
 PARTS_demo := $(PARTS_run) csi-client
 PARTS_test := $(PARTS_demo) kube-controller-manager csi-proxy-1.1.3 helm bundle-check
-# For comparison in benchmarks.
-PARTS_bench := $(PARTS_test) kube-state-metrics controller-runtime-cache sftp-put
+# The last is for comparison.
+PARTS_bench := $(PARTS_test) sftp-put
 
 # Programs as cargo builds them for tests.
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
@@ -195,7 +195,7 @@ bench: bench-programs ## Measure everything side by side, in minutes; MEASUREMEN
 	@target/release/bench $(MEASUREMENTS)
 
 .PHONY: bench-full
-bench-full: bench-programs ## Measure with all repetitions, and a soak of an hour
+bench-full: bench-programs ## Measure with all repetitions
 	@target/release/bench --full $(MEASUREMENTS)
 
 .PHONY: bench-programs

@@ -140,11 +140,6 @@ fn a_full_disk_is_another_error_than_a_bad_file() {
 }
 
 mod arriving {
-    use std::fs::File;
-    use std::path::PathBuf;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::thread;
-
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -212,48 +207,5 @@ mod arriving {
         assert!(arrival.is_complete(Sight::Size(10), now).unwrap());
         let late = arrival.is_complete(Sight::Held, now).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::TimedOut);
-    }
-
-    /// The path of a file that is removed with the test.
-    struct Place(PathBuf);
-
-    impl Place {
-        fn new() -> Self {
-            static COUNT: AtomicU32 = AtomicU32::new(0);
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            Self(std::env::temp_dir().join(format!("arriving-{}-{count}", std::process::id())))
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
-
-    #[test]
-    fn what_comes_piece_by_piece_is_waited_for() {
-        let content = content();
-        let packed = packed(&content);
-        let place = Place::new();
-        thread::scope(|scope| {
-            let unpacking = scope.spawn(|| {
-                let now = Instant::now();
-                let arrival = Arrival::new(packed.len() as u64, now, now + 60 * SECOND);
-                let file = open_complete(&place.0, arrival).unwrap();
-                let sha256 = sha256(&content);
-                let announced = Announced {
-                    size: content.len() as u64,
-                    sha256: &sha256,
-                };
-                unpack(file, io::sink(), announced)
-            });
-            let mut file = File::create(&place.0).unwrap();
-            for piece in packed.chunks(packed.len() / 7) {
-                file.write_all(piece).unwrap();
-                thread::yield_now();
-            }
-            unpacking.join().unwrap().unwrap();
-        });
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::{ApplyResult, FailureCategory, Outcome};
 
-use crate::host::{Node, PIPES, csi_proxy_of, is_well, message_of, request, sha256};
+use crate::host::{Node, PIPES, csi_proxy_of, is_well, message_of, request_for};
 use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy, variant};
 
 const PIPE: &str = "csi-proxy-smb-v1";
@@ -13,8 +13,7 @@ const PIPE: &str = "csi-proxy-smb-v1";
 impl Node {
     /// Applies this content for csi-proxy, with the same timeout in seconds to stop and to answer.
     fn apply_within(&self, id: &str, seconds: u32, content: &[u8]) -> ApplyResult {
-        let mut request = request(id);
-        request.files[0].sha256 = sha256(content);
+        let mut request = request_for(id, content);
         request.stop_timeout_seconds = seconds;
         request.start_timeout_seconds = seconds;
         self.apply_request(&request, Some(content))

@@ -6,7 +6,9 @@ use std::thread;
 use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
 use protocol::{Answer, FailureCategory, Outcome};
 
-use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request, sha256, upload_path};
+use crate::host::{
+    Build, Node, csi_proxy_of, is_well, message_of, request_for, sha256, upload_path,
+};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
 
 /// The free space on a full disk, in bytes.
@@ -36,8 +38,7 @@ fn bad_programs_files_and_requests() {
             FailureCategory::ServiceStart,
         ),
     ] {
-        let mut bad = request(id);
-        bad.files[0].sha256 = sha256(&content);
+        let mut bad = request_for(id, &content);
         bad.start_timeout_seconds = 3;
         let result = node.apply_request(&bad, Some(&content));
         message_of(&result, Outcome::RolledBack, category);
@@ -46,12 +47,10 @@ fn bad_programs_files_and_requests() {
 
     // A service that does not stop is terminated after its timeout.
     let hangs = standin_for_csi_proxy(Behaviour::Hangs);
-    let mut hang = request("hangs");
-    hang.files[0].sha256 = sha256(&hangs);
+    let hang = request_for("hangs", &hangs);
     let applied = node.apply_request(&hang, Some(&hangs));
     assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
-    let mut impatient = request("good");
-    impatient.files[0].sha256 = sha256(&good);
+    let mut impatient = request_for("good", &good);
     impatient.stop_timeout_seconds = 2;
     let applied = node.apply_request(&impatient, Some(&good));
     assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
@@ -131,8 +130,7 @@ fn a_full_disk() {
     let process = csi_proxy_of(&node.state()).process_id;
 
     // More than the agent can write; its results still fit.
-    let mut large = request("better");
-    large.files[0].sha256 = sha256(&better);
+    let mut large = request_for("better", &better);
     let padding = |number| (format!("PADDING_{number}"), "x".repeat(8_000));
     large.environment.extend((0..3 * ROOM / 8_000).map(padding));
     fs::write(node.local(&upload_path("better")), &better).unwrap();

@@ -309,6 +309,13 @@ pub fn request(id: &str) -> Request {
     }
 }
 
+/// Returns a request for this content of csi-proxy.exe.
+pub fn request_for(id: &str, content: &[u8]) -> Request {
+    let mut request = request(id);
+    request.files[0].sha256 = sha256(content);
+    request
+}
+
 pub fn service(name: &str, command: &str) -> Service {
     Service {
         name: name.to_owned(),

@@ -12,7 +12,7 @@ use std::process::Command;
 use protocol::paths::{AGENT_EXE, AGENT_PIPE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, PROGRAM_DIR};
 use protocol::{FailureCategory, Outcome};
 
-use crate::host::{Build, Node, agent, is_well, message_of, request, service, sha256};
+use crate::host::{Build, Node, agent, is_well, message_of, request_for, service, sha256};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};
 
 /// `nobody`, a user that no host runs as.
@@ -143,8 +143,7 @@ fn a_service_runs_no_program_that_others_could_change() {
     fs::write(node.local(program), standin(Behaviour::Well, &[])).unwrap();
     node.applied("first", &csi_proxy);
     let with_other = |id: &str| {
-        let mut request = request(id);
-        request.files[0].sha256 = sha256(&csi_proxy);
+        let mut request = request_for(id, &csi_proxy);
         request.services.push(service("other", program));
         node.apply_request(&request, None)
     };

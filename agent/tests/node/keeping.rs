@@ -5,7 +5,7 @@ use std::fs;
 use protocol::paths::AGENT_SERVICE;
 use protocol::{NodeState, Outcome, ServiceState};
 
-use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request, sha256};
+use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request_for};
 use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};
 
 fn is_failing(state: &NodeState, message: &str) -> bool {
@@ -107,8 +107,7 @@ fn a_service_that_another_program_changes_twice_is_left_to_it() {
 fn a_service_that_does_not_stay_well_is_started_again_and_said_so() {
     let node = Node::new();
     let mutes = standin_for_csi_proxy(Behaviour::Mutes);
-    let mut first = request("mutes");
-    first.files[0].sha256 = sha256(&mutes);
+    let mut first = request_for("mutes", &mutes);
     first.start_timeout_seconds = 2;
     assert_eq!(
         node.apply_request(&first, Some(&mutes)).end.outcome,

@@ -8,14 +8,13 @@ use protocol::document::PreScript;
 use protocol::paths::{AGENT_EXE, INCOMING_DIR};
 use protocol::{Answer, FailureCategory, Outcome, Request};
 
-use crate::host::{Build, COMMAND, Node, csi_proxy_of, is_well, message_of, request, sha256};
+use crate::host::{Build, COMMAND, Node, csi_proxy_of, is_well, message_of, request_for};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
 
 const SCRIPT: &str = r"C:\scripts\level.ps1";
 
 fn with_script(id: &str, content: &[u8]) -> Request {
-    let mut request = request(id);
-    request.files[0].sha256 = sha256(content);
+    let mut request = request_for(id, content);
     request.services[0].path = format!("{COMMAND} -level=LEVEL");
     request.services[0].powershell_pre_scripts = vec![PreScript {
         variable_name: "LEVEL".into(),

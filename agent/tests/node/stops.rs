@@ -5,7 +5,7 @@ use std::fs;
 use protocol::paths::AGENT_EXE;
 use protocol::{Answer, FailureCategory, Outcome, ServiceState};
 
-use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request, sha256};
+use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request_for};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until};
 
 #[test]
@@ -80,8 +80,7 @@ fn what_needs_a_service_that_the_keeper_restarts_is_stopped_and_started_with_it(
     let node = Node::new();
     node.bring_tool();
     let mutes = standin_for_csi_proxy(Behaviour::Mutes);
-    let mut first = request("mutes");
-    first.files[0].sha256 = sha256(&mutes);
+    let mut first = request_for("mutes", &mutes);
     first.start_timeout_seconds = 10;
     let applied = node.apply_request(&first, Some(&mutes));
     assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");

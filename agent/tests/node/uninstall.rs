@@ -9,7 +9,7 @@ use protocol::paths::{
 };
 use protocol::{Answer, FailureCategory, Format, Packed};
 
-use crate::host::{Build, Node, agent, csi_proxy, request, service, sha256};
+use crate::host::{Build, Node, agent, csi_proxy, request, request_for, service};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
 
 const PROGRAM: &str = r"C:\windows\windows-storage\agent.exe";
@@ -52,8 +52,7 @@ impl Node {
 fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
     let node = Node::new();
     let csi_proxy = csi_proxy("1.3.0");
-    let mut both = request("both");
-    both.files[0].sha256 = sha256(&csi_proxy);
+    let mut both = request_for("both", &csi_proxy);
     both.services.push(service("logs", r"C:\k\logs.exe"));
     fs::write(node.local(r"C:\k\logs.exe"), standin(Behaviour::Well, &[])).unwrap();
     let applied = node.apply_request(&both, Some(&csi_proxy));
@@ -98,8 +97,7 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
 fn csi_proxy_goes_with_the_request_that_does_not_list_it_and_the_agent_stays() {
     let node = Node::new();
     let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
-    let mut both = request("both");
-    both.files[0].sha256 = sha256(&csi_proxy);
+    let mut both = request_for("both", &csi_proxy);
     both.services.push(service("logs", r"C:\k\logs.exe"));
     fs::write(node.local(r"C:\k\logs.exe"), standin(Behaviour::Well, &[])).unwrap();
     node.apply_request(&both, Some(&csi_proxy));
@@ -221,8 +219,7 @@ fn a_command_that_still_waits_for_a_file_keeps_nothing() {
     let content = standin_for_csi_proxy(Behaviour::Well);
     let node = Node::new();
     node.applied("first", &content);
-    let mut request = request("second");
-    request.files[0].sha256 = sha256(&content[1..]);
+    let mut request = request_for("second", &content[1..]);
     request.files[0].packed = Some(Packed {
         path: format!(r"{INCOMING_DIR}\second.zst"),
         format: Format::Zstd,

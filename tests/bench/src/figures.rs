@@ -41,20 +41,3 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[allow(clippy::float_cmp, reason = "no arithmetic is done on them")]
-    fn quantiles_are_values_that_were_measured() {
-        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        assert_eq!(median(&hundred), 50.0);
-        assert_eq!(quantile(&hundred, 0.99), 99.0);
-        assert_eq!(quantile(&hundred, 1.0), 100.0);
-        assert_eq!(quantile(&hundred, 0.0), 1.0);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[]), 0.0);
-    }
-}

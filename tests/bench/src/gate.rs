@@ -7,7 +7,6 @@ use futures::stream::{BoxStream, StreamExt};
 use http::{Method, Request};
 use kube::Client;
 use kube::core::WatchEvent;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use testbed::objects::OPERATOR_CONDITION;
 
@@ -50,15 +49,6 @@ impl Watch {
     }
 }
 
-/// The `Upgradeable` condition as the operator writes it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Condition {
-    pub r#type: String,
-    pub status: String,
-    pub reason: String,
-}
-
 /// Watches the `OperatorCondition`.
 pub struct GateWatch(Watch);
 
@@ -78,23 +68,20 @@ impl GateWatch {
         ))
     }
 
-    /// Returns when a condition was seen for which `holds` is true.
+    /// Returns when an `Upgradeable` condition was seen for which `holds` is true.
     pub async fn until(
         &mut self,
         patience: Duration,
-        mut holds: impl FnMut(&Condition) -> bool,
+        holds: impl Fn(&Value) -> bool,
     ) -> Result<Instant> {
-        let mut last = Condition::default();
+        let mut last = Value::Null;
         let seen = tokio::time::timeout(patience, async {
             loop {
-                let (when, mut object) = self.0.next().await?;
-                let conditions = object["spec"]["conditions"].take();
-                let conditions: Vec<Condition> =
-                    serde_json::from_value(conditions).unwrap_or_default();
-                let found = conditions
-                    .into_iter()
-                    .find(|condition| condition.r#type == "Upgradeable");
-                last = found.unwrap_or_default();
+                let (when, object) = self.0.next().await?;
+                let conditions = object["spec"]["conditions"].as_array();
+                let mut conditions = conditions.into_iter().flatten();
+                let found = conditions.find(|condition| condition["type"] == "Upgradeable");
+                last = found.cloned().unwrap_or_default();
                 if holds(&last) {
                     return Ok::<_, anyhow::Error>(when);
                 }

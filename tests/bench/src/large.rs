@@ -1,22 +1,21 @@
 //! Measures what large objects cost: 300 of 1.3 MB in each of three kinds, as anyone may add who may create workloads in one
 //! namespace. etcd stores no larger ones.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
 
-use crate::cluster::{self, send};
+use crate::cluster::{self, SMALL, send};
 use crate::figures::megabytes;
-use crate::growth::{BASE, at_rest};
-use crate::memory::settled_operator;
-use crate::process::{Program, peak_resident};
+use crate::load::settled_operator;
+use crate::process::{cpu_seconds, peak_resident};
 use crate::report::{Row, rows};
 use crate::{Options, operator_binary};
 
@@ -37,7 +36,7 @@ const INTERVAL: Duration = Duration::from_millis(2);
 
 /// Measures the peak of `run` and of `check` without such objects and with them. While `run` runs, each of them changes once.
 pub fn measure(_: Options) -> Result<Vec<Row>> {
-    let control_plane = cluster::start(&BASE)?;
+    let control_plane = cluster::start(&SMALL)?;
     let usual = Peaks::of(&control_plane, None)?;
     let runtime = cluster::runtime()?;
     let client = runtime.block_on(cluster::client(control_plane.kubeconfig()))?;
@@ -60,15 +59,12 @@ struct Peaks {
 impl Peaks {
     fn of(control_plane: &ControlPlane, changing: Option<&Client>) -> Result<Self> {
         let check = peak_of_check(control_plane)?;
-        let operator = settled_operator(control_plane, BASE.windows.nodes)?;
-        cluster::runtime()?.block_on(async {
-            at_rest(operator.id()).await?;
-            if let Some(client) = changing {
-                each(client, Method::PATCH).await?;
-                at_rest(operator.id()).await?;
-            }
-            anyhow::Ok(())
-        })?;
+        let operator = settled_operator(control_plane, SMALL.windows.nodes)?;
+        until_at_rest(operator.id())?;
+        if let Some(client) = changing {
+            cluster::runtime()?.block_on(each(client, Method::PATCH))?;
+            until_at_rest(operator.id())?;
+        }
         let run = megabytes(peak_resident(operator.id())?);
         operator.kill()?;
         Ok(Self { run, check })
@@ -76,19 +72,17 @@ impl Peaks {
 }
 
 fn peak_of_check(control_plane: &ControlPlane) -> Result<f64> {
-    let mut check = Program::start(&operator_binary()?, |command| {
-        command
-            .args(["check", "--output=json", "--kubeconfig"])
-            .arg(control_plane.kubeconfig())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        Ok(())
-    })?;
+    let mut check = Command::new(operator_binary()?)
+        .args(["check", "--output=json", "--kubeconfig"])
+        .arg(control_plane.kubeconfig())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()?;
     let mut peak = 0;
     let ended = loop {
         // Of a process that has ended, the kernel shows no memory.
         peak = peak_resident(check.id()).unwrap_or_default().max(peak);
-        if let Some(ended) = check.ended()? {
+        if let Some(ended) = check.try_wait()? {
             break ended;
         }
         sleep(INTERVAL);
@@ -96,6 +90,26 @@ fn peak_of_check(control_plane: &ControlPlane) -> Result<f64> {
     // Upgradeable, not upgradeable or unknown; 1 would be an error.
     ensure!(matches!(ended.code(), Some(0 | 3 | 4)), "check: {ended}");
     Ok(megabytes(peak))
+}
+
+/// Waits until a process is idle. The node statuses do not show this: they come from the process before, and do not
+/// tell whether this one has read the cluster.
+fn until_at_rest(pid: u32) -> Result<()> {
+    /// In CPU seconds.
+    const LITTLE: f64 = 0.05;
+    let mut before = cpu_seconds(pid)?;
+    let mut quiet = 0;
+    for _ in 0..300 {
+        sleep(Duration::from_secs(1));
+        let now = cpu_seconds(pid)?;
+        quiet = if now - before < LITTLE { quiet + 1 } else { 0 };
+        before = now;
+        // Two quiet seconds may pass before the first response.
+        if quiet == 5 {
+            return Ok(());
+        }
+    }
+    bail!("the operator does not come to rest")
 }
 
 /// Creates or changes all large objects.

@@ -1,27 +1,17 @@
 //! Measures the whole operator on real components, side by side with the alternatives. Machines are noisy, so figures
 //! that are compared come from one run, and a figure beyond its limit does not make the program fail.
 
-mod churn;
 mod cluster;
-mod contact;
 mod copy;
-mod decision;
 mod figures;
 mod fleet;
 mod gate;
-mod growth;
-mod huge;
-mod idle;
 mod large;
-mod machine;
-mod memory;
+mod load;
 mod node;
 mod process;
 mod report;
-mod requests;
 mod sizes;
-mod soak;
-mod start;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +23,7 @@ use openssl::rand::rand_bytes;
 use serde_json::json;
 use testbed::simulated_host::File;
 
-use report::{Report, Row};
+use report::Row;
 
 /// Measure the operator of a release build, and compare it with the alternatives.
 #[derive(Parser)]
@@ -41,12 +31,9 @@ struct Arguments {
     /// What to measure; everything if nothing is named.
     #[arg(value_name = "MEASUREMENT", value_parser = parse_measurement)]
     measurements: Vec<&'static Measurement>,
-    /// Measure with all repetitions and at full length: an hour rather than minutes.
+    /// Measure with all repetitions and at full length.
     #[arg(long)]
     full: bool,
-    /// File to write the figures to, as JSON. Figures of other measurements in it are kept.
-    #[arg(long, value_name = "FILE", default_value = "target/bench/bench.json")]
-    json: PathBuf,
 }
 
 /// Options of a run.
@@ -61,21 +48,14 @@ type Measurement = (&'static str, fn(Options) -> Result<Vec<Row>>);
 
 const MEASUREMENTS: &[Measurement] = &[
     ("sizes", sizes::measure),
-    ("memory", memory::measure),
-    ("start", start::measure),
-    ("idle", idle::measure),
-    ("decision", decision::measure),
-    ("growth", growth::measure),
-    ("soak", soak::measure),
+    ("load", load::measure),
     ("fleet", fleet::measure),
     ("copy", copy::measure),
-    ("contact", contact::measure),
     ("large", large::measure),
-    ("huge", huge::measure),
-    ("pools", fleet::pools::measure),
+    (HUGE, load::measure_huge),
 ];
-/// Measurements that take longer than all others together; they run only in full or by name.
-const LONG: [&str; 2] = ["huge", "pools"];
+/// Takes longer than all others together; it runs only in full or by name.
+const HUGE: &str = "huge";
 
 fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
     let found = MEASUREMENTS.iter().find(|known| known.0 == name);
@@ -106,39 +86,25 @@ fn run(arguments: &Arguments) -> Result<()> {
     let chosen: Vec<&Measurement> = match arguments.measurements.as_slice() {
         [] => MEASUREMENTS
             .iter()
-            .filter(|(name, _)| options.full || !LONG.contains(name))
+            .filter(|(name, _)| options.full || *name != HUGE)
             .collect(),
         some => some.to_vec(),
     };
-    // Fails before anything is measured if the report cannot be written.
-    Report::read_or_new(&arguments.json)?.write(&arguments.json)?;
     let mut failed = Vec::new();
     for (name, measure) in chosen {
         eprintln!("measuring {name} …");
         match measure(options) {
-            Ok(rows) => {
-                // Read again: another run may have written in the meantime.
-                let mut report = Report::read_or_new(&arguments.json)?;
-                report.replace(name, options.full, rows);
-                report.print(name);
-                report.write(&arguments.json)?;
-            }
+            Ok(rows) => report::print(name, &rows),
             Err(error) => {
                 eprintln!("{name}: {error:#}");
                 failed.push(*name);
             }
         }
     }
-    eprintln!("figures: {}", arguments.json.display());
     if !failed.is_empty() {
         bail!("could not be measured: {}", failed.join(", "));
     }
     Ok(())
-}
-
-/// Returns the root of the tree.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Returns the operator's binary, which cargo puts next to this one: both come from a release build.
@@ -172,7 +138,7 @@ fn small_payload(folder: &Path, csi_proxy: usize, agent: usize) -> Result<PathBu
 
 /// Returns the folder with the programs for Windows nodes.
 fn payload() -> Result<PathBuf> {
-    let path = root().join("target/payload");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/payload");
     path.canonicalize()
         .with_context(|| format!("{} is not there: make payload", path.display()))
 }

@@ -1,14 +1,11 @@
-//! Reads a process's resource use from the kernel, and runs programs for comparison with the operator.
+//! Reads a process's resource use from the kernel.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use testbed::cleanup::Guardian;
 
 /// The kernel reports CPU time to programs in hundredths of a second. Source: proc(5), `USER_HZ` of every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -20,8 +17,6 @@ pub struct Sample {
     pub resident: u64,
     /// The part of the resident set that no file backs, in bytes: what the process has allocated.
     pub anonymous: u64,
-    /// Number of threads.
-    pub threads: u64,
     /// Number of open files, including sockets.
     pub files: u64,
 }
@@ -33,7 +28,6 @@ impl Sample {
         Ok(Self {
             resident: number(&status, "VmRSS:")? * 1024,
             anonymous: number(&status, "RssAnon:")? * 1024,
-            threads: number(&status, "Threads:")?,
             files: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
         })
     }
@@ -82,22 +76,6 @@ impl Sampler {
     }
 }
 
-/// Returns the CPU seconds of all processes since the machine started.
-pub fn machine_cpu_seconds() -> Result<f64> {
-    /// Fields of `/proc/stat` that are idle time.
-    const IDLE: [usize; 2] = [3, 4];
-    /// Number of fields to add up; later ones are included in earlier ones.
-    const OWN: usize = 8;
-    let stat = fs::read_to_string("/proc/stat")?;
-    let line = stat.lines().next().unwrap_or_default();
-    let ticks = line.split_whitespace().skip(1).take(OWN).enumerate();
-    let busy = ticks.filter(|(place, _)| !IDLE.contains(place));
-    let busy: Vec<f64> = busy
-        .map(|(_, ticks)| ticks.parse())
-        .collect::<Result<_, _>>()?;
-    Ok(busy.iter().sum::<f64>() / TICKS_PER_SECOND)
-}
-
 /// Returns the CPU seconds of a process so far, including threads that have ended.
 pub fn cpu_seconds(process: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
@@ -106,41 +84,6 @@ pub fn cpu_seconds(process: u32) -> Result<f64> {
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: Vec<u32> = ticks.map(str::parse).collect::<Result<_, _>>()?;
     Ok(f64::from(ticks.iter().sum::<u32>()) / TICKS_PER_SECOND)
-}
-
-/// A program that is stopped when this is dropped.
-pub struct Program {
-    child: Child,
-    _guardian: Guardian,
-}
-
-impl Program {
-    /// Starts a program; `describe` completes its command.
-    pub fn start(path: &Path, describe: impl FnOnce(&mut Command) -> Result<()>) -> Result<Self> {
-        let guardian = Guardian::temp("peer")?;
-        let mut command = guardian.command(path);
-        describe(&mut command)?;
-        let child = command
-            .spawn()
-            .with_context(|| format!("starting {}", path.display()))?;
-        Ok(Self {
-            child,
-            _guardian: guardian,
-        })
-    }
-
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Returns how the program has ended, if it has.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        Ok(self.child.try_wait()?)
-    }
-
-    pub fn stop(mut self) -> Result<()> {
-        Guardian::stop(&mut self.child)
-    }
 }
 
 /// Waits until `holds` returns true, for as long as that may take on a loaded machine.
@@ -154,14 +97,4 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result
         sleep(Duration::from_millis(100));
     }
     Ok(())
-}
-
-/// Returns the last lines of a log.
-pub fn last_lines(log: &Path) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    format!(
-        "the log ends with:\n{}",
-        lines[lines.len().saturating_sub(30)..].join("\n")
-    )
 }

@@ -4,7 +4,6 @@ mod audit;
 mod clients;
 mod content;
 mod faults;
-mod kept;
 mod pki;
 mod requests;
 
@@ -61,33 +60,24 @@ struct Children {
     controller_manager: Option<Child>,
 }
 
-/// The stored content of a control plane when it starts.
-enum Stored<'a> {
-    Nothing,
-    /// The data of an earlier etcd in this directory; a copy is used.
-    Files(&'a Path),
-    /// The content of another control plane.
-    Content(&'a Content),
-}
-
 impl ControlPlane {
     /// Starts etcd and kube-apiserver on free ports of 127.0.0.1, and returns when the API is ready.
     pub fn start() -> Result<Self> {
-        Self::start_with(&Stored::Nothing)
+        Self::start_with(None)
     }
 
     /// Starts a control plane with this content.
     pub fn start_with_content(content: &Content) -> Result<Self> {
-        let control_plane = Self::start_with(&Stored::Content(content))?;
+        let control_plane = Self::start_with(Some(content))?;
         control_plane.await_definitions()?;
         Ok(control_plane)
     }
 
-    fn start_with(stored: &Stored<'_>) -> Result<Self> {
+    fn start_with(content: Option<&Content>) -> Result<Self> {
         // Another process may take a free port before it is used.
         let mut attempts = 3;
         loop {
-            match Self::try_start(stored) {
+            match Self::try_start(content) {
                 Err(error)
                     if attempts > 1 && format!("{error:#}").contains("address already in use") =>
                 {
@@ -98,12 +88,9 @@ impl ControlPlane {
         }
     }
 
-    fn try_start(stored: &Stored<'_>) -> Result<Self> {
+    fn try_start(content: Option<&Content>) -> Result<Self> {
         let guardian = Guardian::temp("control-plane")?;
         let dir = guardian.dir().to_owned();
-        if let Stored::Files(data) = stored {
-            kept::copy(data, &dir.join("etcd"))?;
-        }
         let authority = Authority::new()?;
         let admin = authority.client("admin", &["system:masters"])?;
         let successor = Authority::new()?;
@@ -134,7 +121,7 @@ impl ControlPlane {
         )?;
         let etcd = control_plane.start_etcd()?;
         control_plane.children().etcd = Some(etcd);
-        if let Stored::Content(content) = stored {
+        if let Some(content) = content {
             control_plane.store(content)?;
         }
         control_plane.start_api_server()?;

@@ -97,19 +97,3 @@ pub fn examples(code: &str) -> Vec<(String, String)> {
     }
     examples
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_goes_on_in_the_next_line_and_is_followed_by_its_output() {
-        let code = "$ kubectl get \\\n    pods\nNAME\nweb-0\n$ true\n";
-        let expected = [("kubectl get \\\n    pods", "NAME\nweb-0\n"), ("true", "")];
-        let examples = examples(code);
-        let found = examples
-            .iter()
-            .map(|(command, shown)| (&**command, &**shown));
-        assert_eq!(found.collect::<Vec<_>>(), expected);
-    }
-}

@@ -109,18 +109,3 @@ fn keep_last_lines(output: impl Read, kept: &Mutex<VecDeque<String>>) {
         line.clear();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_flood_is_kept() {
-        let flood = "another line\n".repeat(1000) + "the last\n";
-        let kept = Mutex::default();
-        keep_last_lines(flood.as_bytes(), &kept);
-        let lines = kept.into_inner().unwrap();
-        assert_eq!(lines.len(), LAST_LINES);
-        assert_eq!(lines.back().unwrap(), "the last\n");
-    }
-}

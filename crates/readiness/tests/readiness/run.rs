@@ -42,19 +42,9 @@ pub fn target(objects: &[Value], seed: u64) -> String {
     }
 }
 
-/// Runs `clusters` random clusters with `events` events each, and panics at the first difference.
-pub fn run(make: impl Fn() -> Box<dyn Subject>, clusters: u32, events: usize, seed: u64) {
-    let difference = search(&make, clusters, events, seed);
-    assert!(difference.is_none(), "{}", difference.unwrap_or_default());
-}
-
-/// Returns the first difference, with a minimal sequence of events that shows one.
-pub fn search(
-    make: &dyn Fn() -> Box<dyn Subject>,
-    clusters: u32,
-    length: usize,
-    seed: u64,
-) -> Option<String> {
+/// Runs `clusters` random clusters with `length` events each, and panics at the first difference, with a minimal sequence
+/// of events that shows one.
+pub fn run(make: &dyn Fn() -> Box<dyn Subject>, clusters: u32, length: usize, seed: u64) {
     for cluster in 0..clusters {
         let cluster_seed = seed
             .wrapping_mul(1_000_003)
@@ -63,10 +53,9 @@ pub fn search(
         if let Some(first) = difference(make, &life, cluster_seed) {
             let fewest = minimal(make, &life[..first.after], cluster_seed);
             let shown = difference(make, &fewest, cluster_seed).unwrap_or(first);
-            return Some(describe(&fewest, &shown, seed, cluster));
+            panic!("{}", describe(&fewest, &shown, seed, cluster));
         }
     }
-    None
 }
 
 struct Difference {

@@ -362,18 +362,3 @@ fn groups(pods: Range<usize>, size: usize) -> Result<Range<usize>> {
     );
     Ok(pods.start / size..pods.end / size)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_object_is_what_the_api_server_made_of_the_first_with_the_differences() {
-        let first = json!({"name": "a-1", "list": [{"ip": "1", "same": 0}], "gone": {"x": 1}});
-        let this = json!({"name": "b-2", "list": [{"ip": "2", "same": 0}], "gone": {"x": 1}});
-        let mut stored = json!({"name": "a-1", "added": true, "list": [{"ip": "1", "same": 0, "d": 3}, {"more": 1}]});
-        put_differences(&mut stored, &first, &this);
-        let expected = json!({"name": "b-2", "added": true, "list": [{"ip": "2", "same": 0, "d": 3}, {"more": 1}]});
-        assert_eq!(stored, expected);
-    }
-}

@@ -2,37 +2,20 @@
 
 mod load;
 
-use std::collections::hash_map::DefaultHasher;
-use std::fs;
-use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use testbed::control_plane::ControlPlane;
-use testbed::parts::part;
 use testbed::sandbox::install;
 
-pub use load::{Loader, send};
+use load::Loader;
+pub use load::send;
 pub use testbed::realistic::{DRIVER, Os, node_name};
 
-use crate::root;
-
-/// Sources that generate the objects. A change to any of them invalidates the cached clusters.
-const GENERATORS: [&str; 7] = [
-    include_str!("load.rs"),
-    include_str!("../../../support/src/realistic/driver.rs"),
-    include_str!("../../../support/src/realistic/mod.rs"),
-    include_str!("../../../support/src/realistic/nodes.rs"),
-    include_str!("../../../support/src/realistic/pods.rs"),
-    include_str!("../../../support/src/realistic/storage.rs"),
-    include_str!("../../../support/src/realistic/workloads.rs"),
-];
-
 /// Number of objects for one operating system. Each node also has a pod of the CSI driver.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct Part {
     pub nodes: usize,
     /// Pods with one claim and one volume each: in-tree on Windows, CSI on Linux.
@@ -42,7 +25,7 @@ pub struct Part {
 }
 
 /// Size of a cluster.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub windows: Part,
     pub linux: Part,
@@ -65,6 +48,36 @@ pub const LARGE: Size = Size {
     without_driver: 1,
 };
 
+/// 5,000 nodes, 2,000 of them with Windows, and 150,000 pods.
+pub const HUGE: Size = Size {
+    windows: Part {
+        nodes: 2_000,
+        stateful_pods: 5_000,
+        stateless_pods: 8_000,
+    },
+    linux: Part {
+        nodes: 3_000,
+        stateful_pods: 2_000,
+        stateless_pods: 130_000,
+    },
+    without_driver: 1,
+};
+
+/// 200 nodes and 1,000 pods.
+pub const SMALL: Size = Size {
+    windows: Part {
+        nodes: 50,
+        stateful_pods: 200,
+        stateless_pods: 200,
+    },
+    linux: Part {
+        nodes: 150,
+        stateful_pods: 100,
+        stateless_pods: 300,
+    },
+    without_driver: 1,
+};
+
 impl Size {
     fn of(&self, os: Os) -> Part {
         match os {
@@ -72,49 +85,18 @@ impl Size {
             Os::Linux => self.linux,
         }
     }
-
-    /// Returns the number of all pods.
-    pub fn pods(&self) -> usize {
-        let of = |part: Part| part.nodes + part.stateful_pods + part.stateless_pods;
-        of(self.windows) + of(self.linux)
-    }
 }
 
-/// Starts a control plane that has the operator's CRDs and RBAC and a cluster of this size. The content is written once
-/// and cached in `target/bench`: writing it takes minutes, starting from a copy takes seconds.
+/// Starts a control plane that has the operator's CRDs and RBAC and a cluster of this size.
 pub fn start(size: &Size) -> Result<ControlPlane> {
-    let kept = kept_at(size)?;
-    if !kept.exists() {
-        let control_plane = ControlPlane::start()?;
-        install(&control_plane)?;
-        let started = Instant::now();
-        runtime()?.block_on(async {
-            let mut loader = Loader::new(&control_plane).await?;
-            loader.shared().await?;
-            loader.cluster(size).await
-        })?;
-        eprintln!(
-            "wrote a cluster of {} pods in {:.0} s",
-            size.pods(),
-            started.elapsed().as_secs_f64()
-        );
-        control_plane.stop_and_keep(&kept)?;
-    }
-    let control_plane = ControlPlane::start_from(&kept)?;
+    let control_plane = ControlPlane::start()?;
+    install(&control_plane)?;
+    runtime()?.block_on(async {
+        let mut loader = Loader::new(&control_plane).await?;
+        loader.shared().await?;
+        loader.cluster(size).await
+    })?;
     Ok(control_plane)
-}
-
-fn kept_at(size: &Size) -> Result<PathBuf> {
-    let mut hasher = DefaultHasher::new();
-    size.hash(&mut hasher);
-    GENERATORS.hash(&mut hasher);
-    for name in ["etcd", "kube-apiserver"] {
-        part(name)?.hash(&mut hasher);
-    }
-    let folder = root().join("target/bench/clusters");
-    fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("{:016x}", hasher.finish()));
-    Ok(path)
 }
 
 /// Returns a client with the credentials of this kubeconfig.

@@ -185,13 +185,6 @@ impl ApiProxy {
         }
     }
 
-    /// Lifts all orders. Requests that hang continue to hang.
-    pub fn lift_all(&self) {
-        for order in self.shared.orders().iter_mut() {
-            order.left = Some(0);
-        }
-    }
-
     /// Ends the running watches of one resource, or of all resources.
     pub fn end_watches(&self, resource: Option<&str>, end: End) {
         // Without a running watch, there is no receiver.

@@ -344,6 +344,3 @@ impl Disk {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -305,11 +305,6 @@ impl SimulatedHost {
         self.host.faults().cut.is_some()
     }
 
-    /// Cancels a pending cut.
-    pub fn do_not_cut(&self) {
-        self.set_faults(|faults| faults.cut = None);
-    }
-
     /// Holds the `k`th request from now on until [`SimulatedHost::release`].
     pub fn hold_at(&self, k: u64) {
         let number = self.counters().requests + k;

@@ -33,26 +33,3 @@ impl Penalty {
         until.saturating_duration_since(now)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_few_failed_logins_close_the_door_for_a_while_and_not_for_ever() {
-        let now = Instant::now();
-        let mut penalty = Penalty::default();
-        for _ in 0..3 {
-            penalty.add(true, now);
-            assert!(!penalty.refuses(now));
-        }
-        penalty.add(false, now);
-        assert!(penalty.refuses(now));
-        assert!(!penalty.refuses(now + NONE));
-        for _ in 0..1000 {
-            penalty.add(true, now);
-        }
-        assert!(penalty.refuses(now + Duration::from_secs(584)));
-        assert!(!penalty.refuses(now + Duration::from_secs(585)));
-    }
-}

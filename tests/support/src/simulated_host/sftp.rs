@@ -376,6 +376,3 @@ fn path(rest: &mut &[u8]) -> Option<String> {
 fn handle(rest: &mut &[u8]) -> Option<u32> {
     text(rest)?.try_into().ok().map(u32::from_be_bytes)
 }
-
-#[cfg(test)]
-mod tests;

@@ -69,32 +69,3 @@ impl Access {
         (self.shares_reading || !other.reads) && (self.shares_writing || !other.writes)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_open_to_write_is_read_by_nobody_and_written_by_a_second_since_7_9() {
-        let (read, local) = (Access::SFTP_READ, Access::LOCAL_READ);
-        for profile in Profile::ALL {
-            let write = Access::sftp_write(profile);
-            for (one, other, expected) in [
-                (read, read, true),
-                (read, local, true),
-                // Regardless of how the reader shares it.
-                (write, read, false),
-                (write, local, false),
-                (write, write, profile != Profile::V7_7),
-                (write, Access::LOCKED, false),
-                (read, Access::LOCKED, false),
-            ] {
-                let place = format!("{} {one:?} {other:?}", profile.version);
-                assert_eq!(one.fits(other), expected, "{place}");
-                assert_eq!(other.fits(one), expected, "{place}");
-            }
-            assert!(!write.lets_remove() && !read.lets_remove());
-        }
-        assert!(local.lets_remove());
-    }
-}

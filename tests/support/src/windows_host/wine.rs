@@ -216,16 +216,3 @@ pub(super) fn processes_marked(root: &Path) -> Result<Vec<(u32, String)>> {
     }
     Ok(found)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_lists_of_cores() {
-        assert_eq!(parse_cores("\t0-1\n"), Some(vec![0, 1]));
-        assert_eq!(parse_cores("3"), Some(vec![3]));
-        assert_eq!(parse_cores("0,2-4,9"), Some(vec![0, 2, 3, 4, 9]));
-        assert_eq!(parse_cores(""), None);
-    }
-}

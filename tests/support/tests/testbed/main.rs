@@ -6,8 +6,5 @@
     reason = "clippy knows only test functions, not their helpers"
 )]
 
-mod client;
-mod control_plane;
 mod local_run;
 mod simulated_host;
-mod windows_host;

@@ -1,7 +1,7 @@
 //! Changes pods at a steady rate, as kubelets do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -20,7 +20,6 @@ use crate::cluster;
 const IN_FLIGHT: usize = 64;
 /// Stride between one pod and the next, so that consecutive changes are not to neighbouring pods.
 const STRIDE: usize = 7_919;
-
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Patches the status of one pod after the other until dropped.
@@ -32,14 +31,14 @@ pub struct Churn {
 
 #[derive(Default)]
 struct Counts {
-    written: AtomicU64,
-    failed: AtomicU64,
+    written: AtomicU32,
+    failed: AtomicU32,
 }
 
 impl Churn {
-    /// Starts changing `pods`, spread evenly, at `per_second` changes a second.
-    pub fn start(client: &Client, pods: &Arc<[String]>, per_second: u32) -> Result<Self> {
-        let pods = Arc::clone(pods);
+    /// Starts changing all pods, spread evenly, at `per_second` changes a second.
+    pub async fn start(client: &Client, per_second: u32) -> Result<Self> {
+        let pods = pods(client).await?;
         ensure!(!pods.is_empty(), "there are no pods to change");
         let counts = Arc::new(Counts::default());
         let (client, shared) = (client.clone(), Arc::clone(&counts));
@@ -74,9 +73,9 @@ impl Churn {
     }
 
     /// Waits until `changes` changes have been written since the start.
-    pub async fn reach(&self, changes: u64) -> Result<()> {
+    pub async fn reach(&self, changes: u32) -> Result<()> {
         let reached = async {
-            while self.written() < changes {
+            while self.counts.written.load(Ordering::Relaxed) < changes {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -84,16 +83,11 @@ impl Churn {
         reached.with_context(|| format!("{changes} changes of pods were not written"))
     }
 
-    /// Returns the number of changes written so far.
-    pub fn written(&self) -> u64 {
-        self.counts.written.load(Ordering::Relaxed)
-    }
-
     /// Returns the changes per second so far, or an error if any could not be written.
     pub fn rate(&self) -> Result<f64> {
         let failed = self.counts.failed.load(Ordering::Relaxed);
         ensure!(failed == 0, "{failed} changes of pods could not be written");
-        let written = u32::try_from(self.written())?;
+        let written = self.counts.written.load(Ordering::Relaxed);
         Ok(f64::from(written) / self.started.elapsed().as_secs_f64())
     }
 }
@@ -105,7 +99,7 @@ impl Drop for Churn {
 }
 
 /// Returns the paths of all pods.
-pub async fn pods(client: &Client) -> Result<Arc<[String]>> {
+async fn pods(client: &Client) -> Result<Vec<String>> {
     let api: Api<Pod> = Api::all(client.clone());
     let mut page = ListParams::default().limit(500);
     let mut paths = Vec::new();
@@ -117,7 +111,7 @@ pub async fn pods(client: &Client) -> Result<Arc<[String]>> {
         }));
         match list.metadata.continue_ {
             Some(rest) if !rest.is_empty() => page.continue_token = Some(rest),
-            _ => return Ok(paths.into()),
+            _ => return Ok(paths),
         }
     }
 }
