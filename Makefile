@@ -130,7 +130,6 @@ e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM
 .PHONY: docs-check
 docs-check: setup parts payload ## Run the commands of the documentation, a part of make test
 	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-operator --test docs
-	@cargo test -p bundler --test bundle guide
 
 .PHONY: lint
 lint: setup-build ## Check format, clippy, documentation, workflows, dependencies

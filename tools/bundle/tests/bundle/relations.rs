@@ -180,22 +180,6 @@ fn the_role_stays_in_the_namespace_of_the_operator() {
 }
 
 #[test]
-fn the_version_is_the_same_everywhere() {
-    let release = newest();
-    assert_eq!(release.version.to_string(), env!("CARGO_PKG_VERSION"));
-    let (_, csv) = rendered(&release);
-    assert_eq!(
-        text(&csv, "metadata/name"),
-        "windows-storage-operator.v".to_owned() + env!("CARGO_PKG_VERSION")
-    );
-    assert_eq!(text(&csv, "spec/version"), env!("CARGO_PKG_VERSION"));
-    assert_eq!(
-        text(&csv, "metadata/annotations/createdAt"),
-        release.created_at
-    );
-}
-
-#[test]
 fn the_lowest_kubernetes_is_the_oldest_that_tests_run_on() {
     let (files, csv) = rendered(&newest());
     let lowest = Version::parse(text(&csv, "spec/minKubeVersion")).unwrap();
@@ -212,26 +196,6 @@ fn the_lowest_kubernetes_is_the_oldest_that_tests_run_on() {
         serde_yaml::from_str(&files[Path::new("bundle/metadata/annotations.yaml")]).unwrap();
     let first = &annotations["annotations"]["com.redhat.openshift.versions"];
     assert_eq!(first.as_str(), Some(&*first_openshift));
-}
-
-#[test]
-fn what_people_see_fits_and_leads_somewhere() {
-    let (_, csv) = rendered(&newest());
-    let short = text(&csv, "metadata/annotations/description");
-    assert!((20..=135).contains(&short.chars().count()), "{short}");
-    for (key, value) in at(&csv, "metadata/annotations").as_mapping().unwrap() {
-        assert!(value.is_string(), "{key:?}: {value:?}");
-    }
-    for link in list(&csv, "spec/links") {
-        assert!(text(link, "url").starts_with("https://"), "{link:?}");
-    }
-    let repository = at(&csv, "metadata/annotations/repository");
-    assert!(repository.is_null(), "{repository:?}");
-    let mut release = newest();
-    release.repository = Some("https://example.org/source".to_owned());
-    let (_, csv) = rendered(&release);
-    let repository = text(&csv, "metadata/annotations/repository");
-    assert_eq!(repository, "https://example.org/source");
 }
 
 #[test]
@@ -273,69 +237,4 @@ fn every_descriptor_names_a_field_of_its_definition() {
         }
     }
     assert!(seen > 10, "{seen}");
-}
-
-#[test]
-fn the_manifests_are_one_object_each_and_no_account() {
-    let (files, _) = rendered(&newest());
-    let mut kinds = Vec::new();
-    for (path, text) in &files {
-        let Ok(name) = path.strip_prefix("bundle/manifests") else {
-            continue;
-        };
-        assert_eq!(name.components().count(), 1, "{name:?}");
-        let [object] = &crate::project::parse(text)[..] else {
-            panic!("{name:?} has not just one object");
-        };
-        kinds.push(crate::project::text(object, "kind").to_owned());
-    }
-    kinds.sort();
-    assert_eq!(
-        kinds,
-        [
-            "ClusterRole",
-            "ClusterRole",
-            "ClusterServiceVersion",
-            "CustomResourceDefinition",
-            "CustomResourceDefinition",
-            "Service"
-        ]
-    );
-}
-
-#[test]
-fn the_dockerfile_says_what_the_annotations_say_and_copies_what_is_there() {
-    let (files, _) = rendered(&newest());
-    let annotations: Value =
-        serde_yaml::from_str(&files[Path::new("bundle/metadata/annotations.yaml")]).unwrap();
-    let expected: BTreeSet<String> = annotations["annotations"]
-        .as_mapping()
-        .unwrap()
-        .iter()
-        .map(|(key, value)| format!("{}={}", key.as_str().unwrap(), value.as_str().unwrap()))
-        .collect();
-    let dockerfile = &files[Path::new("bundle.Dockerfile")];
-    let words = |instruction: &str| -> Vec<String> {
-        dockerfile
-            .lines()
-            .filter_map(|line| line.strip_prefix(instruction))
-            .map(str::to_owned)
-            .collect()
-    };
-    assert_eq!(
-        words("LABEL ").into_iter().collect::<BTreeSet<_>>(),
-        expected
-    );
-    let mut copied = 0;
-    for copy in words("COPY ") {
-        let (from, to) = copy.split_once(' ').unwrap();
-        assert!(files.keys().any(|path| path.starts_with(from)), "{from}");
-        assert!(from.ends_with(to.trim_matches('/')), "{copy}");
-        copied += files.keys().filter(|path| path.starts_with(from)).count();
-    }
-    let in_bundle = files
-        .keys()
-        .filter(|path| path.starts_with("bundle"))
-        .count();
-    assert_eq!(copied, in_bundle);
 }
