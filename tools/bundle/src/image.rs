@@ -102,38 +102,3 @@ pub(crate) fn set_in_deployment(
     }
     Ok(names)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bundle_is_beside_the_operator() {
-        let version = Version::new(1, 2, 3);
-        for (image, bundle) in [
-            ("localhost/a:1.2.3", "localhost/a-bundle:1.2.3"),
-            ("host:5000/a/b:latest", "host:5000/a/b-bundle:1.2.3"),
-            ("host:5000/a@sha256:0f", "host:5000/a-bundle:1.2.3"),
-        ] {
-            assert_eq!(of_bundle(image, &version).unwrap(), bundle);
-        }
-    }
-
-    #[test]
-    fn a_reference_that_names_no_content_is_refused() {
-        for image in [
-            "",
-            "a",
-            "host:5000/a",
-            "a:",
-            "a b:1",
-            "a:1\n  - name: b",
-            "a@",
-        ] {
-            assert!(
-                of_bundle(image, &Version::new(1, 0, 0)).is_err(),
-                "{image:?}"
-            );
-        }
-    }
-}

@@ -144,17 +144,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_version_of_the_workspace_is_set() {
-        let text = "[workspace]\nmembers = []\n\n[workspace.package]\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies.x]\nversion = \"1\"\n";
-        let version = Version::new(0, 2, 0);
-        assert_eq!(
-            set_workspace_version(text, &version).unwrap(),
-            text.replace("0.1.0", "0.2.0")
-        );
-        assert!(set_workspace_version("[package]\nversion = \"1\"\n", &version).is_err());
-    }
-
-    #[test]
     fn a_range_is_one_that_olm_takes_and_ends_before_the_release() {
         let version = Version::new(0, 4, 0);
         for range in [">=0.1.0 <0.4.0", "<0.2.0 || >=0.3.0 <0.4.0", "=0.1.0"] {
