@@ -302,36 +302,3 @@ fn every_go_module_is_built_of_what_its_sums_pin() {
     }
     assert!(builds >= 2, "{builds} builds were seen");
 }
-
-#[test]
-fn every_exception_for_a_dependency_has_its_reason() {
-    let text = fs::read_to_string(root().join("deny.toml")).unwrap();
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let is_entry = |line: &str| line.starts_with("{ ");
-    let settings = [
-        "ignore = [",
-        "exceptions = [",
-        "allow-wildcard-paths",
-        "multiple-versions = \"allow\"",
-    ];
-    let mut exceptions = 0;
-    for (number, line) in lines.iter().enumerate() {
-        if !is_entry(line) && !settings.iter().any(|start| line.starts_with(start)) {
-            continue;
-        }
-        exceptions += 1;
-        // A comment before the first entry, or before the list, applies to all entries.
-        let mut before = lines[..number]
-            .iter()
-            .rev()
-            .skip_while(|line| is_entry(line));
-        let comment = before.find(|line| !line.ends_with("= ["));
-        let has_reason = comment.is_some_and(|comment| comment.starts_with('#'));
-        assert!(
-            has_reason,
-            "deny.toml, line {}: no reason for {line}",
-            number + 1
-        );
-    }
-    assert!(exceptions > 8, "{exceptions}");
-}

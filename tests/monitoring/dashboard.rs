@@ -111,23 +111,3 @@ fn the_legend_names_labels_that_are_there_and_no_panel_covers_another() {
         }
     }
 }
-
-#[test]
-fn the_gate_comes_first_and_rows_and_variables_are_there() {
-    let dashboard = dashboard();
-    let panels = dashboard["panels"].as_array().unwrap();
-    let titles = |is_row: bool| -> Vec<&str> {
-        let panels = panels.iter();
-        let panels = panels.filter(|panel| (panel["type"] == "row") == is_row);
-        panels
-            .map(|panel| panel["title"].as_str().unwrap())
-            .collect()
-    };
-    let rows = ["Gate", "Nodes", "Rollout", "Work on nodes", "Operator"];
-    assert_eq!(titles(true), rows);
-    assert_eq!(panels[0]["title"], "Gate");
-    assert_eq!(titles(false)[0], "Upgrades");
-    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
-    let variables: Vec<&str> = variables.map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(variables, ["datasource", "cluster", "job"]);
-}

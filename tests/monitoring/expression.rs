@@ -98,30 +98,3 @@ pub fn missing(expression: &str, metrics: &BTreeMap<String, Metric>) -> Vec<Stri
     missing.extend(strange.map(|label| format!("no label {label} to group by")));
     missing
 }
-
-#[test]
-fn an_expression_is_taken_apart() {
-    let asked = asked(
-        r#"histogram_quantile(0.95, sum by (le, result) (rate(a_bucket{job=~"$job",x!="b(c)"}[5m]))) > 0 or absent(up) == 1e3"#,
-    );
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let expected = BTreeMap::from([
-        ("a_bucket".to_owned(), names(&["job", "x"])),
-        ("up".to_owned(), BTreeSet::new()),
-    ]);
-    assert_eq!(asked.series, expected);
-    assert_eq!(asked.grouped, names(&["le", "result"]));
-}
-
-#[test]
-fn what_is_not_served_is_seen() {
-    let metrics = crate::served::metrics();
-    for expression in [
-        "windows_storage_node == 0",
-        r#"windows_storage_nodes{reason="x"}"#,
-        "sum by (reason) (windows_storage_nodes)",
-        "windows_storage_node_reconciles_bucket",
-    ] {
-        assert_eq!(missing(expression, &metrics).len(), 1, "{expression}");
-    }
-}
