@@ -103,25 +103,13 @@ fn check_range(range: &str, version: &Version) -> Result<()> {
 
 /// Sets the version of the workspace, which the agent and all other members inherit.
 fn set_workspace_version(text: &str, version: &Version) -> Result<String> {
-    let mut in_package = false;
-    let mut set = 0;
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        if line.starts_with('[') {
-            in_package = line == "[workspace.package]";
-        }
-        if in_package && line.starts_with("version = ") {
-            set += 1;
-            lines.push(format!("version = \"{version}\""));
-        } else {
-            lines.push(line.to_owned());
-        }
-    }
-    ensure!(
-        set == 1,
-        "{WORKSPACE}: has no version under [workspace.package]"
-    );
-    Ok(lines.join("\n") + "\n")
+    let key = "\n[workspace.package]\nversion = \"";
+    let parts = text.split_once(key);
+    let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once('"')?.1)));
+    let (before, after) = parts.with_context(|| {
+        format!("{WORKSPACE}: [workspace.package] does not begin with a version")
+    })?;
+    Ok(format!("{before}{key}{version}\"{after}"))
 }
 
 /// Updates Cargo.lock, which also contains the version of each member.
