@@ -85,10 +85,11 @@ fn each_alert_asks_for_what_is_served_and_says_what_to_do() {
 #[test]
 fn each_record_is_made_from_what_is_served_and_used() {
     let metrics = served::with_records();
-    let mut used: BTreeSet<String> = BTreeSet::new();
-    for rule in all_rules() {
-        used.extend(asked(rule["expr"].as_str().unwrap()).series.into_keys());
-    }
+    let rules = all_rules();
+    let asked = rules
+        .iter()
+        .map(|rule| asked(rule["expr"].as_str().unwrap()));
+    let used: BTreeSet<String> = asked.flat_map(|asked| asked.series.into_keys()).collect();
     let records = records();
     assert!(records.len() >= 8);
     for (record, expression) in records {

@@ -119,8 +119,4 @@ fn promtool_finds_nothing_wrong_with_what_is_served() {
     let text = text();
     let (content, said) = crate::promtool(&["check", "metrics"], crate::root(), text.as_bytes());
     assert!(content && said.trim().is_empty(), "{said}\n{text}");
-    // promtool does detect errors.
-    let wrong = text.replace("_total", "");
-    let (content, said) = crate::promtool(&["check", "metrics"], crate::root(), wrong.as_bytes());
-    assert!(!content && said.contains("_total"), "{said}");
 }
