@@ -170,7 +170,7 @@ e2e-olm: setup-test parts-test payload ## Install and upgrade the operator by th
 
 .PHONY: docs-check
 docs-check: setup-test parts-test payload ## Run the commands of the documentation, a part of make test
-	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --test real --test bundle -- docs:: guide
+	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --test real docs::
 
 .PHONY: lint
 lint: setup-build ## Check format, clippy, documentation, workflows, dependencies

@@ -1,22 +1,13 @@
 //! `nodes` and `why` on files: their output and exit status.
 
-use std::path::Path;
-
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::run::{BLOCKING_POD, Ended, FOLDERS, WINDOWS_NODE, end, folder, input, program};
-
-fn ask(folder: &Path, arguments: &[&str]) -> Ended {
-    end(program(folder).args(arguments))
-}
+use crate::run::{Ended, FOLDERS, end, input, program};
 
 /// Runs a question about one of the clusters that have snapshots.
 fn ask_about(cluster: &str, arguments: &[&str]) -> Ended {
-    let (command, rest) = arguments.split_first().unwrap();
-    let mut all = vec![*command, "-f", cluster];
-    all.extend(rest);
-    ask(&input(), &all)
+    end(program(&input()).args(arguments).args(["-f", cluster]))
 }
 
 fn shown(ended: &Ended) -> String {
@@ -70,38 +61,5 @@ fn each_kind_of_object_is_explained() {
     ] {
         let ended = ask_about(cluster, &line.split(' ').collect::<Vec<_>>());
         assert_snapshot!(format!("why_{name}"), shown(&ended));
-    }
-}
-
-#[test]
-fn names_that_would_move_the_terminal_are_written_out() {
-    let name = "\"evil\\u001b[2J\\u202e\"";
-    let node = WINDOWS_NODE.replace("win-1", name);
-    let pod = BLOCKING_POD.replace("win-1", name);
-    let files = folder(&[("all.yaml", &format!("{node}{pod}"))]);
-    for command in [
-        &["nodes"][..],
-        &["nodes", "-o", "wide"],
-        &["nodes", "-o", "name"],
-        &["nodes", "-o", "json"],
-        &["nodes", "-o", "yaml"],
-        &["why", "evil\u{1b}[2J\u{202e}"],
-        &["why", "pod/web", "-n", "shop"],
-        &["why", "pod/\u{1b}[2J"],
-    ] {
-        let mut all = command.to_vec();
-        all.extend(["-f", "all.yaml"]);
-        let ended = ask(files.path(), &all);
-        let raw = |char: char| char.is_control() && char != '\n' || char == '\u{202e}';
-        assert!(
-            !ended.stdout.contains(raw),
-            "{command:?}: {:?}",
-            ended.stdout
-        );
-        assert!(
-            !ended.stderr.contains(raw),
-            "{command:?}: {:?}",
-            ended.stderr
-        );
     }
 }

@@ -68,16 +68,6 @@ fn the_message_names_file_document_kind_and_field() {
 }
 
 #[test]
-fn many_wrong_objects_are_named_up_to_a_bound_and_counted() {
-    let wrong = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: 1}\n";
-    let ended = check_files(&[("pods.yaml", wrong.repeat(30).as_bytes())]);
-    ended.assert_unknown("many");
-    let (errors, _) = ended.stderr.split_once("\nread ").unwrap();
-    assert_eq!(errors.lines().count(), 21, "{errors}");
-    assert!(errors.ends_with("and 10 more"), "{errors}");
-}
-
-#[test]
 fn fields_that_are_not_used_may_be_anything() {
     let unused = documents(UNUSED);
     let documents: Vec<_> = unused.iter().map(|(text, ..)| text.as_str()).collect();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::run::{Ended, WINDOWS_NODE, check_file, check_in, folder};
+use crate::run::{Ended, WINDOWS_NODE, check_file, check_in, end, folder, program};
 
 fn replica_set(name: &str, uid: &str, controller: &str) -> Value {
     json!({
@@ -25,73 +25,55 @@ fn judged(objects: &[Value]) -> Ended {
     check_file("all.yaml", text)
 }
 
-fn workloads(ended: &Ended) -> Vec<String> {
-    let report = ended.json();
-    let volumes = report["volumes"].as_array().unwrap();
-    let names = volumes
-        .iter()
-        .map(|volume| volume["workload"]["name"].as_str().unwrap());
-    names.map(str::to_owned).collect()
-}
-
 #[test]
 fn owners_that_own_each_other_are_judged_and_found() {
-    for objects in [
-        vec![replica_set("a", "u-a", "u-a")],
-        vec![
-            replica_set("a", "u-a", "u-b"),
-            replica_set("b", "u-b", "u-a"),
+    // Each with its name, its uid and that of its owner; at last two with the same uid.
+    for sets in [
+        &[["a", "u-a", "u-a"]][..],
+        &[["a", "u-a", "u-b"], ["b", "u-b", "u-a"]],
+        &[
+            ["a", "u-a", "u-b"],
+            ["b", "u-b", "u-c"],
+            ["c", "u-c", "u-a"],
         ],
-        vec![
-            replica_set("a", "u-a", "u-b"),
-            replica_set("b", "u-b", "u-c"),
-            replica_set("c", "u-c", "u-a"),
-        ],
-        // Two objects with the same uid.
-        vec![
-            replica_set("a", "u-a", "u-a"),
-            replica_set("b", "u-a", "u-a"),
-        ],
+        &[["a", "u-a", "u-a"], ["b", "u-a", "u-a"]],
     ] {
-        let ended = judged(&objects);
+        let objects = sets
+            .iter()
+            .map(|[name, uid, owner]| replica_set(name, uid, owner));
+        let ended = judged(&objects.collect::<Vec<_>>());
         ended.assert_status(3);
-        assert_eq!(workloads(&ended).len(), objects.len());
         let report = ended.json();
+        assert_eq!(report["volumes"].as_array().unwrap().len(), sets.len());
         let findings = report["findings"].as_array().unwrap();
-        assert!(
-            findings
-                .iter()
-                .all(|finding| finding["code"] == "OwnerCircle"),
-            "{report}"
-        );
-        assert_eq!(findings.len(), objects.len());
+        let is_circle = |finding: &Value| finding["code"] == "OwnerCircle";
+        assert!(findings.iter().all(is_circle), "{report}");
+        assert_eq!(findings.len(), sets.len());
     }
 }
 
 #[test]
 fn a_chain_of_owners_hides_nobody_however_long_it_is() {
-    let chain = |length: usize| -> Vec<Value> {
-        (0..length)
-            .map(|number| {
-                replica_set(
-                    &format!("r-{number}"),
-                    &format!("u-{number}"),
-                    &format!("u-{}", number + 1),
-                )
-            })
-            .collect()
+    let set = |number: usize| {
+        let [name, uid, owner] = [("r", number), ("u", number), ("u", number + 1)]
+            .map(|(kind, number)| format!("{kind}-{number}"));
+        replica_set(&name, &uid, &owner)
     };
     // The second chain is long enough to take minutes if the owners of every pod were followed to the end.
     for (length, is_found) in [(60, false), (5_000, true)] {
-        let ended = judged(&chain(length));
+        let ended = judged(&(0..length).map(set).collect::<Vec<_>>());
         ended.assert_status(3);
-        assert_eq!(workloads(&ended).len(), length, "{}", ended.stderr);
         let report = ended.json();
+        let volumes = report["volumes"].as_array().unwrap();
+        assert_eq!(volumes.len(), length, "{}", ended.stderr);
         let findings = report["findings"].as_array().unwrap();
         let is_circle = |finding: &Value| finding["code"] == "OwnerCircle";
         assert_eq!(findings.iter().any(is_circle), is_found);
     }
 }
+
+/// The characters that must not reach a terminal, listed independently of the code.
+const FORBIDDEN: &str = "\u{0}\u{7}\u{8}\t\r\u{1b}\u{7f}\u{9b}\u{200b}\u{202e}\u{2066}\u{feff}";
 
 /// Names that no API server accepts, but that a file may contain.
 const NAMES: [&str; 9] = [
@@ -133,24 +115,27 @@ fn hostile_objects(name: &str) -> Vec<Value> {
 #[test]
 fn names_are_shown_and_obeyed_by_nobody() {
     for name in NAMES {
-        let list =
-            json!({"apiVersion": "v1", "kind": "List", "items": hostile_objects(name)}).to_string();
-        let folder = folder(&[("all.json", &list)]);
-        for output in ["table", "json", "yaml", "html"] {
-            let ended = check_in(folder.path(), &["-f", "all.json", "-o", output]);
-            ended.assert_status(3);
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": hostile_objects(name)});
+        let folder = folder(&[("all.json", &list.to_string())]);
+        let run = |line: &str, more: &[&str]| {
+            let words = line.split(' ').chain(["-f", "all.json"]);
+            let ended = end(program(folder.path()).args(words).args(more));
             for stream in [&ended.stdout, &ended.stderr] {
-                for hidden in [
-                    '\u{1b}', '\u{7}', '\u{8}', '\u{9b}', '\u{202e}', '\u{200b}', '\u{feff}',
-                ] {
-                    assert!(!stream.contains(hidden), "{output} {name:?}: {stream:?}");
-                }
+                let found = stream.chars().find(|char| FORBIDDEN.contains(*char));
+                assert_eq!(found, None, "{line} {name:?}: {stream:?}");
             }
-            let lines = ended.stdout.lines();
-            assert!(
-                !lines.clone().any(|line| line.starts_with("UPGRADEABLE")),
-                "{output}"
-            );
+            let mut lines = ended.stdout.lines();
+            assert!(!lines.any(|it| it.starts_with("UPGRADEABLE")), "{line}");
+            ended
+        };
+        for line in ["nodes", "nodes -o wide", "nodes -o name", "nodes -o json"] {
+            run(line, &[]);
+        }
+        run("why", &[name]);
+        run("why", &["pod", name, "-n", name]);
+        for output in ["table", "json", "yaml", "html"] {
+            let ended = run(&format!("check -o {output}"), &[]);
+            ended.assert_status(3);
             match output {
                 "json" | "yaml" => {
                     let report: Value = serde_yaml::from_str(&ended.stdout).unwrap();
@@ -170,19 +155,20 @@ fn names_are_shown_and_obeyed_by_nobody() {
 #[test]
 fn names_in_messages_of_errors_are_written_out() {
     for name in NAMES {
-        // A wrong field, a repeated key, a value that its tag forbids, a kind without items.
+        // A wrong field, a wrong value of a field, a value that its tag forbids, a repeated key.
         let quoted = json!(name).to_string();
-        for text in [
-            format!(
-                "{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": [{quoted}]}}}}"
+        for (kind, fields) in [
+            ("Pod", format!("\"metadata\": {{\"name\": [{quoted}]}}")),
+            (
+                "Node",
+                format!("\"metadata\": {{\"name\": \"x\", \"labels\": {{{quoted}: 1}}}}"),
             ),
-            format!(
-                "{{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {{\"name\": \"x\", \"labels\": {{{quoted}: 1}}}}}}"
-            ),
-            format!(
-                "{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"x\"}}, \"spec\": {quoted}}}"
+            (
+                "Pod",
+                format!("\"metadata\": {{\"name\": \"x\"}}, \"spec\": {quoted}"),
             ),
         ] {
+            let text = format!("{{\"apiVersion\": \"v1\", \"kind\": \"{kind}\", {fields}}}");
             check_file("a.json", text).assert_unknown(name);
         }
         let twice = format!("{{{quoted}: 1, {quoted}: 2}}");
@@ -207,10 +193,8 @@ fn a_name_of_any_length_and_an_empty_one() {
     let long = "n".repeat(100_000);
     let ended = judged(&hostile_objects(&long)[..4]);
     ended.assert_status(3);
-    let message = ended.json()["verdict"]["message"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let report = ended.json();
+    let message = report["verdict"]["message"].as_str().unwrap();
     assert_eq!(message.chars().count(), 32_768);
     judged(&hostile_objects("")).assert_unknown("no name");
 }

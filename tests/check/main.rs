@@ -4,9 +4,7 @@
 mod ask;
 mod authority;
 mod cases;
-mod contract;
 mod duplicates;
-mod encodings;
 mod fields;
 mod forms;
 mod golden;

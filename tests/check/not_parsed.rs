@@ -110,22 +110,6 @@ fn a_file_that_was_cut_off_is_never_judged() {
 }
 
 #[test]
-fn deep_nesting_is_not_followed() {
-    for (name, open, close) in [
-        ("a.yaml", "[", "]"),
-        ("a.yaml", "- ", ""),
-        ("a.yaml", "{a: ", "}"),
-        ("a.json", "[", "]"),
-        ("a.json", "{\"a\":", "}"),
-    ] {
-        let closed = format!("{}7{}", open.repeat(200), close.repeat(200));
-        for text in [closed, open.repeat(300_000)] {
-            assert_left_out(name, text.as_bytes());
-        }
-    }
-}
-
-#[test]
 fn large_single_documents_are_read() {
     // Large, but of an unused kind, so it is only counted.
     let words = "word ".repeat(600_000);

@@ -5,37 +5,7 @@ use std::process::{Child, Stdio};
 use crate::run::{Ended, check_in, end, ended, input, program};
 
 #[test]
-fn colour_is_there_when_it_is_asked_for_and_only_in_the_table() {
-    let is_coloured = |output: &str, color: &[&str], no_color: Option<&str>| {
-        let mut command = program(&input());
-        command
-            .args(["check", "-f", "vsphere-1.26", "-o", output])
-            .args(color);
-        if let Some(value) = no_color {
-            command.env("NO_COLOR", value);
-        }
-        let ended = end(&mut command);
-        ended.assert_status(3);
-        assert!(!ended.stderr.contains('\u{1b}'), "{}", ended.stderr);
-        ended.stdout.contains('\u{1b}')
-    };
-    assert!(is_coloured("table", &["--color", "always"], None));
-    // The flag takes precedence over the variable.
-    assert!(is_coloured("table", &["--color=always"], Some("1")));
-    assert!(!is_coloured("table", &["--color", "never"], None));
-    assert!(!is_coloured("table", &["--color", "auto"], None));
-    assert!(!is_coloured("table", &[], None));
-    assert!(!is_coloured("table", &["--color", "auto"], Some("1")));
-    for output in ["json", "yaml", "html"] {
-        assert!(
-            !is_coloured(output, &["--color", "always"], None),
-            "{output}"
-        );
-    }
-}
-
-#[test]
-fn colour_changes_no_letter() {
+fn colour_is_in_the_table_alone_and_changes_no_letter() {
     let plain = check_in(&input(), &["-f", "azure-1.27", "--color", "never"]).stdout;
     let coloured = check_in(&input(), &["-f", "azure-1.27", "--color", "always"]).stdout;
     assert_ne!(plain, coloured);
@@ -48,6 +18,11 @@ fn colour_changes_no_letter() {
         without.push_str(text);
     }
     assert_eq!(without, plain);
+    for output in ["json", "yaml", "html"] {
+        let arguments = ["-f", "azure-1.27", "-o", output, "--color=always"];
+        let shown = check_in(&input(), &arguments).stdout;
+        assert!(!shown.contains('\u{1b}'), "{output}");
+    }
 }
 
 /// Runs the program with pipes and closes one of them immediately.

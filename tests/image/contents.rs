@@ -1,12 +1,12 @@
 //! The image's configuration and files, with their checksums and modes.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
+use testbed::commands::printed;
 
 use crate::archive::{Image, sha256, walk};
 
@@ -23,12 +23,9 @@ fn the_configuration_starts_the_operator_as_a_user_without_rights() {
             config["ExposedPorts"],
             json!({"8081/tcp": {}, "8443/tcp": {}})
         );
+        // The manifest says what is run and mounted.
         for absent in ["Cmd", "Volumes", "Shell"] {
-            assert!(
-                config[absent].is_null(),
-                "{absent} is {}: the manifest says what is run and mounted",
-                config[absent]
-            );
+            assert!(config[absent].is_null(), "{absent}");
         }
         for (label, expected) in [
             ("title", "windows-storage-operator"),
@@ -45,16 +42,9 @@ fn the_configuration_starts_the_operator_as_a_user_without_rights() {
 #[test]
 fn every_file_on_top_of_the_packages_has_its_right_sum() {
     for image in Image::all() {
-        let check = Command::new("sha256sum")
-            .args(["--check", "--strict", "--quiet", "SHA256SUMS"])
-            .current_dir(&image.root)
-            .output()
-            .unwrap();
-        assert!(
-            check.status.success(),
-            "{}",
-            String::from_utf8_lossy(&check.stdout)
-        );
+        let mut check = Command::new("sha256sum");
+        check.args(["--check", "--strict", "--quiet", "SHA256SUMS"]);
+        printed(check.current_dir(&image.root)).unwrap();
         let listed: BTreeSet<PathBuf> = image
             .text("/SHA256SUMS")
             .lines()
@@ -86,28 +76,26 @@ fn the_payload_is_what_its_manifest_says() {
         let programs = manifest.as_object().unwrap();
         assert_eq!(programs.len(), 2, "{manifest}");
         let packed = &programs["csiProxy"]["packed"];
-        for program in [packed, &programs["agent"]] {
+        let [csi_proxy, agent] = [packed, &programs["agent"]].map(|program| {
             let file = image.path(&format!("/payload/{}", program["file"].as_str().unwrap()));
             assert_eq!(program["sha256"], sha256(&file), "{}", file.display());
-        }
-        let packed = image.path(&format!("/payload/{}", packed["file"].as_str().unwrap()));
-        let agent = image.path(&format!(
-            "/payload/{}",
-            programs["agent"]["file"].as_str().unwrap()
-        ));
-        let unpacked = tempfile::tempdir().unwrap();
-        let csi_proxy = unpacked.path().join("csi-proxy.exe");
-        let status = Command::new("zstd")
-            .args(["-d", "--quiet", "-o"])
-            .args([&csi_proxy, &packed])
-            .status();
-        assert!(status.unwrap().success());
-        assert_eq!(programs["csiProxy"]["sha256"], sha256(&csi_proxy));
-        let size = std::fs::metadata(&csi_proxy).unwrap().len();
-        assert_eq!(programs["csiProxy"]["packed"]["unpackedSize"], size);
-        for file in [agent, csi_proxy] {
-            let start = &std::fs::read(&file).unwrap()[..2];
-            assert_eq!(start, b"MZ", "{} is for Windows", file.display());
+            file
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let unpacked = folder.path().join("csi-proxy.exe");
+        let mut zstd = Command::new("zstd");
+        zstd.args(["-d", "--quiet", "-o"])
+            .args([&unpacked, &csi_proxy]);
+        printed(&mut zstd).unwrap();
+        assert_eq!(programs["csiProxy"]["sha256"], sha256(&unpacked));
+        assert_eq!(packed["unpackedSize"], unpacked.metadata().unwrap().len());
+        for file in [agent, unpacked] {
+            let content = std::fs::read(&file).unwrap();
+            assert!(
+                content.starts_with(b"MZ"),
+                "{} is for Windows",
+                file.display()
+            );
         }
     }
 }
@@ -156,27 +144,23 @@ fn there_is_no_shell_and_no_package_manager() {
 #[test]
 fn nothing_in_it_tells_of_the_machine_that_built_it() {
     for image in Image::all() {
-        let home = std::env::var_os("HOME").unwrap();
-        let cargo = std::env::var_os("CARGO_HOME").unwrap_or_else(|| join(&home, ".cargo"));
-        let rust = std::env::var_os("RUSTUP_HOME").unwrap_or_else(|| join(&home, ".rustup"));
+        let home = PathBuf::from(std::env::var_os("HOME").unwrap());
+        let folder = |variable: &str, name: &str| {
+            std::env::var_os(variable).map_or_else(|| home.join(name), PathBuf::from)
+        };
         let mut grep = Command::new("grep");
         grep.args(["--recursive", "--files-with-matches", "--fixed-strings"]);
         for place in [
             env!("CARGO_MANIFEST_DIR").into(),
-            cargo,
-            rust,
-            join(&home, "go/pkg"),
-            join(&home, ".cache"),
+            folder("CARGO_HOME", ".cargo"),
+            folder("RUSTUP_HOME", ".rustup"),
+            home.join("go/pkg"),
+            home.join(".cache"),
         ] {
             grep.arg("-e").arg(place);
         }
-        let found = grep
-            .arg(".")
-            .current_dir(&image.root)
-            .output()
-            .unwrap()
-            .stdout;
-        let found = String::from_utf8(found).unwrap();
+        let found = grep.arg(".").current_dir(&image.root).output().unwrap();
+        let found = String::from_utf8(found.stdout).unwrap();
         let mut found: Vec<&str> = found.lines().collect();
         if !image.is_release() {
             // A test build contains them. Finding them there shows that the search works.
@@ -184,14 +168,8 @@ fn nothing_in_it_tells_of_the_machine_that_built_it() {
             found.retain(|path| *path != "./usr/bin/windows-storage-operator");
         }
         assert!(found.is_empty(), "{found:?}");
-        for file in [
-            "etc/hostname",
-            "etc/hosts",
-            "etc/resolv.conf",
-            "etc/apt",
-            "etc/machine-id",
-        ] {
-            assert!(!image.root.join(file).exists(), "{file} is in the image");
+        for file in ["hostname", "hosts", "resolv.conf", "apt", "machine-id"] {
+            assert!(!image.root.join("etc").join(file).exists(), "{file}");
         }
     }
 }
@@ -201,31 +179,18 @@ fn nothing_in_it_tells_of_the_machine_that_built_it() {
 fn its_program_starts_with_its_libraries() {
     for image in Image::all() {
         let (processor, _) = image.target().split_once('-').unwrap();
-        for image in [image, must_gather_for(image)] {
-            let output = Command::new(format!("qemu-{processor}"))
+        let mut all = Image::all_must_gather().iter();
+        let beside = all.find(|other| other.architecture == image.architecture);
+        for image in [image, beside.unwrap()] {
+            let mut program = Command::new(format!("qemu-{processor}"));
+            program
                 .arg("-L")
                 .arg(&image.root)
                 .arg(image.path("/usr/bin/windows-storage-operator"))
-                .arg("--version")
-                .output()
-                .unwrap();
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{output:?}");
+                .arg("--version");
             let version = env!("CARGO_PKG_VERSION");
-            assert_eq!(said.trim(), format!("windows-storage-operator {version}"));
+            let expected = format!("windows-storage-operator {version}\n");
+            assert_eq!(printed(&mut program).unwrap(), expected);
         }
     }
-}
-
-/// Returns the image for `oc adm must-gather` of the same architecture.
-fn must_gather_for(image: &Image) -> &'static Image {
-    let all = Image::all_must_gather();
-    let found = all
-        .iter()
-        .find(|other| other.architecture == image.architecture);
-    found.unwrap_or_else(|| panic!("no image for must-gather on {}", image.architecture))
-}
-
-fn join(home: &OsString, name: &str) -> OsString {
-    Path::new(home).join(name).into_os_string()
 }

@@ -1,6 +1,6 @@
 //! The SBOM and the licences of the image.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,87 +10,18 @@ use crate::archive::{Image, sha256, walk};
 
 const DOCUMENTS: &str = "/usr/share/doc/windows-storage-operator";
 
-/// Returns the names and versions of the components of one package type, such as `cargo`.
-fn components(sbom: &Value, kind: &str) -> BTreeMap<String, String> {
+/// Returns the components of one package type, such as `cargo`: names and versions.
+fn components(sbom: &Value, kind: &str) -> Vec<[String; 2]> {
     let prefix = format!("pkg:{kind}/");
-    sbom["components"]
-        .as_array()
-        .unwrap()
-        .iter()
+    let components = sbom["components"].as_array().unwrap().iter();
+    components
         .filter(|component| component["purl"].as_str().unwrap().starts_with(&prefix))
-        .map(|component| {
-            let text = |key: &str| component[key].as_str().unwrap().to_owned();
-            (
-                format!("{} {}", text("name"), text("version")),
-                text("name"),
-            )
-        })
+        .map(|component| ["name", "version"].map(|key| component[key].as_str().unwrap().to_owned()))
         .collect()
 }
 
 fn sbom(image: &Image) -> Value {
     image.json(&format!("{DOCUMENTS}/sbom.cdx.json"))
-}
-
-#[test]
-fn the_sbom_names_crates_modules_and_packages() {
-    for image in Image::all() {
-        let sbom = sbom(image);
-        assert_eq!(sbom["bomFormat"], "CycloneDX");
-        assert_eq!(sbom["specVersion"], "1.5");
-
-        let crates = components(&sbom, "cargo");
-        let lock = include_str!("../../Cargo.lock");
-        for (component, name) in &crates {
-            let version = &component[name.len() + 1..];
-            let locked = format!("name = \"{name}\"\nversion = \"{version}\"\n");
-            assert!(lock.contains(&locked), "{component} is not in Cargo.lock");
-        }
-        let names: BTreeSet<&str> = crates.values().map(String::as_str).collect();
-        for name in [
-            "windows-storage-operator",
-            "windows-storage-agent",
-            "ssh2",
-            "libssh2-sys",
-            "openssl",
-            "kube",
-            // Only the agent links it.
-            "windows-service",
-        ] {
-            assert!(names.contains(name), "{name} is not in the SBOM");
-        }
-        assert!(
-            !names.contains("russh"),
-            "what only tests need is not shipped"
-        );
-
-        let modules = components(&sbom, "golang");
-        let csi_proxy = image.json("/payload/payload.json")["csiProxy"]["version"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        for module in [
-            &format!("github.com/kubernetes-csi/csi-proxy {csi_proxy}"),
-            "github.com/Microsoft/go-winio v0.6.2",
-        ] {
-            assert!(modules.contains_key(module), "{module}: {modules:?}");
-        }
-        assert!(modules.values().any(|name| name == "std"), "{modules:?}");
-
-        let packages: BTreeSet<String> = components(&sbom, "deb").into_values().collect();
-        let there: BTreeSet<String> = walk(&image.path("/var/lib/dpkg/status.d"))
-            .into_iter()
-            .map(|(path, _)| path.to_str().unwrap().to_owned())
-            .collect();
-        assert_eq!(packages, there);
-        for start in ["libc6", "libssl3", "libgcc-s1", "zlib1g", "ca-certificates"] {
-            // Ubuntu and newer releases of Debian call libssl3 libssl3t64.
-            assert!(
-                packages.iter().any(|name| name.starts_with(start)),
-                "{start}: {packages:?}"
-            );
-        }
-    }
 }
 
 /// Returns the names and versions of all crates that are linked into a program.
@@ -111,13 +42,35 @@ fn linked(package: &str, target: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_sbom_names_every_linked_crate_and_no_other_with_licence_and_hash() {
+fn the_sbom_names_every_part_and_no_other_with_licence_and_hash() {
     for image in Image::all() {
         let sbom = sbom(image);
         let mut expected = linked("windows-storage-operator", image.target());
         expected.extend(linked("windows-storage-agent", "x86_64-pc-windows-gnu"));
-        let named: BTreeSet<String> = components(&sbom, "cargo").into_keys().collect();
+        let named = components(&sbom, "cargo").into_iter();
+        let named: BTreeSet<String> = named.map(|component| component.join(" ")).collect();
         assert_eq!(named, expected);
+
+        let modules = components(&sbom, "golang");
+        let payload = image.json("/payload/payload.json");
+        let csi_proxy = payload["csiProxy"]["version"].as_str().unwrap();
+        for (module, version) in [
+            ("github.com/kubernetes-csi/csi-proxy", csi_proxy),
+            ("github.com/Microsoft/go-winio", "v0.6.2"),
+        ] {
+            let module = [module, version].map(str::to_owned);
+            assert!(modules.contains(&module), "{module:?}: {modules:?}");
+        }
+        assert!(modules.iter().any(|[name, _]| name == "std"), "{modules:?}");
+
+        let packages = components(&sbom, "deb").into_iter();
+        let packages: BTreeSet<String> = packages.map(|[name, _]| name).collect();
+        let there = walk(&image.path("/var/lib/dpkg/status.d")).into_iter();
+        let there: BTreeSet<_> = there
+            .map(|(path, _)| path.to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(packages, there);
+        assert!(packages.len() >= 5, "{packages:?}");
 
         for component in sbom["components"].as_array().unwrap() {
             let purl = component["purl"].as_str().unwrap();
@@ -128,11 +81,8 @@ fn the_sbom_names_every_linked_crate_and_no_other_with_licence_and_hash() {
             assert!(licence.is_some_and(|text| !text.is_empty()), "{component}");
             let name = component["name"].as_str().unwrap();
             // Crates of this workspace are not downloaded.
-            if Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("crates")
-                .join(name)
-                .is_dir()
-            {
+            let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+            if workspace.join(name).is_dir() {
                 continue;
             }
             let hash = &component["hashes"][0]["content"];
@@ -144,11 +94,8 @@ fn the_sbom_names_every_linked_crate_and_no_other_with_licence_and_hash() {
             if let Some(program) = program {
                 assert_eq!(hash, sha256(&image.path(program)).as_str(), "{component}");
             } else if purl.starts_with("pkg:cargo/") {
-                let hash = hash.as_str().unwrap();
-                assert!(
-                    include_str!("../../Cargo.lock").contains(hash),
-                    "{component}"
-                );
+                let lock = include_str!("../../Cargo.lock");
+                assert!(lock.contains(hash.as_str().unwrap()), "{component}");
             } else if component["type"] == "library" && purl.starts_with("pkg:golang/github") {
                 let sum = component["properties"][0]["value"].as_str().unwrap();
                 let sums = include_str!("../../tools/csi-proxy-1.3.0/go.sum");
@@ -159,59 +106,26 @@ fn the_sbom_names_every_linked_crate_and_no_other_with_licence_and_hash() {
 }
 
 #[test]
-fn the_sbom_is_valid_by_the_schema_of_the_standard() {
+fn the_sbom_is_valid_by_the_schema_of_the_standard_and_holds_together() {
     for image in Image::all() {
         let part = |name| testbed::parts::part(name).unwrap();
-        let check = |sbom: &Path| {
-            Command::new(part("sbom-check"))
-                .arg(part("cyclonedx-schemas"))
-                .arg(sbom)
-                .output()
-                .unwrap()
-        };
         let path = image.path(&format!("{DOCUMENTS}/sbom.cdx.json"));
-        let valid = check(&path);
-        assert!(valid.status.success(), "{valid:?}");
+        let mut check = Command::new(part("sbom-check"));
+        testbed::commands::printed(check.arg(part("cyclonedx-schemas")).arg(path)).unwrap();
 
-        let mut wrong = sbom(image);
-        wrong["components"][0]["type"] = "crate".into();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("wrong.cdx.json");
-        std::fs::write(&path, wrong.to_string()).unwrap();
-        let invalid = check(&path);
-        let said = String::from_utf8_lossy(&invalid.stderr).into_owned();
-        assert!(
-            !invalid.status.success() && said.contains("/components/0/type"),
-            "{said}"
-        );
-    }
-}
-
-#[test]
-fn the_sbom_holds_together() {
-    for image in Image::all() {
         let sbom = sbom(image);
-        let reference = |value: &Value| value.as_str().unwrap().to_owned();
         let components = sbom["components"].as_array().unwrap();
-        let references: BTreeSet<String> = components
-            .iter()
-            .map(|component| reference(&component["bom-ref"]))
-            .collect();
-        assert_eq!(references.len(), components.len(), "a component is twice");
-        let root = reference(&sbom["metadata"]["component"]["bom-ref"]);
+        let known: BTreeSet<_> = components.iter().map(|it| it["bom-ref"].as_str()).collect();
+        assert_eq!(known.len(), components.len(), "a component is twice");
+        let root = sbom["metadata"]["component"]["bom-ref"].as_str();
         let mut reached = BTreeSet::new();
         for dependency in sbom["dependencies"].as_array().unwrap() {
-            let from = reference(&dependency["ref"]);
-            assert!(from == root || references.contains(&from), "{from}");
-            reached.extend(
-                dependency["dependsOn"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(reference),
-            );
+            let from = dependency["ref"].as_str();
+            assert!(from == root || known.contains(&from), "{from:?}");
+            let on = dependency["dependsOn"].as_array().unwrap().iter();
+            reached.extend(on.map(Value::as_str));
         }
-        assert_eq!(reached, references, "each is a part of another, and known");
+        assert_eq!(reached, known, "each is a part of another, and known");
     }
 }
 
@@ -224,15 +138,12 @@ fn every_part_has_its_licence() {
             .map(|program| image.text(&format!("{DOCUMENTS}/licences/rust/{program}.txt")))
             .collect();
         let lines: BTreeSet<&str> = texts.lines().collect();
-        for component in components(&sbom, "cargo").keys() {
-            let line = format!("  * {component}");
-            assert!(lines.contains(line.as_str()), "no licence of {component}");
+        for [name, version] in components(&sbom, "cargo") {
+            let line = format!("  * {name} {version}");
+            assert!(lines.contains(line.as_str()), "no licence of {name}");
         }
         // The C library that a crate bundles has its own licence.
-        assert!(
-            texts.contains("Sara Golemon"),
-            "libssh2's licence is missing"
-        );
+        assert!(texts.contains("Sara Golemon"), "libssh2's is missing");
 
         let go = image.path(&format!("{DOCUMENTS}/licences/go"));
         let files: Vec<String> = walk(&go)
@@ -240,19 +151,16 @@ fn every_part_has_its_licence() {
             .filter(|(_, metadata)| metadata.is_file())
             .map(|(path, _)| path.to_str().unwrap().to_owned())
             .collect();
-        for name in components(&sbom, "golang").values() {
+        for [name, _] in components(&sbom, "golang") {
             let folder = if name == "std" {
-                "standard-library"
+                "standard-library/".to_owned()
             } else {
-                name
+                name + "/"
             };
-            let folder = format!("{folder}/");
-            assert!(
-                files.iter().any(|file| file.starts_with(&folder)),
-                "no licence of {name}"
-            );
+            let is_there = files.iter().any(|file| file.starts_with(&folder));
+            assert!(is_there, "no licence of {folder}");
         }
-        for name in components(&sbom, "deb").values() {
+        for [name, _] in components(&sbom, "deb") {
             let copyright = image.text(&format!("/usr/share/doc/{name}/copyright"));
             assert!(!copyright.is_empty(), "no licence of {name}");
         }

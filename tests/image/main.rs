@@ -13,4 +13,3 @@ mod contents;
 mod documents;
 mod must_gather;
 mod pod;
-mod pod_security;

@@ -27,8 +27,7 @@ fn in_image(guardian: &Guardian, root: &Path, arguments: &[&str]) -> Command {
 
 fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", output.status);
+    assert!(output.status.success(), "{output:?}");
     output
 }
 
@@ -41,16 +40,13 @@ fn oc_can_start_it_and_copy_what_it_gathers() {
     control_plane
         .apply(&objects::azure_disk_workload("win-1"))
         .unwrap();
-    let account = ["create", "serviceaccount", "gatherer", "-n", "default"];
-    control_plane.kubectl(&account).unwrap();
-    let rights = [
-        "create",
-        "clusterrolebinding",
-        "gatherer",
-        "--clusterrole=cluster-admin",
-        "--serviceaccount=default:gatherer",
-    ];
-    control_plane.kubectl(&rights).unwrap();
+    for create in [
+        "create serviceaccount gatherer -n default",
+        "create clusterrolebinding gatherer --clusterrole=cluster-admin --serviceaccount=default:gatherer",
+    ] {
+        let words: Vec<&str> = create.split(' ').collect();
+        control_plane.kubectl(&words).unwrap();
+    }
 
     let image = Image::must_gather();
     let guardian = Guardian::temp("must-gather").unwrap();
@@ -65,16 +61,10 @@ fn oc_can_start_it_and_copy_what_it_gathers() {
     fs::create_dir(root.join("must-gather")).unwrap();
 
     let watched = "for tool in df awk sed pkill sleep; do command -v $tool || exit; done";
-    succeed(&mut in_image(
-        &guardian,
-        &root,
-        &["/bin/bash", "-c", watched],
-    ));
-    let server = control_plane.server();
-    let (host, port) = server
-        .trim_start_matches("https://")
-        .split_once(':')
-        .unwrap();
+    let mut bash = in_image(&guardian, &root, &["/bin/bash", "-c", watched]);
+    succeed(&mut bash);
+    let server = control_plane.server().trim_start_matches("https://");
+    let (host, port) = server.split_once(':').unwrap();
     let line = "echo 'volume percentage checker started' & /usr/bin/gather; sync";
     let mut gather = in_image(&guardian, &root, &["/bin/bash", "-c", line]);
     for variable in image.config["config"]["Env"].as_array().unwrap() {
@@ -101,14 +91,8 @@ fn oc_can_start_it_and_copy_what_it_gathers() {
     let mut tar = Command::new("tar");
     succeed(tar.arg("-xf").arg(&archive).arg("-C").arg(&copied));
     let version = fs::read_to_string(copied.join("version")).unwrap();
-    assert_eq!(
-        version,
-        concat!(
-            "windows-storage-operator\n",
-            env!("CARGO_PKG_VERSION"),
-            "\n"
-        )
-    );
+    let expected = format!("windows-storage-operator\n{}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(version, expected);
     let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .args(["check", "-f"])
         .arg(&copied)

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::cleanup::{Guardian, MARK};
+use testbed::commands::printed;
 use testbed::control_plane::Issuer;
 use testbed::objects::{self, NAMESPACE};
 use testbed::sandbox::Sandbox;
@@ -46,12 +47,9 @@ impl Pod {
         let config = &image.config["config"];
         let guardian = Guardian::temp("pod").unwrap();
         let root = guardian.dir().join("root");
-        let copied = Command::new("cp")
-            .args(["--archive", "--reflink=auto"])
-            .args([&image.root, &root])
-            .status()
-            .unwrap();
-        assert!(copied.success());
+        let mut copy = Command::new("cp");
+        copy.args(["--archive", "--reflink=auto"]);
+        printed(copy.args([&image.root, &root])).unwrap();
         write_service_account(sandbox, &root, NAMESPACE, "windows-storage-operator");
 
         let user = user.or_else(|| config["User"].as_str()).unwrap();
@@ -94,10 +92,8 @@ impl Pod {
             command.env(name, value);
         }
         let server = sandbox.control_plane.server();
-        let (host, api_port) = server
-            .trim_start_matches("https://")
-            .split_once(':')
-            .unwrap();
+        let server = server.trim_start_matches("https://");
+        let (host, api_port) = server.split_once(':').unwrap();
         command
             .env("KUBERNETES_SERVICE_HOST", host)
             .env("KUBERNETES_SERVICE_PORT", api_port)
@@ -267,22 +263,18 @@ fn does_its_work(user: Option<&str>, [uid, gid]: [&str; 2]) {
         assert!(fields[5].split(',').any(|option| option == "ro"), "{root}");
     }
 
-    for condition in [
-        "condition=Upgradeable=False",
-        r#"jsonpath={.status.conditions[?(@.type=="Upgradeable")].reason}=DriversMissing"#,
-    ] {
-        sandbox
-            .wait_for("windowsstorage/cluster", condition, 120)
-            .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
-    }
+    let wait_for = |object, condition| {
+        let waited = sandbox.wait_for(object, condition, 120);
+        waited.unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
+    };
+    let missing =
+        r#"jsonpath={.status.conditions[?(@.type=="Upgradeable")].reason}=DriversMissing"#;
+    wait_for("windowsstorage/cluster", "condition=Upgradeable=False");
+    wait_for("windowsstorage/cluster", missing);
     // The programs of /payload are installed on the host.
-    sandbox
-        .wait_for("windowsnodestorage/win-1", "condition=CSIProxyReady", 120)
-        .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
+    wait_for("windowsnodestorage/win-1", "condition=CSIProxyReady");
     sandbox.register("win-1", &["disk.csi.azure.com"]).unwrap();
-    sandbox
-        .wait_for("windowsstorage/cluster", "condition=Upgradeable", 120)
-        .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
+    wait_for("windowsstorage/cluster", "condition=Upgradeable");
     let log = pod.log();
     for complaint in ["forbidden", "Read-only file system", "ermission denied"] {
         assert!(!log.contains(complaint), "{complaint}:\n{log}");

@@ -147,34 +147,6 @@ fn the_operator_is_linked_with_one_libcrypto() {
             "{other}: {names:?}"
         );
     }
-    // No other stack is linked statically either: it calls the system's OpenSSL and defines none of these symbols.
-    let undefined = output(Command::new("nm").args(["--dynamic", "--undefined-only", program]));
-    assert!(
-        undefined.contains("EVP_DigestInit_ex"),
-        "it does not call OpenSSL"
-    );
-    let defined = output(Command::new("nm").args(["--defined-only", program]));
-    assert!(
-        defined.contains("libssh2_session_handshake"),
-        "its symbols are stripped"
-    );
-    let own = defined
-        .lines()
-        .filter_map(|line| line.split(' ').nth(2))
-        .find(|name| {
-            [
-                "EVP_Digest",
-                "SSL_connect",
-                "aws_lc_",
-                "ring_core_",
-                "mbedtls_",
-                "wolfSSL_",
-                "gcry_",
-            ]
-            .iter()
-            .any(|start| name.starts_with(start))
-        });
-    assert_eq!(own, None, "it brings a crypto stack of its own");
 }
 
 /// Returns the path of a payload file.
@@ -199,24 +171,19 @@ fn both_programs_say_what_they_are_and_of_which_version() {
     ] {
         let version = index[part]["version"].as_str().unwrap();
         let program = fs::read(payload(name)).unwrap();
+        let has = |text: &str| {
+            let units = text.encode_utf16().flat_map(u16::to_le_bytes);
+            let bytes: Vec<u8> = units.collect();
+            program.windows(bytes.len()).any(|there| there == bytes)
+        };
         for (key, value) in [
             ("OriginalFilename", name),
             ("ProductVersion", version),
             ("FileVersion", version),
         ] {
-            let units = format!("{key}\0").encode_utf16().collect::<Vec<_>>();
-            let bytes: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-            let mut windows = program.windows(bytes.len());
-            let at = windows.position(|there| there == bytes);
-            let at = at.unwrap_or_else(|| panic!("{name} has no {key}"));
-            let units = program[at + bytes.len()..][..100]
-                .chunks(2)
-                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-                // Strings are aligned to four bytes.
-                .skip_while(|unit| *unit == 0)
-                .take_while(|unit| *unit != 0);
-            let text = String::from_utf16_lossy(&units.collect::<Vec<_>>());
-            assert_eq!(text, value, "{name}: {key}");
+            // Strings are aligned to four bytes.
+            let found = ["\0", "\0\0"].map(|pad| has(&format!("{key}{pad}{value}\0")));
+            assert!(found.contains(&true), "{name}: {key} is not {value}");
         }
     }
 }
@@ -261,36 +228,30 @@ fn every_go_module_is_built_of_what_its_sums_pin() {
             .find(|line| line.contains("=> .") || line.contains("=> /"));
         assert_eq!(local, None, "{}", module.display());
     }
+    let sources = ["rs", "go", "sum"].map(std::ffi::OsStr::new);
     let is_script = |file: &&PathBuf| {
-        let is_source = file
-            .extension()
-            .is_some_and(|end| end == "rs" || end == "go" || end == "sum");
+        let is_source = file.extension().is_some_and(|end| sources.contains(&end));
         !is_source && fs::read(file).unwrap().starts_with(b"#!")
     };
     let mut scripts: Vec<PathBuf> = tools.iter().filter(is_script).cloned().collect();
     scripts.extend([root().join("Makefile"), root().join(".ci/run")]);
-    let weak = [
-        "-mod=mod",
-        "-mod=vendor",
-        "GOSUMDB=",
-        "GONOSUMDB=",
-        "GONOSUMCHECK",
-        "GOINSECURE",
-        "GOPRIVATE=",
-        "-insecure",
-    ];
+    let weak =
+        "-mod=mod -mod=vendor GOSUMDB= GONOSUMDB= GONOSUMCHECK GOINSECURE GOPRIVATE= -insecure";
     let mut builds = 0;
     for script in scripts {
         let text = fs::read_to_string(&script).unwrap();
-        for line in text
+        let lines = text
             .lines()
-            .filter(|line| !line.trim_start().starts_with('#'))
-        {
-            let found = weak.iter().find(|word| line.contains(**word));
+            .filter(|line| !line.trim_start().starts_with('#'));
+        for line in lines {
+            let found = weak.split(' ').find(|word| line.contains(word));
             assert_eq!(found, None, "{}: {line}", script.display());
-            let runs_go = [" go build", " go install", " go run", " go mod download"];
             let padded = format!(" {}", line.replace('(', " "));
-            if runs_go.iter().any(|command| padded.contains(command)) {
+            let goes = ["build", "install", "run", "mod download"];
+            if goes
+                .iter()
+                .any(|word| padded.contains(&format!(" go {word}")))
+            {
                 assert!(
                     line.contains("-mod=readonly"),
                     "{}: {line}",
@@ -301,37 +262,4 @@ fn every_go_module_is_built_of_what_its_sums_pin() {
         }
     }
     assert!(builds >= 2, "{builds} builds were seen");
-}
-
-#[test]
-fn every_exception_for_a_dependency_has_its_reason() {
-    let text = fs::read_to_string(root().join("deny.toml")).unwrap();
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let is_entry = |line: &str| line.starts_with("{ ");
-    let settings = [
-        "ignore = [",
-        "exceptions = [",
-        "allow-wildcard-paths",
-        "multiple-versions = \"allow\"",
-    ];
-    let mut exceptions = 0;
-    for (number, line) in lines.iter().enumerate() {
-        if !is_entry(line) && !settings.iter().any(|start| line.starts_with(start)) {
-            continue;
-        }
-        exceptions += 1;
-        // A comment before the first entry, or before the list, applies to all entries.
-        let mut before = lines[..number]
-            .iter()
-            .rev()
-            .skip_while(|line| is_entry(line));
-        let comment = before.find(|line| !line.ends_with("= ["));
-        let has_reason = comment.is_some_and(|comment| comment.starts_with('#'));
-        assert!(
-            has_reason,
-            "deny.toml, line {}: no reason for {line}",
-            number + 1
-        );
-    }
-    assert!(exceptions > 8, "{exceptions}");
 }

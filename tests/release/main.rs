@@ -1,4 +1,4 @@
-//! Tests how the project is released: the workflows, the files of `make release`, and the targets of the Makefile.
+//! Tests how the project is released: the workflows, and the files of `make release`.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,7 +7,6 @@
 )]
 
 mod files;
-mod makefile;
 mod workflows;
 
 use std::path::Path;

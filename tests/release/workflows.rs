@@ -1,36 +1,25 @@
-//! The workflows pin everything they run, have only the permissions they need, and call only targets that exist.
+//! The workflows pin everything they run, and have only the permissions they need. `actionlint` checks the rest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use serde_yaml::Value;
 
-use crate::makefile::targets;
 use crate::root;
 
-/// A workflow: its file name, its text, and its parsed content.
-struct Workflow {
-    name: String,
-    text: String,
-    value: Value,
-}
-
-fn workflows() -> Vec<Workflow> {
+/// Returns each workflow: its file name, its text and its content.
+fn workflows() -> BTreeMap<String, (String, Value)> {
     let files = fs::read_dir(root().join(".github/workflows")).unwrap();
-    let mut workflows: Vec<Workflow> = files
+    let workflows: BTreeMap<_, _> = files
         .map(|file| {
             let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let text = fs::read_to_string(&path).unwrap();
-            Workflow {
-                name: path.file_name().unwrap().to_str().unwrap().to_owned(),
-                value: serde_yaml::from_str(&text).unwrap(),
-                text,
-            }
+            let value = serde_yaml::from_str(&text).unwrap();
+            (name, (text, value))
         })
         .collect();
-    workflows.sort_by(|one, other| one.name.cmp(&other.name));
-    let names: Vec<&str> = workflows.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<_> = workflows.keys().collect();
     assert_eq!(
         names,
         ["ci.yaml", "nightly.yaml", "release.yaml", "windows.yaml"]
@@ -38,21 +27,9 @@ fn workflows() -> Vec<Workflow> {
     workflows
 }
 
-impl Workflow {
-    fn jobs(&self) -> impl Iterator<Item = (&str, &Value)> {
-        let jobs = self.value["jobs"].as_mapping().unwrap().iter();
-        jobs.map(|(name, job)| (name.as_str().unwrap(), job))
-    }
-
-    fn steps(&self) -> impl Iterator<Item = &Value> {
-        self.jobs()
-            .flat_map(|(_, job)| job["steps"].as_sequence().into_iter().flatten())
-    }
-
-    /// Returns the scripts of its steps.
-    fn scripts(&self) -> impl Iterator<Item = &str> {
-        self.steps().filter_map(|step| step["run"].as_str())
-    }
+fn jobs(workflow: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let jobs = workflow["jobs"].as_mapping().unwrap().iter();
+    jobs.map(|(name, job)| (name.as_str().unwrap(), job))
 }
 
 fn is_hex(text: &str, length: usize) -> bool {
@@ -62,34 +39,25 @@ fn is_hex(text: &str, length: usize) -> bool {
 #[test]
 fn every_action_is_pinned_by_its_hash_and_names_its_version() {
     let mut pins: BTreeMap<String, String> = BTreeMap::new();
-    for workflow in workflows() {
-        let uses = workflow.text.lines().filter_map(|line| {
-            let line = line.trim_start().trim_start_matches("- ");
-            line.strip_prefix("uses: ")
-        });
-        for action in uses.filter(|action| !action.starts_with("./")) {
-            let place = format!("{}: {action}", workflow.name);
-            let (name, pin) = action.split_once('@').unwrap_or_else(|| panic!("{place}"));
-            let (hash, version) = pin.split_once(" # v").unwrap_or_else(|| panic!("{place}"));
-            assert!(is_hex(hash, 40), "{place}");
+    for (file, (text, workflow)) in workflows() {
+        let lines = text.lines().map(|line| line.trim_start_matches([' ', '-']));
+        let actions = lines.filter_map(|line| line.strip_prefix("uses: "));
+        for action in actions.filter(|action| !action.starts_with("./")) {
+            let (name, pin) = action.split_once('@').unwrap();
+            let (hash, version) = pin.split_once(" # v").unwrap();
+            assert!(is_hex(hash, 40), "{file}: {action}");
             let numbers: Vec<_> = version.split('.').map(str::parse::<u32>).collect();
-            assert!(
-                numbers.len() == 3 && numbers.iter().all(Result::is_ok),
-                "{place}"
-            );
-            let first = pins
-                .entry(name.to_owned())
-                .or_insert_with(|| pin.to_owned());
+            let is_whole = numbers.len() == 3 && numbers.iter().all(Result::is_ok);
+            assert!(is_whole, "{file}: {action}");
+            let first = pins.entry(name.to_owned()).or_insert(pin.to_owned());
             assert_eq!(first, pin, "{name} is pinned to two versions");
         }
-        for (job, value) in workflow.jobs() {
-            let image = value["container"]["image"].as_str();
-            if let Some(image) = image {
-                let digest = image.split_once("@sha256:").map(|(_, digest)| digest);
-                assert!(
-                    digest.is_some_and(|digest| is_hex(digest, 64)),
-                    "{job}: {image}"
-                );
+        for (job, value) in jobs(&workflow) {
+            if let Some(image) = value["container"]["image"].as_str() {
+                let digest = image
+                    .split_once("@sha256:")
+                    .map_or("", |(_, digest)| digest);
+                assert!(is_hex(digest, 64), "{job}: {image}");
             }
         }
     }
@@ -97,98 +65,45 @@ fn every_action_is_pinned_by_its_hash_and_names_its_version() {
 }
 
 #[test]
-fn rights_are_to_read_and_one_job_alone_may_publish() {
-    let mut writers = BTreeSet::new();
-    for workflow in workflows() {
-        let read_only: Value = serde_yaml::from_str("contents: read").unwrap();
-        assert_eq!(
-            workflow.value["permissions"], read_only,
-            "{}",
-            workflow.name
-        );
-        for (name, job) in workflow.jobs() {
+fn rights_are_to_read_one_job_alone_may_publish_and_what_outsiders_write_is_never_run() {
+    let read_only: Value = serde_yaml::from_str("contents: read").unwrap();
+    let (mut writers, mut scripts) = (Vec::new(), 0);
+    for (file, (text, workflow)) in workflows() {
+        assert_eq!(workflow["permissions"], read_only, "{file}");
+        for (name, job) in jobs(&workflow) {
             if job.get("permissions").is_some() {
-                writers.insert(format!("{}: {name}", workflow.name));
+                writers.push(format!("{file}: {name}"));
+            }
+            for step in job["steps"].as_sequence().into_iter().flatten() {
+                let uses = step["uses"].as_str().unwrap_or_default();
+                if uses.starts_with("actions/checkout@") {
+                    let persists = &step["with"]["persist-credentials"];
+                    assert_eq!(*persists, Value::Bool(false), "{file}: {uses}");
+                }
+                // Nothing that a pull request has cached may get into a release.
+                let is_cache = uses.starts_with("actions/cache");
+                assert!(!is_cache || file == "ci.yaml", "{file}");
+                // An expression becomes part of the script before a shell reads it; a variable does not.
+                let script = step["run"].as_str().unwrap_or_default();
+                assert!(!script.contains("${{"), "{file}: {script}");
+                scripts += usize::from(!script.is_empty());
             }
         }
-        for step in workflow.steps() {
-            let uses = step["uses"].as_str().unwrap_or_default();
-            if uses.starts_with("actions/checkout@") {
-                let persists = &step["with"]["persist-credentials"];
-                assert_eq!(persists, &Value::Bool(false), "{}: {uses}", workflow.name);
-            }
-            // Nothing that a pull request has cached may get into a release.
-            let is_cache = uses.starts_with("actions/cache");
-            assert!(!is_cache || workflow.name == "ci.yaml", "{}", workflow.name);
-        }
-        assert!(!workflow.text.contains("secrets."), "{}", workflow.name);
-    }
-    assert_eq!(
-        writers,
-        // report opens issues; release's nightly reads which runs were green.
-        BTreeSet::from(
-            [
-                "nightly.yaml: report",
-                "release.yaml: nightly",
-                "release.yaml: publish"
-            ]
-            .map(str::to_owned)
-        )
-    );
-}
-
-#[test]
-fn what_outsiders_write_is_never_run() {
-    let mut scripts = 0;
-    for workflow in workflows() {
-        for trigger in ["pull_request_target", "workflow_run", "issue_comment"] {
-            assert!(
-                !workflow.text.contains(trigger),
-                "{}: {trigger}",
-                workflow.name
-            );
-        }
-        for script in workflow.scripts() {
-            // An expression becomes part of the script before a shell reads it; a variable does not.
-            assert!(!script.contains("${{"), "{}: {script}", workflow.name);
-            scripts += 1;
+        for never in [
+            "secrets.",
+            "pull_request_target",
+            "workflow_run",
+            "issue_comment",
+        ] {
+            assert!(!text.contains(never), "{file}: {never}");
         }
     }
+    // The first opens issues, the second reads which runs were green.
+    let expected = [
+        "nightly.yaml: report",
+        "release.yaml: nightly",
+        "release.yaml: publish",
+    ];
+    assert_eq!(writers, expected);
     assert!(scripts > 10, "{scripts}");
-}
-
-#[test]
-fn the_targets_and_scripts_that_workflows_call_are_there() {
-    let targets = targets();
-    let mut called = BTreeSet::new();
-    for workflow in workflows() {
-        for line in workflow.scripts().flat_map(str::lines) {
-            let mut words = line.split_whitespace();
-            if words.by_ref().any(|word| word == "make") {
-                let target = words.next().unwrap();
-                assert!(targets.contains_key(target), "{}: {line}", workflow.name);
-                called.insert(format!("make {target}"));
-            }
-            let words = line.split(|c: char| c.is_whitespace() || "()\"'".contains(c));
-            for script in
-                words.filter(|word| word.starts_with("tools/") || word.starts_with(".ci/"))
-            {
-                let mode = fs::metadata(root().join(script)).map(|file| file.permissions().mode());
-                assert!(
-                    mode.is_ok_and(|mode| mode & 0o111 != 0),
-                    "{}: {line}",
-                    workflow.name
-                );
-                called.insert(script.to_owned());
-            }
-        }
-    }
-    for expected in [
-        ".ci/run",
-        "make release",
-        "make setup-build",
-        "tools/publish",
-    ] {
-        assert!(called.contains(expected), "{called:?}");
-    }
 }

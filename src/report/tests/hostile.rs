@@ -1,8 +1,6 @@
 //! Tests with names and messages that attack a terminal or browser.
 
-use serde_json::Value;
-
-use super::samples::{self, HOSTILE};
+use super::samples;
 use super::{Format, rendered, text};
 use crate::assess::report::ReadinessReport;
 
@@ -47,39 +45,6 @@ fn colour_is_the_only_escape() {
         let (code, _) = sequence.split_once('m').unwrap();
         let is_style = ["[0", "[1", "[31", "[32", "[33"].contains(&code);
         assert!(is_style, "{code:?}");
-    }
-}
-
-#[test]
-fn a_message_cannot_add_lines() {
-    let lines = |message: &str| {
-        let mut report = samples::held();
-        report.findings[0].message = message.to_owned();
-        report.verdict.message = message.to_owned();
-        report.nodes[1].name = message.to_owned();
-        text(&report, Format::Table).lines().count()
-    };
-    assert_eq!(lines("a\nUPGRADEABLE\r\nb\u{85}c\u{2028}d"), lines("a"));
-}
-
-#[test]
-fn every_text_of_the_hostile_sample_is_hostile() {
-    let mut texts = Vec::new();
-    let hostile = serde_json::to_value(samples::hostile()).unwrap();
-    collect(&hostile, &mut texts);
-    texts.retain(|text| !text.contains(HOSTILE));
-    texts.sort();
-    // The program's own values: upgradeable, source, kind, reason, apiVersion.
-    let own = "False PersistentVolume ReadinessReport ReadinessUnknown windowsstorage.dev/v1alpha1";
-    assert_eq!(texts.join(" "), own);
-}
-
-fn collect(value: &Value, texts: &mut Vec<String>) {
-    match value {
-        Value::String(text) => texts.push(text.clone()),
-        Value::Array(values) => values.iter().for_each(|value| collect(value, texts)),
-        Value::Object(fields) => fields.values().for_each(|value| collect(value, texts)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

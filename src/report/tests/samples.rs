@@ -117,10 +117,6 @@ pub fn unknown() -> ReadinessReport {
     }
 }
 
-/// Text that a terminal or browser would act on.
-pub const HOSTILE: &str =
-    "<b a=\"1\">&\u{1b}[2J\n\r\t\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{2028}end";
-
 /// Hostile text in every field.
 pub const HOSTILE_REPORT: &str = include_str!("samples/hostile.json");
 

@@ -1,7 +1,5 @@
 //! Tests of the headline, of colour, and of the command line's values.
 
-use clap::ValueEnum;
-
 use super::samples::{self, AZURE_DISK};
 use super::{ColorChoice, Format, text, use_color};
 use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
@@ -154,17 +152,4 @@ fn colour_is_wanted_on_terminals_that_have_it() {
         let used = use_color(choice, terminal, lookup);
         assert_eq!(used, wanted, "{choice:?} {terminal} {variable}");
     }
-}
-
-#[test]
-fn the_command_line_has_these_words() {
-    fn words<T: ValueEnum>() -> Vec<String> {
-        let values = T::value_variants().iter();
-        let values = values.filter_map(ValueEnum::to_possible_value);
-        values.map(|value| value.get_name().to_owned()).collect()
-    }
-    assert_eq!(words::<Format>(), ["table", "json", "yaml", "html"]);
-    assert_eq!(words::<ColorChoice>(), ["auto", "always", "never"]);
-    assert_eq!(Format::default(), Format::Table);
-    assert_eq!(ColorChoice::default(), ColorChoice::Auto);
 }

@@ -111,17 +111,6 @@ impl Page {
         answer["result"]["value"].clone()
     }
 
-    /// Evaluates an expression that returns a list of strings.
-    pub fn texts(&mut self, expression: &str) -> Vec<String> {
-        let value = self.evaluate(expression);
-        assert!(value.is_array(), "{expression}: {value}");
-        let items = value.as_array().unwrap();
-        items
-            .iter()
-            .map(|item| item.as_str().unwrap().to_owned())
-            .collect()
-    }
-
     fn call(&mut self, method: &str, params: &Value) -> Value {
         self.number += 1;
         let number = self.number;

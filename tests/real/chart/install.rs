@@ -37,14 +37,13 @@ fn get(control_plane: &ControlPlane, path: &str) -> Value {
 /// lacks a driver.
 pub fn assert_the_operator_works(control_plane: &ControlPlane) {
     control_plane.await_definitions().unwrap();
-    control_plane
-        .apply(&objects::windows_node("win-1"))
-        .unwrap();
-    control_plane
-        .apply(&objects::csi_node("win-1", &[]))
-        .unwrap();
-    let workload = objects::azure_disk_workload("win-1");
-    control_plane.apply(&workload).unwrap();
+    for object in [
+        objects::windows_node("win-1"),
+        objects::csi_node("win-1", &[]),
+        objects::azure_disk_workload("win-1"),
+    ] {
+        control_plane.apply(&object).unwrap();
+    }
 
     let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
     let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
@@ -113,22 +112,22 @@ fn a_second_release_is_refused_wherever_it_goes() {
         (
             "ws",
             "other",
-            r#"key "meta.helm.sh/release-namespace" must equal "other": current value is "storage""#,
+            r#"namespace" must equal "other": current value is "storage""#,
         ),
         (
             "second",
             "storage",
-            r#"key "meta.helm.sh/release-name" must equal "second": current value is "ws""#,
+            r#"name" must equal "second": current value is "ws""#,
         ),
     ] {
-        let refusal = helm.refusal(&format!(
-            "install {release} CHART --namespace {namespace} --create-namespace"
-        ));
+        let install = format!("install {release} CHART --namespace {namespace} --create-namespace");
+        let refusal = helm.refusal(&install);
+        let told = format!(r#"key "meta.helm.sh/release-{told}"#);
         assert!(
             refusal.contains("cannot be imported into the current release"),
             "{refusal}"
         );
-        assert!(refusal.contains(told), "{refusal}");
+        assert!(refusal.contains(&told), "{refusal}");
         let arguments = ["get", OBJECTS, "--namespace=other", "--output=name"];
         assert_eq!(control_plane.kubectl(&arguments).unwrap(), "");
     }

@@ -26,57 +26,43 @@ fn assert_same(found: &Objects, expected: &Objects) {
     }
 }
 
-#[test]
-fn install_yaml_has_the_objects_of_the_kustomization() {
-    let installed = objects(include_str!("../../../manifests/install.yaml"));
-    assert!(installed.len() > 10, "{:?}", installed.keys());
-    assert_same(&installed, &kustomized("manifests"));
+/// What comes with monitoring: Prometheus' account, its token and the monitor. Rules and dashboard are applied apart.
+fn monitoring() -> Objects {
+    let mut objects = kustomized("manifests/monitoring");
+    objects.retain(|_, it| it["kind"] != "PrometheusRule" && it["kind"] != "ConfigMap");
+    objects
 }
 
 #[test]
-fn the_chart_has_the_objects_of_the_kustomization_in_the_namespace_of_the_release() {
-    let helm = Helm::offline();
-    for namespace in [OPERATOR, "storage"] {
-        let rendered = without_labels(helm.template(namespace, ""));
-        let mut expected = kustomized("manifests");
-        expected.retain(|_, object| object["kind"] != "Namespace");
-        assert_same(&rendered, &renamed(expected, namespace));
-    }
-}
+fn install_yaml_and_the_chart_have_the_objects_of_the_kustomization() {
+    let manifests = kustomized("manifests");
+    assert!(manifests.len() > 10, "{:?}", manifests.keys());
+    assert_same(
+        &objects(include_str!("../../../manifests/install.yaml")),
+        &manifests,
+    );
 
-/// Prometheus can read metrics: each object that another refers to is there.
-#[test]
-fn the_service_monitor_comes_with_the_account_of_prometheus_and_its_token() {
     let helm = Helm::offline();
     let enabled = "metrics: {serviceMonitor: {enabled: true}}";
-    let rendered = without_labels(helm.template("storage", enabled));
-    let monitor = &rendered[&format!("ServiceMonitor storage/{OPERATOR}")];
-    let token = &monitor["spec"]["endpoints"][0]["authorization"]["credentials"];
-    let token = token["name"].as_str().unwrap();
-    let secret = &rendered[&format!("Secret storage/{token}")];
-    let account = &secret["metadata"]["annotations"]["kubernetes.io/service-account.name"];
-    let account = account.as_str().unwrap();
-    assert!(rendered.contains_key(&format!("ServiceAccount storage/{account}")));
-    let binding = &rendered[&format!("ClusterRoleBinding /{account}")];
-    assert_eq!(binding["subjects"][0]["name"], account);
-    assert_eq!(binding["subjects"][0]["namespace"], "storage");
-    let role = binding["roleRef"]["name"].as_str().unwrap();
-    assert!(rendered.contains_key(&format!("ClusterRole /{role}")));
-
-    let default = helm.template("storage", "");
-    let mut added = rendered.clone();
-    added.retain(|name, _| !default.contains_key(name));
-    let mut expected = kustomized("manifests/monitoring");
-    expected
-        .retain(|_, object| object["kind"] != "PrometheusRule" && object["kind"] != "ConfigMap");
-    assert_same(&added, &renamed(expected, "storage"));
+    for (namespace, values, more) in [
+        (OPERATOR, "", Objects::new()),
+        ("storage", "", Objects::new()),
+        ("storage", enabled, monitoring()),
+    ] {
+        let rendered = without_labels(helm.template(namespace, values));
+        let mut expected = manifests.clone();
+        expected.retain(|_, object| object["kind"] != "Namespace");
+        expected.extend(more);
+        assert_same(&rendered, &renamed(expected, namespace));
+    }
 
     // What only a cluster administrator may create is in templates/rbac.yaml.
     let without = format!("{enabled}\nrbac: {{create: false}}");
     let without = helm.template("storage", &without);
-    assert!(without.contains_key(&format!("Secret storage/{token}")));
-    assert!(!without.contains_key(&format!("ServiceAccount storage/{account}")));
-    assert!(!without.contains_key(&format!("ClusterRoleBinding /{account}")));
+    for name in renamed(monitoring(), "storage").keys() {
+        let is_rbac = !name.starts_with("Secret ") && !name.starts_with("ServiceMonitor ");
+        assert_eq!(without.contains_key(name), !is_rbac, "{name}");
+    }
 }
 
 fn without_labels(mut objects: Objects) -> Objects {
@@ -101,28 +87,23 @@ fn take_labels(object: &mut Value) {
     }
 }
 
+/// Moves objects, and the objects they refer to, to another namespace.
 fn renamed(found: Objects, namespace: &str) -> Objects {
     let documents = found.into_values().map(|mut object| {
         rename(&mut object, namespace);
-        serde_json::to_string(&object).unwrap()
+        object.to_string()
     });
     objects(&documents.collect::<Vec<_>>().join("\n---\n"))
 }
 
-/// Moves an object, and the objects it refers to, to another namespace.
 fn rename(value: &mut Value, to: &str) {
-    match value {
-        Value::Object(members) => {
-            for (key, member) in members {
-                if key == "namespace" {
-                    *member = to.into();
-                } else {
-                    rename(member, to);
-                }
-            }
+    if let Value::Object(members) = value {
+        if let Some(namespace) = members.get_mut("namespace") {
+            *namespace = to.into();
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, to)),
-        _ => {}
+        members.values_mut().for_each(|member| rename(member, to));
+    } else if let Value::Array(items) = value {
+        items.iter_mut().for_each(|item| rename(item, to));
     }
 }
 
@@ -136,10 +117,8 @@ fn helm_finds_no_fault_in_the_chart() {
     let with_all = "--set metrics.serviceMonitor.enabled=true,windowsStorage.spec.upgradeGate=Ignore,podLabels.team=storage";
     helm.run(&format!("lint --strict CHART {with_all}"));
     let older = helm.refusal("template a CHART --kube-version 1.23.9");
-    assert!(
-        older.contains("requires kubeVersion: >=1.24.0-0"),
-        "{older}"
-    );
+    let told = "requires kubeVersion: >=1.24.0-0";
+    assert!(older.contains(told), "{older}");
     helm.run("template a CHART --kube-version 1.24.0-gke.1");
     // The version that a user sees is the version of the release.
     let shown: Value = serde_yaml::from_str(&helm.run("show chart CHART")).unwrap();

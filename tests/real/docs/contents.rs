@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Options, Parser, Tag};
+use serde::Deserialize;
 use windows_storage_operator::assess::codes::CODES;
 use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
 use windows_storage_operator::assess::plugins::{PLUGINS, by_name};
@@ -12,79 +14,30 @@ use windows_storage_operator::assess::versions::Distribution;
 use windows_storage_operator::node::Reason;
 use windows_storage_operator::services::CSI_PROXY_PIPES;
 
+use crate::docs::{files, read, root};
+
 /// OpenShift 4.N is Kubernetes 1.(N + 13).
 const OPENSHIFT_OFFSET: u64 = 13;
-/// A shorter paragraph explains nothing.
-const LEAST_WORDS: usize = 20;
+/// Maximum number of words of the README and all pages in `docs/`, as `wc -w` counts them.
+const MOST_WORDS: usize = 22_000;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// A section of a page: its heading and the text up to the next heading.
-struct Section {
-    heading: String,
-    text: String,
-}
-
-fn sections(page: &str) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
-    let mut in_heading = false;
-    for event in Parser::new_ext(page, Options::ENABLE_TABLES) {
-        match event {
-            Event::Start(Tag::Heading { .. }) => {
-                in_heading = true;
-                sections.push(Section {
-                    heading: String::new(),
-                    text: String::new(),
-                });
-            }
-            Event::End(TagEnd::Heading(_)) => in_heading = false,
-            Event::Text(text) | Event::Code(text) => {
-                if let Some(section) = sections.last_mut() {
-                    let part = if in_heading {
-                        &mut section.heading
-                    } else {
-                        &mut section.text
-                    };
-                    part.push_str(&text);
-                }
-            }
-            Event::SoftBreak | Event::End(TagEnd::Paragraph) => {
-                if let Some(section) = sections.last_mut() {
-                    section.text.push(' ');
-                }
-            }
-            _ => {}
-        }
-    }
-    sections
-}
-
-/// Returns the anchor of a heading in links.
-fn anchor(heading: &str) -> String {
-    heading
-        .chars()
-        .filter_map(|letter| match letter {
-            ' ' => Some('-'),
-            '-' | '_' => Some(letter),
-            _ if letter.is_alphanumeric() => Some(letter.to_ascii_lowercase()),
-            _ => None,
-        })
-        .collect()
+/// Returns whether a page has a heading that GitHub gives this anchor.
+fn has_anchor(page: &str, anchor: &str) -> bool {
+    let of_heading = |line: &str| -> String {
+        let heading = line.trim_start_matches('#').trim().replace(' ', "-");
+        let kept = heading.chars();
+        let kept = kept.filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_');
+        kept.collect::<String>().to_lowercase()
+    };
+    let mut headings = page.lines().filter(|line| line.starts_with('#'));
+    headings.any(|line| of_heading(line) == anchor)
 }
 
 #[test]
 fn every_local_link_leads_to_a_file_and_every_anchor_to_a_heading() {
-    let mut dead = Vec::new();
-    let mut anchors = 0;
-    for file in crate::docs::links::files(&root(), "*.md") {
-        let text = fs::read_to_string(&file).unwrap();
-        for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+    let (mut dead, mut anchors) = (Vec::new(), 0);
+    for file in files("*.md") {
+        for event in Parser::new_ext(&read(&file), Options::ENABLE_TABLES) {
             let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event
             else {
                 continue;
@@ -92,16 +45,14 @@ fn every_local_link_leads_to_a_file_and_every_anchor_to_a_heading() {
             if dest_url.contains("://") || dest_url.starts_with("mailto:") {
                 continue;
             }
-            let (page, wanted) = dest_url.split_once('#').unwrap_or((&dest_url, ""));
+            let (page, anchor) = dest_url.split_once('#').unwrap_or((&dest_url, ""));
             let page = match page {
-                "" => file.clone(),
-                page => file.parent().unwrap().join(page),
+                "" => root().join(&file),
+                page => root().join(&file).parent().unwrap().join(page),
             };
-            anchors += usize::from(!wanted.is_empty());
+            anchors += usize::from(!anchor.is_empty());
             let text = fs::read_to_string(&page).unwrap_or_default();
-            let mut sections = sections(&text).into_iter();
-            let is_heading = |section: Section| anchor(&section.heading) == wanted;
-            if !page.exists() || !wanted.is_empty() && !sections.any(is_heading) {
+            if !page.exists() || !anchor.is_empty() && !has_anchor(&text, anchor) {
                 dead.push(format!("{}: {dest_url}", file.display()));
             }
         }
@@ -111,28 +62,36 @@ fn every_local_link_leads_to_a_file_and_every_anchor_to_a_heading() {
 }
 
 #[test]
-fn every_page_is_in_the_index_and_the_index_in_the_readme() {
-    let index = read("docs/README.md");
-    let docs = root().join("docs");
-    for file in crate::docs::links::files(&root(), "docs/*.md") {
-        let name = file.strip_prefix(&docs).unwrap().to_str().unwrap();
-        assert!(
-            name == "README.md" || index.contains(&format!("]({name})")),
-            "docs/README.md does not name {name}"
-        );
+fn every_page_is_in_the_index_and_all_are_short_enough_to_be_read() {
+    let (index, mut words) = (read("docs/README.md"), 0);
+    for file in [files("README.md"), files("docs/*.md")].concat() {
+        words += read(&file).split_whitespace().count();
+        if let Ok(name) = file.strip_prefix("docs") {
+            let is_named = index.contains(&format!("]({})", name.display()));
+            assert!(
+                is_named || name == "README.md",
+                "{} is not named",
+                name.display()
+            );
+        }
     }
+    assert!((1..=MOST_WORDS).contains(&words), "{words} words");
     assert!(read("README.md").contains("](docs/README.md)"));
 }
 
 #[test]
-fn every_finding_has_its_paragraph() {
-    let sections = sections(&read("docs/findings.md"));
+fn the_page_of_findings_has_every_code_with_its_meaning_and_its_paragraph() {
+    let page = read("docs/findings.md");
+    let codes = CODES.iter();
+    let expected: Vec<_> = codes
+        .map(|(code, meaning)| format!("| `{code}` | {meaning} |"))
+        .collect();
+    assert_eq!(rows("docs/findings.md", "| `"), expected);
     for (code, _) in CODES {
-        let Some(section) = sections.iter().find(|section| section.heading == *code) else {
-            panic!("docs/findings.md has no paragraph {code}");
-        };
-        let words = section.text.split_whitespace().count();
-        assert!(words >= LEAST_WORDS, "{code}: {words} words say nothing");
+        assert!(
+            has_anchor(&page, &code.to_lowercase()),
+            "no paragraph {code}"
+        );
     }
 }
 
@@ -212,19 +171,6 @@ fn the_release_notes_name_every_release_and_the_csi_proxy_of_the_newest() {
 }
 
 #[test]
-fn the_number_of_pipes_is_that_of_the_code() {
-    let pipes = CSI_PROXY_PIPES.len();
-    let concepts = read("docs/concepts.md");
-    // Regardless of line breaks.
-    let words: Vec<&str> = concepts.split_whitespace().collect();
-    assert!(
-        words
-            .join(" ")
-            .contains(&format!("{pipes} **named pipes**"))
-    );
-}
-
-#[test]
 fn the_table_of_plugins_is_that_of_the_code() {
     let expected: Vec<String> = PLUGINS
         .iter()
@@ -282,14 +228,18 @@ fn the_table_for_openshift_follows_the_code() {
 }
 
 #[test]
-fn the_table_of_drivers_has_those_that_the_code_knows() {
-    let page = read("docs/drivers.md");
+fn pipes_and_drivers_are_those_that_the_code_knows() {
+    // Regardless of line breaks.
+    let concepts = read("docs/concepts.md");
+    let concepts: Vec<&str> = concepts.split_whitespace().collect();
+    let pipes = format!("{} **named pipes**", CSI_PROXY_PIPES.len());
+    assert!(concepts.join(" ").contains(&pipes), "{pipes}");
     for driver in &WINDOWS_DRIVERS {
         let row = format!(
             "| `{}` | `{}` | <{}> |",
             driver.name, driver.daemon_set, driver.home
         );
-        assert!(page.contains(&row), "docs/drivers.md lacks {row}");
+        assert_eq!(rows("docs/drivers.md", &row).len(), 1, "{row}");
     }
 }
 
@@ -331,8 +281,6 @@ fn the_picture_of_the_architecture_has_every_folder_of_the_source_and_no_other()
 
 #[test]
 fn the_page_on_security_names_every_right() {
-    use serde::Deserialize;
-
     let page = read("docs/security.md");
     let manifest = read("manifests/rbac.yaml");
     let mut seen = 0;
@@ -375,4 +323,21 @@ fn every_function_of_the_walks_is_where_the_page_says() {
             "{file} has no function {function}"
         );
     }
+}
+
+#[test]
+fn make_run_is_about_another_cluster_only_where_the_command_line_says_so() {
+    let makes = |arguments: &[&str]| {
+        let mut make = Command::new("make");
+        // Prints only the recipe of the target itself and does not run it.
+        make.args("--dry-run -o setup -o parts -o payload -o build run".split(' '))
+            .args(arguments)
+            .env("KUBECONFIG", "/production")
+            .env_remove("MAKEFLAGS")
+            .current_dir(root());
+        testbed::commands::printed(&mut make).unwrap()
+    };
+    assert!(makes(&[]).contains("-p testbed -- run"), "{}", makes(&[]));
+    let given = makes(&["KUBECONFIG=/mine"]);
+    assert!(given.contains("KUBECONFIG='/mine'"), "{given}");
 }

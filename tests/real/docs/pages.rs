@@ -1,6 +1,8 @@
 //! Runs the commands of each page from top to bottom, each page in its own cluster.
 
-use crate::docs::blocks::page;
+use bundler::{Release, Releases};
+
+use crate::docs::root;
 use crate::docs::world::{Scene, World};
 
 macro_rules! pages {
@@ -34,10 +36,48 @@ pages! {
 }
 
 fn follow(path: &str, scene: Scene) {
-    let world = World::new(scene);
-    for block in page(path).blocks {
-        if !block.is_let_alone() {
-            world.follow(&block);
-        }
+    World::new(scene).follow_page(path);
+}
+
+/// Both pages in one cluster: what the one installs, the other removes.
+#[test]
+fn every_command_of_the_guide_works_that_is_not_called_untested() {
+    let world = World::new(Scene::Empty);
+    let labels = "{.metadata.labels}";
+    let namespace = "namespace/openshift-windows-machine-config-operator";
+    let before = world.get(namespace, labels);
+    // The overlay of the page renames the image that a fresh clone has.
+    let release = Release {
+        image: "localhost/windows-storage-operator:0.1.0".to_owned(),
+        ..Releases::read(root()).unwrap().newest().clone()
+    };
+    let mut files = bundler::render(root(), &release).unwrap();
+    files.retain(|path, _| path.starts_with("manifests"));
+    bundler::write(world.folder(), &files).unwrap();
+
+    world.follow_page("docs/install.md");
+    let image = "{.spec.template.spec.containers[0].image}";
+    for namespace in ["storage", "windows-storage-operator"] {
+        let deployment = format!("-n {namespace} deployment/windows-storage-operator");
+        let image = world.get(&deployment, image);
+        assert_eq!(image, "registry.example.com/windows-storage-operator:0.1.0");
     }
+    assert_eq!(world.get(namespace, labels), before, "another owner's");
+    world.follow_page("docs/uninstall.md");
+    let left = world.get(
+        "customresourcedefinitions,namespaces",
+        "{.items[*].metadata.name}",
+    );
+    for gone in ["windowsstorage.dev", " windows-storage-operator"] {
+        assert!(!left.contains(gone), "{left}");
+    }
+}
+
+#[test]
+fn the_commands_of_the_page_work() {
+    let world = World::new(Scene::Empty);
+    world.follow_page("docs/drivers.md");
+    // The overlay for OpenShift is applied, and what was deleted is gone.
+    let left = world.get("daemonsets -A", "{.items[*].metadata.namespace}");
+    assert_eq!(left, "openshift-cluster-csi-drivers");
 }

@@ -20,8 +20,9 @@ use testbed::reused::Reused;
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::{Fleet, WindowsHost};
 
-use crate::docs::blocks::Block;
+use crate::docs::blocks::{Block, page};
 use crate::docs::output::is_as_shown;
+use crate::docs::root;
 
 /// How long it may take on a loaded machine until the output is as the page shows it.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -50,7 +51,16 @@ pub enum Scene {
     /// The same objects without hosts behind them, the CRDs and RBAC, and the vSphere driver with its feature switch
     /// off. No operator runs, and there is no SSH key.
     Objects,
+    /// A Linux node and the namespaces and definitions of others. No operator runs; controllers finish deletions.
+    Empty,
 }
+
+/// Namespaces that pages assume: of drivers' Linux parts, and of the Windows Machine Config Operator.
+const NAMESPACES: [&str; 3] = [
+    "vmware-system-csi",
+    "openshift-cluster-csi-drivers",
+    "openshift-windows-machine-config-operator",
+];
 
 /// A cluster and a shell for it.
 pub struct World {
@@ -61,30 +71,33 @@ pub struct World {
     sandbox: Sandbox,
     folder: TempDir,
     home: TempDir,
+    scene: Scene,
 }
 
 impl World {
     pub fn new(scene: Scene) -> Self {
         let sandbox = match scene {
             Scene::Held | Scene::Objects => Sandbox::reuse().unwrap(),
-            Scene::Bare => Sandbox {
+            Scene::Bare | Scene::Empty => Sandbox {
                 control_plane: Reused::once(ControlPlane::start().unwrap()).unwrap(),
                 fleet: Fleet::new().unwrap(),
             },
         };
         let mut hosts = Vec::new();
-        for name in ["win-1", "win-2"] {
-            if scene == Scene::Objects {
-                sandbox.add_node(name, None).unwrap();
-                sandbox.register(name, &[]).unwrap();
-            } else {
-                hosts.push(sandbox.add_windows_node(name).unwrap());
+        if scene == Scene::Empty {
+            add_what_others_bring(&sandbox.control_plane);
+        } else {
+            for name in ["win-1", "win-2"] {
+                if scene == Scene::Objects {
+                    sandbox.add_node(name, None).unwrap();
+                    sandbox.register(name, &[]).unwrap();
+                } else {
+                    hosts.push(sandbox.add_windows_node(name).unwrap());
+                }
             }
+            let workload = objects::azure_disk_workload("win-1");
+            sandbox.control_plane.apply(&workload).unwrap();
         }
-        sandbox
-            .control_plane
-            .apply(&objects::azure_disk_workload("win-1"))
-            .unwrap();
         let world = Self {
             hosts,
             operator: RefCell::default(),
@@ -92,6 +105,7 @@ impl World {
             folder: project(),
             home: home(&sandbox),
             sandbox,
+            scene,
         };
         if scene == Scene::Objects {
             let fleet = &world.sandbox.fleet;
@@ -114,8 +128,18 @@ impl World {
         world
     }
 
+    /// Runs the commands of a page from top to bottom.
+    pub fn follow_page(&self, path: &str) {
+        for block in page(path).blocks.iter().filter(|it| !it.is_let_alone()) {
+            if self.scene == Scene::Empty && block.code.contains("kubectl wait") {
+                self.say_upgradeable();
+            }
+            self.follow(block);
+        }
+    }
+
     /// Runs or writes a block of a page.
-    pub fn follow(&self, block: &Block) {
+    fn follow(&self, block: &Block) {
         match block.language.as_str() {
             "yaml" => self.write(block),
             "sh" => self.script(block),
@@ -123,7 +147,36 @@ impl World {
             "bat" => self.on_node(block),
             _ => {}
         }
-        self.play_kubelet();
+        if self.scene != Scene::Empty {
+            self.play_kubelet();
+        }
+    }
+
+    /// Returns a part of what kubectl finds.
+    pub fn get(&self, what: &str, part: &str) -> String {
+        let output = format!("--output=jsonpath={part}");
+        let words: Vec<&str> = what.split(' ').collect();
+        let arguments = [&["get"], &words[..], &[&output]].concat();
+        self.sandbox.control_plane.kubectl(&arguments).unwrap()
+    }
+
+    /// Returns the folder in which the commands run.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Sets the verdict in place of the operator, where none runs.
+    fn say_upgradeable(&self) {
+        let control_plane = &self.sandbox.control_plane;
+        let settings = objects::settings(22, "Administrator");
+        control_plane.apply(&settings).unwrap();
+        let condition = serde_json::json!({
+            "type": "Upgradeable", "status": "True", "reason": "NoWindowsNodes", "message": "none",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let status = serde_json::json!({"status": {"conditions": [condition]}});
+        let path = "/apis/windowsstorage.dev/v1alpha1/windowsstorages/cluster/status";
+        control_plane.patch(path, &status).unwrap();
     }
 
     /// Installs the driver of the cluster that `must-gather.local.123` was gathered from.
@@ -272,7 +325,7 @@ impl World {
     }
 
     fn start_operator(&self, with_olm: bool) {
-        let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
+        let payload = root().join("target/payload");
         assert!(
             payload.join("payload.json").exists(),
             "{} is not there: make payload",
@@ -295,11 +348,23 @@ impl World {
     }
 }
 
+fn add_what_others_bring(control_plane: &ControlPlane) {
+    Olm::install_definitions(control_plane).unwrap();
+    control_plane.apply(&objects::linux_node()).unwrap();
+    // `kubectl delete` waits for what these controllers finish.
+    let controllers = "namespace-controller,persistentvolumeclaim-protection-controller";
+    control_plane.start_controller_manager(controllers).unwrap();
+    for namespace in NAMESPACES {
+        let create = ["create", "namespace", namespace];
+        control_plane.kubectl(&create).unwrap();
+    }
+}
+
 /// Copies the parts of the project's tree that the pages use.
 fn project() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for part in ["manifests", "crds", "tests/check/input"] {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
+        let from = root().join(part);
         let to = folder.path().join(part);
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();

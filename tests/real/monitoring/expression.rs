@@ -21,52 +21,39 @@ pub struct Asked {
 /// Parses an expression.
 pub fn asked(expression: &str) -> Asked {
     let mut asked = Asked::default();
-    let mut rest = expression;
-    let mut grouping = false;
-    while let Some(start) = rest.find(|c: char| is_word(c) || "\"{[(".contains(c)) {
-        rest = &rest[start..];
-        if let Some(quoted) = rest.strip_prefix('"') {
-            rest = &quoted[quoted.find('"').unwrap() + 1..];
-        } else if let Some(range) = rest.strip_prefix('[') {
-            rest = &range[range.find(']').unwrap() + 1..];
-        } else if rest.starts_with('(') && grouping {
-            let end = rest.find(')').unwrap();
-            let labels = rest[1..end].split(',').map(|label| label.trim().to_owned());
+    // Neither quotes nor ranges contain any.
+    let mut text: String = expression.split('"').step_by(2).collect();
+    for (open, close) in [("[", ']'), ("by (", ')'), ("without (", ')'), ("on (", ')')] {
+        while let Some((before, rest)) = text.split_once(open) {
+            let (inner, after) = rest.split_once(close).unwrap();
+            let labels = inner.split(',').map(|label| label.trim().to_owned());
             // `on ()` names no labels.
-            asked
-                .grouped
-                .extend(labels.filter(|label| !label.is_empty()));
-            rest = &rest[end..];
-            grouping = false;
-        } else if rest.starts_with(['(', '{']) {
-            rest = &rest[1..];
-        } else {
-            let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
-            let word = &rest[..end];
-            rest = &rest[end..];
-            grouping = matches!(word, "by" | "without" | "on" | "ignoring");
-            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-            if is_number || WORDS.split(' ').any(|known| known == word) {
-                continue;
-            }
-            let selectors = rest.strip_prefix('{');
-            let selectors = selectors.map_or("", |inner| &inner[..inner.find('}').unwrap()]);
-            rest = &rest[if selectors.is_empty() {
-                0
-            } else {
-                selectors.len() + 2
-            }..];
-            let labels = selectors
-                .split(',')
-                .filter(|selector| !selector.is_empty())
-                .map(|selector| selector.split(['=', '!']).next().unwrap().trim().to_owned());
-            asked
-                .series
-                .entry(word.to_owned())
-                .or_default()
-                .extend(labels);
+            let labels = labels.filter(|label| open != "[" && !label.is_empty());
+            asked.grouped.extend(labels);
+            text = format!("{before}{after}");
         }
     }
+    let mut last = "";
+    for part in text.split('{') {
+        let (selectors, rest) = part.split_once('}').unwrap_or(("", part));
+        let names = selectors
+            .split(',')
+            .map(|it| it.split(['=', '!']).next().unwrap().trim());
+        let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
+        asked
+            .series
+            .entry(last.to_owned())
+            .or_default()
+            .extend(names);
+        let words = rest.split(|c| !is_word(c)).filter(|word| !word.is_empty());
+        for word in words.filter(|word| !word.starts_with(|c: char| c.is_ascii_digit())) {
+            if !WORDS.split(' ').any(|known| known == word) {
+                asked.series.entry(word.to_owned()).or_default();
+                last = word;
+            }
+        }
+    }
+    asked.series.remove("");
     asked
 }
 
@@ -97,31 +84,4 @@ pub fn missing(expression: &str, metrics: &BTreeMap<String, Metric>) -> Vec<Stri
         .filter(|label| !there.contains(label.as_str()));
     missing.extend(strange.map(|label| format!("no label {label} to group by")));
     missing
-}
-
-#[test]
-fn an_expression_is_taken_apart() {
-    let asked = asked(
-        r#"histogram_quantile(0.95, sum by (le, result) (rate(a_bucket{job=~"$job",x!="b(c)"}[5m]))) > 0 or absent(up) == 1e3"#,
-    );
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let expected = BTreeMap::from([
-        ("a_bucket".to_owned(), names(&["job", "x"])),
-        ("up".to_owned(), BTreeSet::new()),
-    ]);
-    assert_eq!(asked.series, expected);
-    assert_eq!(asked.grouped, names(&["le", "result"]));
-}
-
-#[test]
-fn what_is_not_served_is_seen() {
-    let metrics = crate::monitoring::served::metrics();
-    for expression in [
-        "windows_storage_node == 0",
-        r#"windows_storage_nodes{reason="x"}"#,
-        "sum by (reason) (windows_storage_nodes)",
-        "windows_storage_node_reconciles_bucket",
-    ] {
-        assert_eq!(missing(expression, &metrics).len(), 1, "{expression}");
-    }
 }

@@ -10,22 +10,17 @@ use testbed::parts::part;
 use crate::monitoring::alerts::{alerts, name};
 use crate::monitoring::{root, served};
 
-fn page() -> String {
-    std::fs::read_to_string(root().join("docs/monitoring.md")).unwrap()
-}
-
 /// Returns whether it is a standard process metric, which Prometheus documents; the page only names these.
 fn is_of_process(name: &str) -> bool {
     name.starts_with("process_")
 }
 
 #[test]
-fn the_page_has_every_metric_with_its_type_labels_and_meaning() {
-    let page = page();
-    let rows: Vec<&str> = page
+fn the_page_has_every_metric_with_its_type_labels_and_meaning_and_every_alert() {
+    let page = std::fs::read_to_string(root().join("docs/monitoring.md")).unwrap();
+    let rows = page
         .lines()
-        .filter(|line| line.starts_with("| `windows_storage_"))
-        .collect();
+        .filter(|line| line.starts_with("| `windows_storage_"));
     let metrics = served::metrics();
     let ours = metrics.iter().filter(|(name, _)| !is_of_process(name));
     let expected: Vec<String> = ours
@@ -38,30 +33,18 @@ fn the_page_has_every_metric_with_its_type_labels_and_meaning() {
             format!("| `{name}{labels}` | {} | {} |", metric.kind, metric.help)
         })
         .collect();
-    assert_eq!(rows, expected, "should be:\n{}", expected.join("\n"));
-}
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
 
-#[test]
-fn the_page_names_every_metric_of_the_process_and_no_other() {
-    let page = page();
     let code = page.split('`').skip(1).step_by(2);
-    let named: Vec<&str> = code.filter(|name| is_of_process(name)).collect();
-    let metrics = served::metrics();
     let served = metrics.keys().filter(|name| is_of_process(name));
-    assert_eq!(named, served.collect::<Vec<_>>());
-}
+    let named = code.filter(|name| is_of_process(name));
+    assert_eq!(named.collect::<Vec<_>>(), served.collect::<Vec<_>>());
 
-#[test]
-fn the_page_has_a_section_for_each_alert() {
-    let page = page();
-    let sections: Vec<&str> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("### "))
-        .filter(|title| title.starts_with("WindowsStorage"))
-        .collect();
+    let sections = page.lines().filter_map(|line| line.strip_prefix("### "));
+    let sections = sections.filter(|title| title.starts_with("WindowsStorage"));
     let alerts = alerts();
-    let expected: Vec<&str> = alerts.iter().map(name).collect();
-    assert_eq!(sections, expected);
+    let alerts: Vec<&str> = alerts.iter().map(name).collect();
+    assert_eq!(sections.collect::<Vec<_>>(), alerts);
 }
 
 fn build(folder: &Path) -> Vec<Value> {
@@ -119,67 +102,53 @@ fn kube_prometheus_stack_finds_its_label() {
 #[test]
 fn openshifts_user_workload_monitoring_takes_the_one_for_openshift() {
     let folder = tempfile::tempdir().unwrap();
-    let copied = std::process::Command::new("cp")
-        .args(["-r", "manifests"])
+    let mut copy = std::process::Command::new("cp");
+    copy.args(["-r", "manifests"])
         .arg(folder.path())
-        .current_dir(root())
-        .status();
-    assert!(copied.unwrap().success());
+        .current_dir(root());
+    printed(&mut copy).unwrap();
     let overlay = folder.path().join("overlay");
     std::fs::create_dir(&overlay).unwrap();
     let kustomization = "namespace: storage\nresources: [../manifests/monitoring-openshift]\n";
     std::fs::write(overlay.join("kustomization.yaml"), kustomization).unwrap();
-    for (folder, namespace) in [
-        (
-            Path::new("manifests/monitoring-openshift"),
-            "windows-storage-operator",
-        ),
-        (&overlay, "storage"),
-    ] {
+    let folder = Path::new("manifests/monitoring-openshift");
+    for (folder, namespace) in [(folder, "windows-storage-operator"), (&overlay, "storage")] {
         let objects = build(folder);
         let monitor = of_kind(&objects, "ServiceMonitor");
         let text = monitor.to_string();
-        for refused in [
-            "bearerTokenFile",
-            "caFile",
-            "certFile",
-            "keyFile",
-            "insecureSkipVerify",
-        ] {
+        for refused in "bearerTokenFile caFile certFile keyFile insecureSkipVerify".split(' ') {
             assert!(!text.contains(refused), "{refused}: {text}");
         }
         let endpoint = &monitor["spec"]["endpoints"][0];
-        let tls = &endpoint["tlsConfig"];
+        let (tls, token) = (
+            &endpoint["tlsConfig"],
+            &endpoint["authorization"]["credentials"],
+        );
         let name = "windows-storage-operator-metrics.windows-storage-operator.svc";
         assert_eq!(tls["serverName"], name);
-        let account = of_kind(&objects, "ServiceAccount");
-        let secret = of_kind(&objects, "Secret");
-        let binding = of_kind(&objects, "ClusterRoleBinding");
-        let named = [account, secret, monitor];
-        assert!(
-            named
-                .iter()
-                .all(|it| it["metadata"]["namespace"] == namespace),
-            "{named:?}"
-        );
-        assert_eq!(
-            endpoint["authorization"]["credentials"]["name"],
-            secret["metadata"]["name"]
-        );
-        assert_eq!(endpoint["authorization"]["credentials"]["key"], "token");
-        let of_account = &secret["metadata"]["annotations"]["kubernetes.io/service-account.name"];
-        assert_eq!(*of_account, account["metadata"]["name"]);
-        let subject = &binding["subjects"][0];
-        assert_eq!(subject["name"], account["metadata"]["name"]);
-        assert_eq!(subject["namespace"], namespace);
+        let [account, secret] = ["ServiceAccount", "Secret"].map(|kind| of_kind(&objects, kind));
         let bundle = &tls["ca"]["configMap"];
-        assert_eq!(bundle["key"], "service-ca.crt");
-        let is_bundle = |object: &&Value| {
-            object["kind"] == "ConfigMap" && object["metadata"]["name"] == bundle["name"]
-        };
-        let bundle = objects.iter().find(is_bundle).unwrap();
+        assert_eq!(
+            (&bundle["key"], &token["key"]),
+            (&"service-ca.crt".into(), &"token".into())
+        );
+        let mut maps = objects.iter().filter(|it| it["kind"] == "ConfigMap");
+        let bundle = maps
+            .find(|it| it["metadata"]["name"] == bundle["name"])
+            .unwrap();
+        for object in [account, secret, monitor, bundle] {
+            assert_eq!(object["metadata"]["namespace"], namespace, "{object}");
+        }
+        let account = &account["metadata"]["name"];
+        assert_eq!(token["name"], secret["metadata"]["name"]);
+        let of_account = &secret["metadata"]["annotations"]["kubernetes.io/service-account.name"];
+        assert_eq!(of_account, account);
+        let subject = &of_kind(&objects, "ClusterRoleBinding")["subjects"][0];
+        assert_eq!(
+            (&subject["name"], &subject["namespace"]),
+            (account, &namespace.into())
+        );
         let wanted = &bundle["metadata"]["annotations"];
         assert_eq!(wanted["service.beta.openshift.io/inject-cabundle"], "true");
-        assert_eq!(bundle["metadata"]["namespace"], namespace);
     }
 }

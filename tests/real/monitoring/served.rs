@@ -123,12 +123,4 @@ fn promtool_finds_nothing_wrong_with_what_is_served() {
         text.as_bytes(),
     );
     assert!(content && said.trim().is_empty(), "{said}\n{text}");
-    // promtool does detect errors.
-    let wrong = text.replace("_total", "");
-    let (content, said) = crate::monitoring::promtool(
-        &["check", "metrics"],
-        crate::monitoring::root(),
-        wrong.as_bytes(),
-    );
-    assert!(!content && said.contains("_total"), "{said}");
 }

@@ -238,24 +238,16 @@ impl Cluster {
 
     /// Returns the last lines of each operator's log.
     fn operator_logs(&self, lines: usize) -> String {
-        let mut logs = String::new();
-        for entry in std::fs::read_dir(self.control_plane.dir())
-            .into_iter()
-            .flatten()
-        {
-            let path = entry.unwrap().path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == POD_LOG)
-            {
-                let log = std::fs::read_to_string(&path).unwrap_or_default();
-                let all: Vec<&str> = log.lines().collect();
-                let end = &all[all.len().saturating_sub(lines)..];
-                let name = path.to_string_lossy();
-                logs.extend([&name, ":\n", &end.join("\n"), "\n"]);
-            }
-        }
-        logs
+        let entries = std::fs::read_dir(self.control_plane.dir()).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let logs = paths.filter(|path| path.extension().is_some_and(|it| it == POD_LOG));
+        logs.map(|path| {
+            let log = std::fs::read_to_string(&path).unwrap_or_default();
+            let all: Vec<&str> = log.lines().collect();
+            let end = all[all.len().saturating_sub(lines)..].join("\n");
+            format!("{}:\n{end}\n", path.display())
+        })
+        .collect()
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,6 +131,12 @@ struct Process {
     _guardian: Guardian,
 }
 
+impl Process {
+    fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = Guardian::stop(&mut self.child);
@@ -198,15 +204,9 @@ impl Node {
         for (name, running) in &mut self.running {
             if is_down {
                 running.process = None;
-            } else if running
-                .process
-                .as_mut()
-                .is_none_or(|process| process.child.try_wait().unwrap().is_some())
-            {
-                let (cluster, namespace) = (&self.cluster, &self.namespace);
-                running.process = Some(tokio::task::block_in_place(|| {
-                    start(cluster, namespace, &running.pod)
-                }));
+            } else if !running.process.as_mut().is_some_and(Process::runs) {
+                let start = || start(&self.cluster, &self.namespace, &running.pod);
+                running.process = Some(tokio::task::block_in_place(start));
             }
             let answer = match &running.process {
                 Some(process) => readiness(process.address).await,
@@ -216,10 +216,8 @@ impl Node {
             let operator_condition = variable(&running.pod, "OPERATOR_CONDITION_NAME");
             if is_ready && !running.was_ready {
                 running.was_ready = true;
-                let object = self
-                    .cluster
-                    .get(CONDITION, &self.namespace, &operator_condition)
-                    .await;
+                let (cluster, namespace) = (&self.cluster, &self.namespace);
+                let object = cluster.get(CONDITION, namespace, &operator_condition).await;
                 let ready = Ready {
                     pod: name.clone(),
                     operator_condition: operator_condition.clone(),
@@ -241,11 +239,8 @@ impl Node {
                     "phase": "Running",
                     "conditions": [condition("Ready"), condition("ContainersReady")],
                 }});
-                let patched = self
-                    .pods
-                    .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
-                    .await;
-                if patched.is_ok() {
+                let (plain, patch) = (PatchParams::default(), Patch::Strategic(patch));
+                if self.pods.patch_status(name, &plain, &patch).await.is_ok() {
                     running.is_ready = is_ready;
                 }
             }
@@ -285,11 +280,7 @@ fn environment(pod: &Pod) -> BTreeMap<String, String> {
 
 fn start(cluster: &Cluster, namespace: &str, pod: &Pod) -> Process {
     let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
-    assert!(
-        payload.join("payload.json").exists(),
-        "{} is not there: make payload",
-        payload.display()
-    );
+    assert!(payload.join("payload.json").exists(), "make payload");
     let account = pod.spec.as_ref().unwrap().service_account_name.as_deref();
     let kubeconfig = cluster
         .control_plane
@@ -298,23 +289,13 @@ fn start(cluster: &Cluster, namespace: &str, pod: &Pod) -> Process {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let mut serves = false;
-    let arguments: Vec<String> = container(pod)
-        .args
-        .iter()
-        .flatten()
-        .map(|argument| {
-            if argument.starts_with("--serve-address=") {
-                serves = true;
-                format!("--serve-address={address}")
-            } else if argument.starts_with("--metrics-address=") {
-                "--metrics-address=127.0.0.1:0".to_owned()
-            } else {
-                argument.clone()
-            }
-        })
-        .collect();
-    assert!(serves, "the probes need an address: {arguments:?}");
+    let arguments = container(pod).args.iter().flatten().map(|argument| {
+        match argument.split_once('=').map(|(flag, _)| flag) {
+            Some("--serve-address") => format!("--serve-address={address}"),
+            Some("--metrics-address") => "--metrics-address=127.0.0.1:0".to_owned(),
+            _ => argument.clone(),
+        }
+    });
 
     let log = cluster.pod_log(&pod.name_any());
     let log = File::options().create(true).append(true).open(log).unwrap();
@@ -340,12 +321,8 @@ fn start(cluster: &Cluster, namespace: &str, pod: &Pod) -> Process {
 
 /// Sends SIGTERM to a process and waits for it.
 fn terminate(child: &mut Child) {
-    let id = child.id().to_string();
-    let asked = Command::new("sh")
-        .args(["-c", "kill -s TERM \"$0\"", &id])
-        .status()
-        .unwrap();
-    if asked.success() {
+    let id = rustix::process::Pid::from_child(child);
+    if rustix::process::kill_process(id, rustix::process::Signal::TERM).is_ok() {
         child.wait().unwrap();
     }
 }

@@ -20,7 +20,7 @@ pub struct Refused<'a> {
 
 impl Cluster {
     /// Refuses writes, and returns once the API server does so: `probe` are kubectl's arguments for such a write.
-    pub async fn refuse(&self, refused: &Refused<'_>, probe: &[&str]) {
+    pub async fn refuse(&self, refused: &Refused<'_>, probe: &str) {
         let Refused {
             group,
             resource,
@@ -47,23 +47,22 @@ impl Cluster {
         ]);
         let deadline = Instant::now() + PATIENCE;
         while !self.is_refused(probe) {
-            assert!(Instant::now() < deadline, "not refused: {probe:?}");
+            assert!(Instant::now() < deadline, "not refused: {probe}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Allows the writes again.
     pub fn allow(&self, name: &str) {
-        for kind in [
-            "validatingadmissionpolicybinding",
-            "validatingadmissionpolicy",
-        ] {
+        let policy = "validatingadmissionpolicy";
+        for kind in [&format!("{policy}binding"), policy] {
             self.kubectl(&["delete", kind, name]);
         }
     }
 
-    fn is_refused(&self, probe: &[&str]) -> bool {
-        let tried = tokio::task::block_in_place(|| self.control_plane.kubectl(probe));
+    fn is_refused(&self, probe: &str) -> bool {
+        let probe: Vec<&str> = probe.split(' ').collect();
+        let tried = tokio::task::block_in_place(|| self.control_plane.kubectl(&probe));
         tried.is_err_and(|error| error.to_string().contains(MESSAGE))
     }
 }

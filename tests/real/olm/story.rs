@@ -201,20 +201,9 @@ async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
         name: v2,
         unless: &format!("request.userInfo.username != '{ACCOUNT}'"),
     };
-    let touch = r#"{"metadata":{"annotations":{"touched":"yes"}}}"#;
-    let as_operator = format!("--as={ACCOUNT}");
-    let probe = [
-        "patch",
-        CONDITION,
-        v2,
-        "-n",
-        NAMESPACE,
-        "--type=merge",
-        "-p",
-        touch,
-        "--dry-run=server",
-        &as_operator,
-    ];
+    let probe = format!(
+        "annotate {CONDITION} {v2} -n {NAMESPACE} touched=yes --dry-run=server --as={ACCOUNT}"
+    );
     cluster.refuse(&refused, &probe).await;
 
     cluster.register("win-2", &[DRIVER]);

@@ -52,7 +52,8 @@ async fn an_administrator_overrides_the_gate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gate_is_written_again_after_a_client_of_version_1_has_wiped_it() {
+async fn the_gate_is_written_again_after_a_client_of_version_1_has_wiped_it_and_another_has_deleted_it()
+ {
     let cluster = &held_cluster().await;
     let namespace = "wiped";
     let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
@@ -63,20 +64,14 @@ async fn the_gate_is_written_again_after_a_client_of_version_1_has_wiped_it() {
     let old_version = "operatorconditions.v1.operators.coreos.com";
     cluster.kubectl(&["label", old_version, &v1, "-n", namespace, "seen=yes"]);
     let mut was_wiped = false;
-    let restored = cluster
-        .wait(
-            CONDITION,
-            namespace,
-            &v1,
-            "has our condition again",
-            |object| {
-                let object = object.unwrap();
-                let is_there = !upgradeable(&object["spec"]["conditions"]).is_null();
-                was_wiped |= !is_there;
-                is_there && object["metadata"]["labels"]["seen"] == "yes"
-            },
-        )
-        .await;
+    let is_back = |object: Option<&Value>| {
+        let object = object.unwrap();
+        let is_there = !upgradeable(&object["spec"]["conditions"]).is_null();
+        was_wiped |= !is_there;
+        is_there && object["metadata"]["labels"]["seen"] == "yes"
+    };
+    let what = "has our condition again";
+    let restored = cluster.wait(CONDITION, namespace, &v1, what, is_back).await;
     assert!(was_wiped, "the label alone was written");
     for field in ["status", "reason", "message"] {
         assert_eq!(
@@ -84,28 +79,21 @@ async fn the_gate_is_written_again_after_a_client_of_version_1_has_wiped_it() {
             upgradeable(&before["spec"]["conditions"])[field]
         );
     }
-    cluster.wait_until_held(namespace, &v2, MISSING).await;
-    assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_gate_is_written_again_after_it_was_deleted() {
-    let cluster = &held_cluster().await;
-    let namespace = "deleted";
-    let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
-    cluster
-        .wait_for_gate(namespace, &v1, "False", MISSING)
-        .await;
-    let before = cluster.get(CONDITION, namespace, &v1).await;
 
     cluster.kubectl(&["delete", CONDITION, &v1, "-n", namespace]);
     // OLM recreates it, empty.
+    let is_another = |object: Option<&Value>| {
+        object.is_some_and(|object| object["metadata"]["uid"] != before["metadata"]["uid"])
+    };
+    let what = "is another";
     cluster
-        .wait(CONDITION, namespace, &v1, "is another", |object| {
-            object.is_some_and(|object| object["metadata"]["uid"] != before["metadata"]["uid"])
-        })
+        .wait(CONDITION, namespace, &v1, what, is_another)
         .await;
-    hold_next(cluster, namespace, "0.1.0", "0.2.0").await;
+    cluster
+        .wait_for_gate(namespace, &v1, "False", MISSING)
+        .await;
+    cluster.wait_until_held(namespace, &v2, MISSING).await;
+    assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,15 +111,7 @@ async fn a_gate_that_may_not_be_written_holds() {
         name: &v1,
         unless: "false",
     };
-    let probe = [
-        "label",
-        "rolebinding",
-        &v1,
-        "-n",
-        namespace,
-        "seen=yes",
-        "--dry-run=server",
-    ];
+    let probe = format!("label rolebinding {v1} -n {namespace} seen=yes --dry-run=server");
     cluster.refuse(&refused, &probe).await;
     kubelet.cut_power();
     wait_for_ready_replicas(cluster, namespace, &Value::Null).await;

@@ -1,6 +1,6 @@
 //! Lists the samples and the expectations for each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -84,13 +84,8 @@ impl Sample {
     }
 
     pub fn daemon_set(&self) -> Value {
-        let objects = self.objects();
-        let mut sets = objects
-            .into_iter()
-            .filter(|object| object["kind"] == "DaemonSet");
-        let set = sets.next().unwrap();
-        assert!(sets.next().is_none(), "{}", self.path().display());
-        set
+        let mut objects = self.objects().into_iter();
+        objects.find(|it| it["kind"] == "DaemonSet").unwrap()
     }
 }
 
@@ -120,32 +115,18 @@ pub fn documents(yaml: &str) -> Vec<Value> {
 #[test]
 fn every_driver_with_a_node_side_for_windows_has_samples_under_its_own_names() {
     let known = WINDOWS_DRIVERS.iter();
-    let mut known: Vec<_> = known
+    let known: BTreeSet<_> = known
         .map(|driver| (driver.name, driver.daemon_set.to_owned()))
         .collect();
     let here = DRIVERS.iter();
-    let mut here: Vec<_> = here.map(|driver| (&*driver.name, driver.key())).collect();
-    known.sort();
-    here.sort();
+    let here: BTreeSet<_> = here.map(|driver| (&*driver.name, driver.key())).collect();
     assert_eq!(here, known);
 
-    let mut found: Vec<String> = walkdir::WalkDir::new(root())
-        .min_depth(2)
-        .max_depth(2)
-        .into_iter()
-        .map(Result::unwrap)
-        .filter(|entry| entry.file_type().is_dir())
-        .map(|entry| {
-            let path = entry.path().strip_prefix(root()).unwrap();
-            path.to_str().unwrap().to_owned()
-        })
-        .filter(|path| path.ends_with("/csi-proxy") || path.ends_with("/host-process"))
-        .collect();
-    found.sort();
-    let listed: Vec<String> = all()
-        .map(|sample| format!("{}/{}", sample.driver.folder, sample.form.folder))
-        .collect();
-    assert_eq!(found, listed);
+    let folders = walkdir::WalkDir::new(root()).min_depth(2).max_depth(2);
+    let folders = folders.into_iter().map(|entry| entry.unwrap().into_path());
+    let forms = folders.filter(|it| it.ends_with("csi-proxy") || it.ends_with("host-process"));
+    let listed: BTreeSet<_> = all().map(|sample| sample.path()).collect();
+    assert_eq!(forms.collect::<BTreeSet<_>>(), listed);
 }
 
 #[test]
@@ -153,25 +134,14 @@ fn every_sample_is_whole_and_leaves_alone_what_belongs_to_the_controller() {
     for sample in all() {
         let at = sample.path();
         let objects = sample.objects();
-        let count = |kind: &str| {
-            objects
-                .iter()
-                .filter(|object| object["kind"] == kind)
-                .count()
-        };
-        for kind in [
-            "DaemonSet",
-            "ServiceAccount",
-            "Namespace",
-            "StorageClass",
-            "PersistentVolumeClaim",
-            "Pod",
-        ] {
-            assert_eq!(count(kind), 1, "{}: {kind}", at.display());
+        let of_kind = |kind: &str| objects.iter().filter(|it| it["kind"] == kind).count();
+        let once = "DaemonSet ServiceAccount Namespace StorageClass PersistentVolumeClaim Pod";
+        for kind in once.split(' ') {
+            assert_eq!(of_kind(kind), 1, "{}: {kind}", at.display());
         }
         // Otherwise `kubectl delete -k` would also delete them for the driver's Linux part.
         for kind in ["CSIDriver", "Deployment", "ConfigMap", "Secret"] {
-            assert_eq!(count(kind), 0, "{}: {kind}", at.display());
+            assert_eq!(of_kind(kind), 0, "{}: {kind}", at.display());
         }
         for object in &objects {
             let name = &object["metadata"]["name"];

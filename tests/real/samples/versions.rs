@@ -4,10 +4,10 @@ use std::path::Path;
 
 use semver::{Op, Version, VersionReq};
 use serde_json::json;
+use testbed::objects;
 use windows_storage_operator::assess::driver_versions::{self, ROWS, Supported};
 
-use crate::samples::catalogue::{Sample, all};
-use crate::samples::judged::cluster;
+use crate::samples::catalogue::{DRIVERS, Sample, all, documents};
 use crate::samples::report::check_objects;
 
 const DRIVER_VERSIONS: &str = "windowsstorage.dev/driver-versions";
@@ -71,7 +71,7 @@ fn cells(row: &str) -> Vec<&str> {
 }
 
 #[test]
-fn the_page_says_what_each_sample_says_and_its_version_is_one_of_them() {
+fn the_page_says_what_each_sample_says_and_its_version_and_pipes_are_among_them() {
     let page = page();
     for sample in all() {
         let says = Says::read(sample);
@@ -86,7 +86,18 @@ fn the_page_says_what_each_sample_says_and_its_version_is_one_of_them() {
             |before| format!("{from} to v{}.{}", says.driver.major, before - 1),
         );
         let kubernetes = says.supported(sample).to_string();
-        assert_eq!(cells(row)[2..], [kubernetes, drivers], "{row}");
+        let version = format!("`v{}`", says.driver);
+        assert_eq!(cells(row)[1..], [version, kubernetes, drivers], "{row}");
+    }
+    // The form that needs csi-proxy uses these pipes, and the other one none.
+    for driver in DRIVERS.iter() {
+        let start = format!("| `{}` | `{}` |", driver.name, driver.key());
+        let row = page.lines().find(|line| line.starts_with(&start)).unwrap();
+        let pipes = row.split('`').filter(|it| it.starts_with("csi-proxy-"));
+        let with_pipes = driver.forms.iter().filter(|it| !it.pipes.is_empty());
+        let forms: Vec<_> = with_pipes.map(|it| (&*it.folder, &it.pipes)).collect();
+        let pipes = pipes.map(str::to_owned).collect();
+        assert_eq!(forms, [("csi-proxy", &pipes)], "{row}");
     }
 }
 
@@ -115,11 +126,14 @@ fn the_page_has_all_that_is_known_of_drivers() {
 
 /// Returns whether `check` reports that the sample's driver does not support this minor version of Kubernetes.
 fn is_refused(sample: Sample, minor: u64) -> bool {
-    let mut objects = cluster(sample, true, true);
-    for node in objects.iter_mut().filter(|object| object["kind"] == "Node") {
-        node["status"]["nodeInfo"]["kubeletVersion"] = json!(format!("v1.{minor}.1"));
-    }
-    let report = check_objects(&objects);
+    let mut cluster = sample.objects();
+    let mut node = documents(&objects::windows_node("win-1")).remove(0);
+    let version = format!("v1.{minor}.1");
+    node["status"]["nodeInfo"] = json!({"operatingSystem": "windows", "kubeletVersion": version});
+    cluster.push(node);
+    let registered = objects::csi_node("win-1", &[&sample.driver.name]);
+    cluster.extend(documents(&registered));
+    let report = check_objects(&cluster);
     let found = report.findings();
     let of_code: Vec<_> = found.iter().filter(|(code, _)| *code == CODE).collect();
     let object = format!("DaemonSet/{}", sample.driver.key());

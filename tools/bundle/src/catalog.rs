@@ -7,7 +7,7 @@ use serde_yaml::Value;
 
 use crate::releases::{Release, Releases};
 use crate::sources::{generated, object};
-use crate::{csv_name, image, metadata};
+use crate::{csv_name, metadata};
 
 /// Returns the template for a release and all earlier ones, for `opm alpha render-template basic`.
 pub(crate) fn template(root: &Path, release: &Release) -> Result<String> {
@@ -47,7 +47,7 @@ pub(crate) fn image_set(release: &Release) -> Result<String> {
     let images = [
         release.image.clone(),
         release.must_gather()?,
-        image::of_bundle(&release.image, &release.version)?,
+        release.bundle()?,
     ];
     let images = images.map(|image| object([("name", image.into())]));
     let mirror = object([("additionalImages", images.to_vec().into())]);
@@ -63,8 +63,7 @@ pub(crate) fn image_set(release: &Release) -> Result<String> {
 /// # Errors
 /// Fails if there is no release, or if its image is invalid.
 pub fn newest_bundle_image(root: &Path) -> Result<String> {
-    let releases = Releases::read(root)?;
-    image::of_bundle(&releases.newest().image, &releases.newest().version)
+    Releases::read(root)?.newest().bundle()
 }
 
 /// Returns package and channel, and the releases in the channel, oldest first.
@@ -76,13 +75,16 @@ fn graph(root: &Path, release: &Release) -> Result<(Vec<Value>, Vec<Release>)> {
     releases.sort_by(|one, other| one.version.cmp(&other.version));
     let entries = releases.iter().map(|release| {
         let replaces = release.replaces.as_ref().map(csv_name);
-        let name = ("name", release.csv_name().into());
-        let replaces = replaces.map(|before| ("replaces", before.into()));
-        let range = release
-            .skip_range
-            .clone()
-            .map(|range| ("skipRange", range.into()));
-        object([name].into_iter().chain(replaces).chain(range))
+        let members = [
+            ("name", Some(release.csv_name())),
+            ("replaces", replaces),
+            ("skipRange", release.skip_range.clone()),
+        ];
+        object(
+            members
+                .into_iter()
+                .filter_map(|(key, value)| Some((key, value?.into()))),
+        )
     });
     let blobs = vec![
         object([
@@ -102,7 +104,7 @@ fn graph(root: &Path, release: &Release) -> Result<(Vec<Value>, Vec<Release>)> {
 
 /// Returns a bundle by its image. With a package, it also has what opm would read from the image, unlike a template.
 fn bundle(release: &Release, package: Option<&str>) -> Result<Value> {
-    let image = image::of_bundle(&release.image, &release.version)?;
+    let image = release.bundle()?;
     let mut members = vec![("schema", "olm.bundle".into()), ("image", image.into())];
     if let Some(package) = package {
         let version = release.version.to_string();

@@ -28,12 +28,9 @@ pub(crate) fn parse(image: &str) -> Result<(&str, Option<&str>, Option<&str>)> {
         !text.is_empty() && letters.all(|c| c.is_ascii_alphanumeric() || "._-/:".contains(c))
     };
     let names_content = tag.is_some() || digest.is_some();
+    let mut parts = [Some(name), tag, digest].into_iter().flatten();
     ensure!(
-        names_content
-            && [Some(name), tag, digest]
-                .into_iter()
-                .flatten()
-                .all(is_plain),
+        names_content && parts.all(is_plain),
         "image {image:?} is not NAME:TAG or NAME@DIGEST"
     );
     Ok((name, tag, digest))
@@ -45,16 +42,10 @@ pub(crate) fn default_image(version: &Version) -> String {
     format!("localhost/{PACKAGE}:{version}")
 }
 
-/// Returns the reference of the bundle's image, next to the operator's.
-pub(crate) fn of_bundle(image: &str, version: &Version) -> Result<String> {
+/// Returns the reference of an image next to the operator's, such as that of the bundle or for `oc adm must-gather`.
+pub(crate) fn beside(image: &str, what: &str, version: &Version) -> Result<String> {
     let (name, ..) = parse(image)?;
-    Ok(format!("{name}-bundle:{version}"))
-}
-
-/// Returns the default reference of the image for `oc adm must-gather`, next to the operator's.
-pub(crate) fn of_must_gather(image: &str, version: &Version) -> Result<String> {
-    let (name, ..) = parse(image)?;
-    Ok(format!("{name}-must-gather:{version}"))
+    Ok(format!("{name}-{what}:{version}"))
 }
 
 /// Returns whether a reference has a digest, so that a mirror can replace it on every OpenShift version.
@@ -101,39 +92,4 @@ pub(crate) fn set_in_deployment(
         names.push(name);
     }
     Ok(names)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bundle_is_beside_the_operator() {
-        let version = Version::new(1, 2, 3);
-        for (image, bundle) in [
-            ("localhost/a:1.2.3", "localhost/a-bundle:1.2.3"),
-            ("host:5000/a/b:latest", "host:5000/a/b-bundle:1.2.3"),
-            ("host:5000/a@sha256:0f", "host:5000/a-bundle:1.2.3"),
-        ] {
-            assert_eq!(of_bundle(image, &version).unwrap(), bundle);
-        }
-    }
-
-    #[test]
-    fn a_reference_that_names_no_content_is_refused() {
-        for image in [
-            "",
-            "a",
-            "host:5000/a",
-            "a:",
-            "a b:1",
-            "a:1\n  - name: b",
-            "a@",
-        ] {
-            assert!(
-                of_bundle(image, &Version::new(1, 0, 0)).is_err(),
-                "{image:?}"
-            );
-        }
-    }
 }

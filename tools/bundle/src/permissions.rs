@@ -46,18 +46,19 @@ pub(crate) fn read(root: &Path) -> Result<Permissions> {
 
 /// Returns the account to which a role is bound. OLM's lists allow only one.
 fn service_account<'a>(documents: &'a [Value], kind: &str, name: &str) -> Result<&'a str> {
+    let is = |value: &Value, keys, text: &str| {
+        text_at(value, keys, PATH).is_ok_and(|found| found == text)
+    };
+    let binds = |document: &&Value| {
+        is(document, "kind", &format!("{kind}Binding"))
+            && is(document, "roleRef.kind", kind)
+            && is(document, "roleRef.name", name)
+    };
     let mut accounts = Vec::new();
-    for document in documents {
-        if text_at(document, "kind", PATH)? != format!("{kind}Binding")
-            || text_at(document, "roleRef.kind", PATH)? != kind
-            || text_at(document, "roleRef.name", PATH)? != name
-        {
-            continue;
-        }
-        for subject in list_at(document, "subjects", PATH)? {
-            if text_at(subject, "kind", PATH)? == "ServiceAccount" {
-                accounts.push(text_at(subject, "name", PATH)?);
-            }
+    for binding in documents.iter().filter(binds) {
+        let subjects = list_at(binding, "subjects", PATH)?.iter();
+        for account in subjects.filter(|subject| is(subject, "kind", "ServiceAccount")) {
+            accounts.push(text_at(account, "name", PATH)?);
         }
     }
     match accounts[..] {

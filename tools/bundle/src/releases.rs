@@ -64,11 +64,16 @@ impl Release {
         csv_name(&self.version)
     }
 
+    /// Returns the image of the bundle.
+    pub(crate) fn bundle(&self) -> Result<String> {
+        image::beside(&self.image, "bundle", &self.version)
+    }
+
     /// Returns the image for `oc adm must-gather`.
     pub(crate) fn must_gather(&self) -> Result<String> {
         match &self.must_gather_image {
             Some(image) => Ok(image.clone()),
-            None => image::of_must_gather(&self.image, &self.version),
+            None => image::beside(&self.image, "must-gather", &self.version),
         }
     }
 }

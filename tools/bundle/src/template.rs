@@ -56,36 +56,3 @@ fn fill_line(lines: &mut Vec<String>, before: &str, mark: &str) -> Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_become_actions() {
-        let yaml = "a: '@value .A'\nb:\n  c: '@with .C => {{ toYaml . }}'\n  d: '@block .D'\n  e:\n  - x\n  - '@block .E'\n  f:\n    '@block .F': ''\n";
-        let template = "a: {{ .A }}
-b:
-  {{- with .C }}
-  c: {{ toYaml . }}
-  {{- end }}
-  {{- with .D }}
-  d:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  e:
-  - x
-  {{- with .E }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-  f:
-    {{- with .F }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-";
-        assert_eq!(fill(yaml).unwrap(), template);
-        for wrong in ["a: '@other .A'", "a: '@with .A'", "a: '@value'"] {
-            assert!(fill(wrong).is_err(), "{wrong}");
-        }
-    }
-}

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -21,10 +20,9 @@ pub fn differences<'a>(
 ) -> Result<Vec<(PathBuf, Option<&'a str>)>> {
     let mut differences = Vec::new();
     for (path, text) in files {
-        let present = match fs::read(root.join(path)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            read => Some(read.with_context(|| path.display().to_string())?),
-        };
+        let file = root.join(path);
+        let present = file.exists().then(|| fs::read(&file)).transpose();
+        let present = present.with_context(|| path.display().to_string())?;
         if present.as_deref() != Some(text.as_bytes()) {
             differences.push((path.clone(), Some(text.as_str())));
         }

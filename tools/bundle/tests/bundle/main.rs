@@ -9,7 +9,6 @@
 mod cluster;
 mod drift;
 mod edges;
-mod guide;
 mod project;
 mod refusals;
 mod relations;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use testbed::parts::part;
 
-use crate::project::{copy, newest, replace, root, table};
+use crate::project::{copy, newest, root};
 
 /// Returns the output of `bundle-check`, and whether it succeeded.
 fn check(bundle: &Path) -> (String, bool) {
@@ -47,18 +47,4 @@ fn neither_has_one_for_mirrors() {
     let files = bundler::render(copy.path(), &release).unwrap();
     bundler::write(copy.path(), &files).unwrap();
     assert_no_finding(copy.path());
-}
-
-#[test]
-fn a_bundle_that_is_not_in_order_has_findings() {
-    for [file, from, to, finding] in table(include_str!("findings.yaml")) {
-        let copy = copy();
-        let files = bundler::render(copy.path(), &newest()).unwrap();
-        bundler::write(copy.path(), &files).unwrap();
-        replace(copy.path(), &file, &from, &to);
-        let (printed, content) = check(&copy.path().join("bundle"));
-        assert!(!content, "{to}: {printed}");
-        assert!(printed.contains(&finding), "{to}: {printed}");
-        assert!(!printed.ends_with("\n0 findings\n"), "{to}: {printed}");
-    }
 }
