@@ -82,7 +82,7 @@ fn codes(findings: &Value) -> Vec<&str> {
 #[test]
 fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
     let harness = Harness::new();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     harness.sandbox.add_node("win-1", None).unwrap();
     harness.register("win-1", false);
     control_plane
@@ -154,7 +154,7 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
 #[test]
 fn a_kind_that_may_not_be_read_is_named_and_a_cluster_that_is_away_is_an_error() {
     let harness = Harness::new();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     harness.kubectl("create clusterrole nodes-only --verb=list --resource=nodes");
     harness.kubectl("create clusterrolebinding nodes-only --clusterrole=nodes-only --user=eve");
     let kubeconfig = control_plane.kubeconfig_for("eve", &[]).unwrap();

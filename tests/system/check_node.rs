@@ -11,7 +11,7 @@ fn check_node(harness: &Harness, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .arg("check-node")
         .arg("--kubeconfig")
-        .arg(harness.sandbox.control_plane.kubeconfig())
+        .arg(harness.control_plane().kubeconfig())
         .args(arguments)
         .output()
         .unwrap()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testbed::objects;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTINGS};
 use crate::simulated::Simulation;
 
 const RBD: &str = "
@@ -47,7 +47,7 @@ impl Harness {
 #[test]
 fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     control_plane.apply(RBD).unwrap();
     let operator = harness.start();
     let claim = harness.expect_one("PersistentVolumeClaim", "orders", "DriversMissing");
@@ -188,7 +188,7 @@ fn fault_of(message: &str) -> Option<&'static str> {
 fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
     let simulation = Simulation::new(2);
     let harness = &simulation.harness;
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     control_plane
         .apply(&objects::azure_disk_workload("win-000"))
         .unwrap();
@@ -203,7 +203,6 @@ fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
     let payload = simulation.payload("v1.3.0");
     let _operator = harness.start_with_both(&payload, &[]);
     let node = "windowsnodestorage/win-000";
-    let cluster = "windowsstorage/cluster";
     let check = |what: &str| {
         let messages = harness.messages();
         assert!(messages.len() > 8, "{messages:?}");
@@ -211,12 +210,12 @@ fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
             assert_eq!(fault_of(&message), None, "{what}: {object}: {message}");
         }
     };
-    let instances = harness.expect(cluster, "InstancesValid", "False", "InvalidInstance");
+    let instances = harness.expect(SETTINGS, "InstancesValid", "False", "InvalidInstance");
     assert!(
         instances.ends_with(" (and 1 more entry like this)"),
         "{instances}"
     );
-    harness.expect(cluster, "HostKeysValid", "False", "InvalidKnownHosts");
+    harness.expect(SETTINGS, "HostKeysValid", "False", "InvalidKnownHosts");
     harness.eventually("the nodes are ready", || simulation.ready().len() == 2);
     check("inputs");
     simulation.want(&json!({"ssh": {"user": "nobody", "port": 1}}));
@@ -233,17 +232,17 @@ fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
         "-n",
         objects::NAMESPACE,
     ]);
-    harness.expect(cluster, "CredentialsValid", "False", "CredentialsMissing");
+    harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
     harness.expect(node, "CSIProxyReady", "Unknown", "CredentialsMissing");
     check("credentials");
     simulation.write_config_map("windows-services", &json!({"services": "nonsense"}));
-    harness.expect(cluster, "ServicesValid", "False", "InvalidServices");
+    harness.expect(SETTINGS, "ServicesValid", "False", "InvalidServices");
     check("services");
     harness.kubectl("delete csinode win-000");
     harness.expect(node, "CSINodePresent", "False", "CSINodeMissing");
     check("no CSINode");
     let explained = harness.kubectl("explain windowsstorage.status.conditions");
-    let status = harness.get(cluster)["status"]["conditions"].clone();
+    let status = harness.get(SETTINGS)["status"]["conditions"].clone();
     for condition in status.as_array().unwrap() {
         let type_ = condition["type"].as_str().unwrap();
         assert!(explained.contains(type_), "{type_}: {explained}");

@@ -10,14 +10,14 @@ use windows_storage_operator::api::OperatorCondition;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::gate::{Decision, GateError, GateObject};
 
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTINGS};
 
 const WRITTEN: &str = "OperatorConditionWritten";
 const CRD: &str = "operatorconditions.operators.coreos.com";
 
 impl Harness {
     fn expect_written(&self, status: &str, reason: &str) -> String {
-        self.expect("windowsstorage/cluster", WRITTEN, status, reason)
+        self.expect(SETTINGS, WRITTEN, status, reason)
     }
 
     /// Returns the answer to `/readyz?verbose` from the operator that was started last.
@@ -57,7 +57,7 @@ const SERVED: &[&str] = &["--serve-address=127.0.0.1:0"];
 #[test]
 fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_on() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let object = format!("operatorcondition/{OPERATOR_CONDITION}");
     harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
     let _operator = harness.start_with_arguments(SERVED);
@@ -86,12 +86,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         "False",
         "DriversMissing",
     );
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "False",
-        "DriversMissing",
-    );
+    harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
 
     control_plane.apply(&objects::operator_condition()).unwrap();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
@@ -131,15 +126,10 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
             "lastTransitionTime":"2024-01-01T00:00:00Z"}]}}"#,
     ]);
     harness.eventually("only the operator's own conditions are there", || {
-        let status = &harness.get("windowsstorage/cluster")["status"];
+        let status = &harness.get(SETTINGS)["status"];
         !status["conditions"].to_string().contains("Stale")
     });
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "False",
-        "DriversMissing",
-    );
+    harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
 }
 
 #[test]
@@ -163,24 +153,14 @@ fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
     let message = harness.expect_written("False", "NotServed");
     assert!(message.contains("operators.coreos.com/v2"), "{message}");
     harness.expect_readyz("503", "[-]operatorcondition failed");
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "False",
-        "DriversMissing",
-    );
+    harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
     served("true");
     harness.expect_gate("False", "DriversMissing", &[]);
 
     harness.kubectl(&format!("delete crd {CRD}"));
     harness.register("win-1", true);
     harness.expect_written("False", "NotServed");
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "True",
-        "DriversRegistered",
-    );
+    harness.expect(SETTINGS, "Upgradeable", "True", "DriversRegistered");
 }
 
 #[test]
@@ -223,14 +203,14 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     harness.register("win-1", true);
     harness.expect_open();
     harness.eventually("the override is no longer told", || {
-        harness.condition("windowsstorage/cluster", WRITTEN).1 != "Overridden"
+        harness.condition(SETTINGS, WRITTEN).1 != "Overridden"
     });
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
     let harness = Harness::new();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let kubeconfig = control_plane
         .kubeconfig_for_service_account(NAMESPACE, "windows-storage-operator")
         .unwrap();

@@ -26,7 +26,7 @@ fn assert_nothing_kept(output: &Output, says: &str) {
 fn a_server_that_gives_nothing_leaves_nothing() {
     let harness = Harness::held();
     let proxy = ApiProxy::start(harness.command.kubeconfig()).unwrap();
-    let outer = harness.sandbox.control_plane.dir().join("outer");
+    let outer = harness.control_plane().dir().join("outer");
     let dest = outer.join("a/b/c");
     let gather = || command(proxy.kubeconfig(), &dest).output().unwrap();
     for status in [401, 500] {
@@ -55,7 +55,7 @@ fn a_server_that_gives_nothing_leaves_nothing() {
 fn a_server_that_falls_silent_is_asked_for_no_more_and_what_was_had_is_kept() {
     let harness = Harness::held();
     let proxy = ApiProxy::start(harness.command.kubeconfig()).unwrap();
-    let dest = harness.sandbox.control_plane.dir().join("gathered");
+    let dest = harness.control_plane().dir().join("gathered");
     let hung = ["nodes", "cronjobs"];
     let hung = hung.map(|resource| proxy.order(On::to(Verb::List, resource), Fault::Hang));
     let begin = Instant::now();

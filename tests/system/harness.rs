@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::control_plane::Request;
+use testbed::control_plane::{ControlPlane, Request};
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
 
 /// The CSI driver of the workload's volume.
 pub const DRIVER: &str = "disk.csi.azure.com";
+/// The settings, as [`Harness::get`] and [`Harness::expect`] take them.
+pub const SETTINGS: &str = "windowsstorage/cluster";
 /// Longer than any step takes on a loaded machine; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -52,8 +54,7 @@ impl Harness {
         harness.sandbox.add_node("win-1", None).unwrap();
         harness.sandbox.register("win-1", &[]).unwrap();
         harness
-            .sandbox
-            .control_plane
+            .control_plane()
             .apply(&objects::azure_disk_workload("win-1"))
             .unwrap();
         harness
@@ -114,9 +115,13 @@ impl Harness {
         self.sandbox.register(node, drivers).unwrap();
     }
 
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.sandbox.control_plane
+    }
+
     /// Creates or updates objects.
     pub fn apply(&self, objects: &str) {
-        self.sandbox.control_plane.apply(objects).unwrap();
+        self.control_plane().apply(objects).unwrap();
     }
 
     /// Runs kubectl with arguments that contain no spaces.
@@ -210,8 +215,37 @@ impl Harness {
 
     /// Waits until csi-proxy works on a node.
     pub fn expect_csi_proxy(&self, node: &str) {
+        self.expect_node(node, "True", "PipesOpen");
+    }
+
+    /// Waits until a node's status says this about csi-proxy, and returns the message.
+    pub fn expect_node(&self, node: &str, status: &str, reason: &str) -> String {
         let object = format!("windowsnodestorage/{node}");
-        self.expect(&object, "CSIProxyReady", "True", "PipesOpen");
+        self.expect(&object, "CSIProxyReady", status, reason)
+    }
+
+    /// Merges this into an object, such as `windowsstorage/cluster`, from the operator's namespace if it is namespaced.
+    pub fn patch(&self, object: &str, patch: &Value) {
+        self.patch_with(object, &[], patch);
+    }
+
+    /// Merges this into the status of an object.
+    pub fn patch_status(&self, object: &str, patch: &Value) {
+        self.patch_with(object, &["--subresource=status"], patch);
+    }
+
+    fn patch_with(&self, object: &str, further: &[&str], patch: &Value) {
+        let patch = patch.to_string();
+        let line = [
+            "patch",
+            object,
+            "-n",
+            NAMESPACE,
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        self.kubectl_with(&[&line, further].concat());
     }
 
     /// Returns how often the operator has opened the gate, from the audit log: a watch would end with the API server.
@@ -264,16 +298,7 @@ impl Harness {
     }
 
     /// Waits until `check` returns true. On timeout, the failure shows the operator's log.
-    pub fn eventually(&self, what: &str, check: impl FnMut() -> bool) {
-        self.wait(what, Duration::from_millis(100), check);
-    }
-
-    /// Like [`Harness::eventually`], with a short polling interval.
-    pub fn eventually_soon(&self, what: &str, check: impl FnMut() -> bool) {
-        self.wait(what, Duration::from_millis(5), check);
-    }
-
-    fn wait(&self, what: &str, pause: Duration, mut check: impl FnMut() -> bool) {
+    pub fn eventually(&self, what: &str, mut check: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !check() {
             assert!(
@@ -281,7 +306,7 @@ impl Harness {
                 "not within {PATIENCE:?}: {what}\nthe operator's log:\n{}",
                 self.log()
             );
-            std::thread::sleep(pause);
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 

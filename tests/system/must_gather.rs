@@ -88,10 +88,7 @@ fn a_real_host_gives_its_state_and_its_logs() {
     let sandbox = &harness.sandbox;
     let host = sandbox.add_windows_node("win-1").unwrap();
     sandbox.give_access().unwrap();
-    sandbox
-        .control_plane
-        .apply(&objects::azure_disk_workload("win-1"))
-        .unwrap();
+    harness.apply(&objects::azure_disk_workload("win-1"));
     let operator = harness.start();
     harness.expect_csi_proxy("win-1");
     harness.expect_gate("False", "DriversMissing", &[]);
@@ -130,7 +127,7 @@ fn a_real_host_gives_its_state_and_its_logs() {
 #[test]
 fn the_logs_of_the_operator_come_from_its_kubelet() {
     let harness = Harness::new();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let kubelet = Kubelet::start();
     kubelet.run_operator(control_plane);
     let dest = control_plane.dir().join("gathered");
@@ -158,7 +155,7 @@ fn the_logs_of_the_operator_come_from_its_kubelet() {
 #[test]
 fn what_may_not_be_read_is_named_live_and_from_the_files() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     for (name, resource) in [("nodes-only", "nodes"), ("pods-too", "pods")] {
         harness.kubectl(&format!(
             "create clusterrole {name} --verb=list --resource {resource}"
@@ -206,7 +203,7 @@ fn what_may_not_be_read_is_named_live_and_from_the_files() {
 #[test]
 fn its_output_may_go_to_a_narrow_terminal_to_nobody_or_nowhere() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let kubeconfig = control_plane.kubeconfig();
     let outer = control_plane.dir().join("outer");
     fs::create_dir(&outer).unwrap();
@@ -299,7 +296,7 @@ fn console_width(line: &str) -> usize {
 #[test]
 fn an_interruption_leaves_nothing_behind() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     // Accepts connections but never answers, so that checking the node takes long.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let status = objects::node_status("127.0.0.1");

@@ -11,7 +11,7 @@ use testbed::node_agent::csi_proxy_answers;
 use testbed::windows_host::WindowsHost;
 
 use crate::clock::Clock;
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTINGS};
 
 /// A driver's DaemonSet for Windows nodes that mounts a pipe of csi-proxy.
 pub const DRIVER: &str = r"apiVersion: apps/v1
@@ -280,12 +280,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
         let services = &harness.get("configmap/windows-services")["data"]["services"];
         pins.as_object().is_none_or(serde_json::Map::is_empty) && services == "[]"
     });
-    harness.expect(
-        "windowsstorage/cluster",
-        "RolloutProgressing",
-        "False",
-        "Removed",
-    );
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Removed");
     // A second run has nothing to do.
     let (status, said) = harness.uninstall(&["--timeout", "60s"]).end();
     assert!(status.success(), "{said}");

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::parts::part;
-use testbed::windows_host::WindowsHost;
 use windows_storage_operator::payload::sha256_hex;
 
 use crate::harness::Harness;
@@ -38,12 +37,7 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
 
     let _operator =
         harness.start_with(&payload(&harness, "broken", b"MZ but no program", "v9.9.9"));
-    let message = harness.expect(
-        "windowsnodestorage/win-1",
-        "CSIProxyReady",
-        "False",
-        "RolledBack",
-    );
+    let message = harness.expect_node("win-1", "False", "RolledBack");
     assert!(
         message.contains("update failed and was rolled back"),
         "{message}"
@@ -63,57 +57,6 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
         process,
         "a change that was undone is tried again"
     );
-}
-
-#[test]
-fn the_other_node_waits_for_the_canary_and_both_answer_in_the_end() {
-    let harness = Harness::new();
-    let hosts = ["win-1", "win-2"].map(|name| harness.sandbox.add_windows_node(name).unwrap());
-    harness.sandbox.give_access().unwrap();
-    harness.kubectl("label node win-2 canary=yes");
-    let soak = |seconds: u32| {
-        let step = json!({"nodeSelector": {"canary": "yes"}, "soakSeconds": seconds});
-        let rollout = json!({"maxUnavailable": 2, "strategy": {"steps": [step]}});
-        let patch = json!({"spec": {"rollout": rollout}}).to_string();
-        let line = [
-            "patch",
-            "windowsstorage",
-            "cluster",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        harness.kubectl_with(&line);
-    };
-    // Longer than anything in this test takes.
-    soak(3_600);
-    let [old, new] =
-        ["csi-proxy-1.1.3", "csi-proxy-1.3.0"].map(|it| fs::read(part(it).unwrap()).unwrap());
-    let on_node = |host: &WindowsHost| fs::read(host.drive_c().join("k/csi-proxy.exe")).unwrap();
-
-    let operator = harness.start_with(&payload(&harness, "old", &old, "v1.1.3"));
-    for name in ["win-1", "win-2"] {
-        harness.expect_csi_proxy(name);
-    }
-    let first = csi_proxy_process(&hosts[0]).unwrap();
-    assert!(operator.terminate().unwrap().success());
-
-    let operator = harness.start();
-    let settings = "windowsstorage/cluster";
-    harness.expect(settings, "RolloutProgressing", "True", "Soaking");
-    assert!(on_node(&hosts[1]) == new, "the canary has not got it");
-    csi_proxy_answers(&hosts[1]).unwrap();
-    assert!(on_node(&hosts[0]) == old, "it did not wait");
-    assert_eq!(csi_proxy_process(&hosts[0]).unwrap(), first);
-    assert!(operator.terminate().unwrap().success());
-
-    soak(5);
-    let _operator = harness.start();
-    harness.expect(settings, "RolloutProgressing", "False", "Complete");
-    assert!(on_node(&hosts[0]) == new, "it was left out");
-    for host in &hosts {
-        csi_proxy_answers(host).unwrap();
-    }
 }
 
 fn version(harness: &Harness) -> String {
@@ -138,7 +81,7 @@ pub fn payload_of(
     agent: &[u8],
     (csi_proxy, version): (&[u8], &str),
 ) -> PathBuf {
-    let folder = harness.sandbox.control_plane.dir().join(name);
+    let folder = harness.control_plane().dir().join(name);
     fs::create_dir_all(&folder).unwrap();
     let mut manifest = json!({});
     for (program, file, content, version) in [

@@ -4,14 +4,11 @@
 mod acceptance;
 mod chaos;
 mod fleet;
-mod life;
 mod middle;
 mod must_gather;
 mod pools;
-mod removal;
 mod rollout;
 pub mod secrets;
-mod servers;
 mod services;
 mod steps;
 mod trust;
@@ -58,7 +55,7 @@ impl Simulation {
                 .build()
                 .unwrap(),
         };
-        let control_plane = &simulation.harness.sandbox.control_plane;
+        let control_plane = simulation.harness.control_plane();
         // One call for all objects, because each start of kubectl takes longer than a host needs.
         let objects: Vec<String> = simulation
             .hosts
@@ -103,8 +100,7 @@ impl Simulation {
             "-",
         ];
         self.harness
-            .sandbox
-            .control_plane
+            .control_plane()
             .kubectl_with_input(&arguments, &statuses.to_string())
             .unwrap();
     }
@@ -128,7 +124,7 @@ impl Simulation {
         for (field, value) in spec.as_object().unwrap() {
             object["spec"][field] = value.clone();
         }
-        let control_plane = &self.harness.sandbox.control_plane;
+        let control_plane = self.harness.control_plane();
         control_plane.apply(&object.to_string())
     }
 
@@ -140,7 +136,7 @@ impl Simulation {
     /// Creates a payload with this version of the agent.
     fn payload_of(&self, version: &str, agent: &str) -> PathBuf {
         let name = format!("{version}-{agent}");
-        let folder = self.harness.sandbox.control_plane.dir().join(name);
+        let folder = self.harness.control_plane().dir().join(name);
         fs::create_dir_all(&folder).unwrap();
         let mut manifest = json!({});
         for (program, file, version) in [

@@ -14,12 +14,11 @@ use testbed::sandbox::{Sandbox, install_from};
 use testbed::windows_host::WindowsHost;
 use windows_storage_operator::payload::{Payload, sha256_hex};
 
-use crate::harness::{Harness, logins};
+use crate::harness::{Harness, SETTINGS, logins};
 use crate::main_job::versions;
 use crate::replacement::payload_of;
 
 const NODES: [&str; 2] = ["win-1", "win-2"];
-const SETTINGS: &str = "windowsstorage/cluster";
 const AGENT: &str = "k/windows-storage-agent.exe";
 
 #[test]
@@ -52,7 +51,7 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     let status = harness.get("windowsnodestorage/win-1")["status"].clone();
     let wanted = harness.get(SETTINGS)["spec"].clone();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    install_from(&harness.sandbox.control_plane, root).unwrap();
+    install_from(harness.control_plane(), root).unwrap();
     harness.register("win-1", true);
     harness.expect_missing("win-2");
     harness.expect_registered("win-1", true);
@@ -166,7 +165,7 @@ fn an_operator_with_older_definitions_says_so_and_does_not_write_on_and_on() {
         let arguments = "apply --server-side --dry-run=server --validate=false -f -";
         let arguments: Vec<&str> = arguments.split(' ').collect();
         harness.eventually("the field is gone", || {
-            let control_plane = &harness.sandbox.control_plane;
+            let control_plane = harness.control_plane();
             let applied = control_plane.kubectl_with_input(&arguments, &object.to_string());
             applied.is_err_and(|error| error.to_string().contains("not declared in schema"))
         });
@@ -199,7 +198,7 @@ fn an_operator_with_older_definitions_says_so_and_does_not_write_on_and_on() {
     harness.expect_open();
     // The current CRDs are installed late.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    install_from(&harness.sandbox.control_plane, root).unwrap();
+    install_from(harness.control_plane(), root).unwrap();
     harness.expect_registered("win-1", true);
     harness.expect(SETTINGS, "NodesReady", "True", "AllReady");
 }

@@ -38,7 +38,7 @@ fn not_had(dest: &Path) -> Vec<String> {
 #[test]
 fn those_who_only_look_need_the_viewers_rights_and_no_others() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     control_plane.apply(MANIFEST).unwrap();
     let kubelet = Kubelet::start();
     kubelet.run_operator(control_plane);

@@ -17,22 +17,21 @@ fn a_watch_whose_connection_is_dead_but_open_does_not_open_the_gate() {
     let running = rig.start();
     rig.proxy.end_watches(Some("pods"), End::Silent);
     sleep(QUIET);
-    let control_plane = &rig.harness.sandbox.control_plane;
+    let control_plane = rig.control_plane();
     control_plane
         .apply(&pod_that_needs_another_driver())
         .unwrap();
     for node in ["win-1", "win-2"] {
         rig.register(node, true);
     }
-    rig.harness
-        .expect_gate("False", "DriversMissing", &["pod shop/late"]);
-    assert_eq!(rig.harness.openings(), 0);
-    let log = rig.harness.log();
+    rig.expect_gate("False", "DriversMissing", &["pod shop/late"]);
+    assert_eq!(rig.openings(), 0);
+    let log = rig.log();
     let told = "watch interrupted: it missed changes that a second watch received";
     assert!(log.contains(told), "{log}");
     let drivers = ["disk.csi.azure.com", "file.csi.azure.com"];
     for node in ["win-1", "win-2"] {
-        rig.harness.sandbox.register(node, &drivers).unwrap();
+        rig.sandbox.register(node, &drivers).unwrap();
     }
     rig.expect_open();
     running.assert_well();
@@ -49,12 +48,12 @@ fn where_no_second_watch_answers_the_gate_stays_as_it_is() {
     for node in ["win-1", "win-2"] {
         rig.register(node, true);
     }
-    rig.harness.eventually("the proof is missed", || {
-        let log = rig.harness.log();
+    rig.eventually("the proof is missed", || {
+        let log = rig.log();
         let mut lines = log.lines();
         lines.any(|line| line.contains("upgrades stay held") && line.contains("PersistentVolume"))
     });
-    assert_eq!(rig.harness.openings(), 0);
+    assert_eq!(rig.openings(), 0);
     hung.lift();
     rig.expect_open();
     assert!(hung.hits() > 0);
@@ -73,7 +72,7 @@ fn a_watch_that_ends_is_resumed_without_a_list() {
         seen.map(|seen| seen.path.split('?').next().unwrap_or_default().to_owned())
             .collect::<Vec<_>>()
     };
-    rig.harness.eventually("every list has led to a watch", || {
+    rig.eventually("every list has led to a watch", || {
         let [listed, watched] =
             [Verb::List, Verb::Watch].map(|verb| BTreeSet::from_iter(paths(verb)));
         listed == watched
@@ -87,11 +86,11 @@ fn a_watch_that_ends_is_resumed_without_a_list() {
         is_registered = !is_registered;
         // A change that the operator does not see before its watch is back.
         rig.register("win-2", is_registered);
-        rig.harness.eventually("all watches are back", || {
+        rig.eventually("all watches are back", || {
             let back = paths(Verb::Watch).split_off(before.len());
             BTreeSet::from_iter(&back).len() == kinds
         });
-        rig.harness.expect_registered("win-2", is_registered);
+        rig.expect_registered("win-2", is_registered);
     }
     // The same applies if the server is too busy for the watch.
     let busy = rig

@@ -11,7 +11,7 @@ use crate::harness::get_http;
 #[test]
 fn a_failed_look_at_a_node_that_left_is_forgotten_when_it_is_back() {
     let rig = Rig::new();
-    let harness = &rig.harness;
+    let harness = &*rig;
     let running = rig.start();
     harness.eventually("the node has its status", || {
         !harness.get("windowsnodestorage/win-2").is_null()

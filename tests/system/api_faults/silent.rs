@@ -23,7 +23,7 @@ fn a_write_of_the_gate_without_an_answer_is_tried_again_whether_it_was_carried_o
     assert_eq!(carried_out.hits(), 1);
     rig.register("win-1", false);
     rig.expect_missing("win-1");
-    assert_eq!(rig.harness.openings(), 1);
+    assert_eq!(rig.openings(), 1);
     running.assert_well();
 }
 
@@ -45,7 +45,7 @@ fn lists_and_watches_that_never_answer_are_given_up_and_nothing_opens_meanwhile(
     rig.proxy.end_watches(Some("csinodes"), End::Silent);
     rig.register("win-2", true);
     rig.expect_missing("win-1");
-    rig.harness.eventually("the lists are given up", || {
+    rig.eventually("the lists are given up", || {
         rig.proxy.count(Verb::List, "pods") >= 3
             && rig.proxy.count(Verb::List, "persistentvolumes") >= 3
     });
@@ -57,12 +57,12 @@ fn lists_and_watches_that_never_answer_are_given_up_and_nothing_opens_meanwhile(
     for node in ["win-1", "win-2"] {
         rig.register(node, true);
     }
-    let told = rig.harness.log().len();
-    rig.harness.eventually("every watch is found out", || {
-        let log = rig.harness.log();
+    let told = rig.log().len();
+    rig.eventually("every watch is found out", || {
+        let log = rig.log();
         log[told..].matches("watch interrupted: no answer").count() > 10
     });
-    assert_eq!(rig.harness.openings(), 0);
+    assert_eq!(rig.openings(), 0);
     all.lift();
     rig.expect_open();
     running.assert_well();
@@ -84,14 +84,13 @@ fn events_that_are_never_answered_hold_up_neither_the_gate_nor_statuses() {
         ("windows-storage-host-keys", "{known_hosts: 'x'}"),
     ]
     .map(|(name, data)| wrong.replace("NAME", name).replace("DATA", data));
-    let control_plane = &rig.harness.sandbox.control_plane;
+    let control_plane = rig.control_plane();
     control_plane.apply(&wrong.join("---\n")).unwrap();
-    rig.harness
-        .eventually("an event is on its way", || events.hits() > 0);
+    rig.eventually("an event is on its way", || events.hits() > 0);
     rig.register("win-2", false);
     let begin = Instant::now();
     rig.expect_missing("win-2");
-    rig.harness.expect_registered("win-2", false);
+    rig.expect_registered("win-2", false);
     // An event times out after 15 s, so waiting for even one would exceed the limit.
     assert!(
         begin.elapsed() < Duration::from_secs(12),
@@ -100,7 +99,7 @@ fn events_that_are_never_answered_hold_up_neither_the_gate_nor_statuses() {
     );
     let held_up = events.hits();
     events.lift();
-    rig.harness.expect_event("Node/win-2", "DriversMissing");
+    rig.expect_event("Node/win-2", "DriversMissing");
     assert!(held_up > 0);
     running.assert_well();
 }

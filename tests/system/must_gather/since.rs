@@ -26,7 +26,7 @@ fn succeeded(output: &Output) {
 fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
     let simulation = Simulation::new(1);
     let harness = &simulation.harness;
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.eventually("the node is ready", || simulation.ready().len() == 1);
     operator.terminate().unwrap();

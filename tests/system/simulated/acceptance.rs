@@ -216,8 +216,7 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
     assert_eq!(pins(&simulation), before);
 
     let stranger = harness
-        .sandbox
-        .control_plane
+        .control_plane()
         .kubeconfig_for("stranger", &[])
         .unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
@@ -240,7 +239,7 @@ fn a_key_is_pinned_where_the_operator_is_and_nowhere_else() {
     let refusal = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
             .args(["accept-host-key", "win-000", "--yes", "--kubeconfig"])
-            .arg(harness.sandbox.control_plane.kubeconfig())
+            .arg(harness.control_plane().kubeconfig())
             .args(arguments)
             .env_remove("POD_NAMESPACE")
             .output()
@@ -299,7 +298,7 @@ fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
         let object = format!("windowsnodestorage/{node}");
         harness.expect(&object, "CSIProxyReady", "Unknown", "HostKeyChanged");
     }
-    let file = harness.sandbox.control_plane.dir().join("fingerprints");
+    let file = harness.control_plane().dir().join("fingerprints");
     // The fingerprint of another node does not count for this one.
     let first = shown("win-000");
     let lines = format!("# blue\nwin-000 {first}\nwin-001 {first}\nwin-002 {third}\n");
@@ -321,18 +320,8 @@ fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
         "{err}"
     );
     assert!(err.contains("1 of 3 host keys were not accepted"), "{err}");
-    harness.expect(
-        "windowsnodestorage/win-000",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
-    harness.expect(
-        "windowsnodestorage/win-001",
-        "CSIProxyReady",
-        "Unknown",
-        "HostKeyChanged",
-    );
+    harness.expect_csi_proxy("win-000");
+    harness.expect_node("win-001", "Unknown", "HostKeyChanged");
     let (status, ..) = accept(&simulation, &of_pool);
     assert_eq!(
         status,
@@ -341,12 +330,7 @@ fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
     );
     let (status, out, err) = accept(&simulation, &[&of_pool[..], &["--yes"]].concat());
     assert_eq!(status, Some(0), "{out}{err}");
-    harness.expect(
-        "windowsnodestorage/win-001",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-001");
     let (status, _, err) = accept(&simulation, &["--selector", "pool=grey", "--yes"]);
     assert!(
         status == Some(1) && err.contains("no node has the labels"),
