@@ -16,8 +16,10 @@ fn each_fault_is_told_in_plain_words_and_the_other_nodes_go_on() {
 
     without_a_key_no_node_is_reconciled(&harness);
     every_node_tells_its_own_fault(&harness, &faulty);
+    harness.assert_sentences();
     a_changed_host_key_stops_work_until_it_is_accepted(&harness, &faulty.good);
     a_broken_document_stops_nothing_that_runs(&harness, &faulty.good);
+    harness.assert_sentences();
     every_node_gets_well_by_itself(&harness, &faulty);
 
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);

@@ -250,8 +250,7 @@ fn a_standby_without_the_right_to_the_lease_says_so_and_leads_once_it_has_it() {
         .collect();
     assert_eq!(without.len() + 2, rules.as_array().unwrap().len());
     let give = |rules: &serde_json::Value| {
-        let patch = serde_json::json!({"rules": rules}).to_string();
-        harness.kubectl_with(&["patch", role, "-n", NAMESPACE, "--type=merge", "-p", &patch]);
+        harness.patch(role, &serde_json::json!({"rules": rules}));
     };
     give(&without.into());
     let candidate = Candidate::start(&harness, "first", &[]);

@@ -4,7 +4,7 @@
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use windows_storage_operator::api::OperatorCondition;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
@@ -33,22 +33,9 @@ impl Harness {
         });
     }
 
-    fn write_gate_as_another_client(&self, conditions: &str) {
-        let patch = format!(r#"{{"spec":{{"conditions":{conditions}}}}}"#);
-        self.patch_operator_condition(&patch);
-    }
-
-    fn patch_operator_condition(&self, patch: &str) {
-        self.kubectl_with(&[
-            "patch",
-            "operatorcondition",
-            OPERATOR_CONDITION,
-            "--namespace",
-            NAMESPACE,
-            "--type=merge",
-            "-p",
-            patch,
-        ]);
+    fn change_operator_condition(&self, spec: &Value) {
+        let object = format!("operatorcondition/{OPERATOR_CONDITION}");
+        self.patch(&object, &json!({"spec": spec}));
     }
 }
 
@@ -115,16 +102,9 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
 
     // Another manager's condition, which a server-side apply alone would not remove.
-    harness.kubectl_with(&[
-        "patch",
-        "windowsstorage",
-        "cluster",
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        r#"{"status":{"conditions":[{"type":"Stale","status":"True","reason":"Old","message":"",
-            "lastTransitionTime":"2024-01-01T00:00:00Z"}]}}"#,
-    ]);
+    let stale = json!({"type": "Stale", "status": "True", "reason": "Old", "message": "",
+        "lastTransitionTime": "2024-01-01T00:00:00Z"});
+    harness.patch_status(SETTINGS, &json!({"status": {"conditions": [stale]}}));
     harness.eventually("only the operator's own conditions are there", || {
         let status = &harness.get(SETTINGS)["status"];
         !status["conditions"].to_string().contains("Stale")
@@ -135,26 +115,21 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
 #[test]
 fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
     let harness = Harness::held();
-    let served = |served: &str| {
-        harness.kubectl_with(&[
-            "patch",
-            "crd",
-            CRD,
-            "--type=json",
-            "-p",
-            &format!(r#"[{{"op":"replace","path":"/spec/versions/1/served","value":{served}}}]"#),
-        ]);
+    let served = |served: bool| {
+        let change = json!({"op": "replace", "path": "/spec/versions/1/served", "value": served});
+        let patch = json!([change]).to_string();
+        harness.kubectl_with(&["patch", "crd", CRD, "--type=json", "-p", &patch]);
     };
     let versions =
         harness.kubectl_with(&["get", "crd", CRD, "-o", "jsonpath={.spec.versions[1].name}"]);
     assert_eq!(versions, "v2");
-    served("false");
+    served(false);
     let _operator = harness.start_with_arguments(SERVED);
     let message = harness.expect_written("False", "NotServed");
     assert!(message.contains("operators.coreos.com/v2"), "{message}");
     harness.expect_readyz("503", "[-]operatorcondition failed");
     harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
-    served("true");
+    served(true);
     harness.expect_gate("False", "DriversMissing", &[]);
 
     harness.kubectl(&format!("delete crd {CRD}"));
@@ -168,10 +143,16 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     let harness = Harness::held();
     let operator = harness.start_with_arguments(SERVED);
     harness.expect_gate("False", "DriversMissing", &[]);
-    let theirs = r#"{"type":"Theirs","status":"Unknown","reason":"Kept","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
-    let open = r#"{"type":"Upgradeable","status":"True","reason":"Hurry","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
+    let condition = |type_: &str, status: &str| {
+        json!({"type": type_, "status": status, "reason": "Hurry", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let (theirs, open) = (
+        condition("Theirs", "Unknown"),
+        condition("Upgradeable", "True"),
+    );
     for _ in 0..3 {
-        harness.write_gate_as_another_client(&format!("[{theirs},{open}]"));
+        harness.change_operator_condition(&json!({"conditions": [theirs, open]}));
         harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     }
     let message = harness.expect_written("False", "Contested");
@@ -190,16 +171,15 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     assert!(operator.terminate().unwrap().success());
 
     // Written while no operator ran: the next one corrects it before anything else.
-    harness.write_gate_as_another_client(&format!("[{open}]"));
-    harness.patch_operator_condition(
-        r#"{"spec":{"overrides":[{"type":"Upgradeable","status":"True","reason":"Accepted","message":"we know"}]}}"#,
-    );
+    harness.change_operator_condition(&json!({"conditions": [open]}));
+    let accepted = json!({"type": "Upgradeable", "status": "True", "reason": "Accepted", "message": "we know"});
+    harness.change_operator_condition(&json!({"overrides": [accepted]}));
     let _operator = harness.start_with_arguments(SERVED);
     harness.expect_gate("False", "DriversMissing", &[]);
     let message = harness.expect_written("True", "Overridden");
     assert!(message.contains("spec.overrides"), "{message}");
     harness.expect_event("WindowsStorage/cluster", "Overridden");
-    harness.patch_operator_condition(r#"{"spec":{"overrides":[]}}"#);
+    harness.change_operator_condition(&json!({"overrides": []}));
     harness.register("win-1", true);
     harness.expect_open();
     harness.eventually("the override is no longer told", || {

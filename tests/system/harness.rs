@@ -1,15 +1,17 @@
 //! Shared by the tests: a cluster with hosts, a running operator, and access to its objects.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testbed::control_plane::{ControlPlane, Request};
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
+use windows_storage_operator::payload::sha256_hex;
 
 /// The CSI driver of the workload's volume.
 pub const DRIVER: &str = "disk.csi.azure.com";
@@ -224,6 +226,11 @@ impl Harness {
         self.expect(&object, "CSIProxyReady", status, reason)
     }
 
+    /// Changes the spec of the settings.
+    pub fn want(&self, spec: &Value) {
+        self.patch(SETTINGS, &json!({"spec": spec}));
+    }
+
     /// Merges this into an object, such as `windowsstorage/cluster`, from the operator's namespace if it is namespaced.
     pub fn patch(&self, object: &str, patch: &Value) {
         self.patch_with(object, &[], patch);
@@ -235,17 +242,9 @@ impl Harness {
     }
 
     fn patch_with(&self, object: &str, further: &[&str], patch: &Value) {
-        let patch = patch.to_string();
-        let line = [
-            "patch",
-            object,
-            "-n",
-            NAMESPACE,
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        self.kubectl_with(&[&line, further].concat());
+        let line = ["patch", object, "-n", NAMESPACE, "--type=merge"];
+        let patch = ["-p", &patch.to_string()];
+        self.kubectl_with(&[&line, further, &patch].concat());
     }
 
     /// Returns how often the operator has opened the gate, from the audit log: a watch would end with the API server.
@@ -353,6 +352,18 @@ pub fn get_http(log: &str, path: &str) -> String {
         let _ = stream.read_to_string(&mut answer);
     }
     answer
+}
+
+/// Writes a payload of these programs, each with its version, uncompressed: the operator's other way to transfer them.
+pub fn write_payload(folder: &Path, agent: (&[u8], &str), csi_proxy: (&[u8], &str)) {
+    fs::create_dir_all(folder).unwrap();
+    let mut manifest = json!({});
+    for (program, (content, version)) in [("agent", agent), ("csiProxy", csi_proxy)] {
+        fs::write(folder.join(program), content).unwrap();
+        let sha256 = sha256_hex(content);
+        manifest[program] = json!({"file": program, "version": version, "sha256": sha256});
+    }
+    fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
 }
 
 /// Returns whether this is the full run of `make chaos`.

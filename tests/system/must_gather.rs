@@ -129,7 +129,7 @@ fn the_logs_of_the_operator_come_from_its_kubelet() {
     let harness = Harness::new();
     let control_plane = harness.control_plane();
     let kubelet = Kubelet::start();
-    kubelet.run_operator(control_plane);
+    kubelet.run_operator(&harness);
     let dest = control_plane.dir().join("gathered");
     gather(control_plane.kubeconfig(), &dest);
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
@@ -299,16 +299,8 @@ fn an_interruption_leaves_nothing_behind() {
     let control_plane = harness.control_plane();
     // Accepts connections but never answers, so that checking the node takes long.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let status = objects::node_status("127.0.0.1");
-    let arguments = [
-        "patch",
-        "node",
-        "win-1",
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-    ];
-    harness.kubectl_with(&[&arguments[..], &[&status]].concat());
+    let status = serde_json::from_str(&objects::node_status("127.0.0.1")).unwrap();
+    harness.patch_status("node/win-1", &status);
     let port = silent.local_addr().unwrap().port();
     control_plane
         .apply(&objects::settings(port, "nobody"))

@@ -34,19 +34,6 @@ spec:
 ";
 
 impl Harness {
-    fn want(&self, spec: &Value) {
-        let patch = json!({"spec": spec}).to_string();
-        let patch = [
-            "patch",
-            "windowsstorage",
-            "cluster",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        self.kubectl_with(&patch);
-    }
-
     /// Makes the operators that are started from now on use clocks that the test can shift.
     pub fn with_clock(&mut self) -> Clock {
         let clock = Clock::new(self, "clock");

@@ -3,12 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::parts::part;
-use windows_storage_operator::payload::sha256_hex;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, write_payload};
 
 #[test]
 fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
@@ -71,27 +69,7 @@ fn version(harness: &Harness) -> String {
 fn payload(harness: &Harness, name: &str, csi_proxy: &[u8], version: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
     let agent = fs::read(built.join("windows-storage-agent.exe")).unwrap();
-    payload_of(harness, name, &agent, (csi_proxy, version))
-}
-
-/// Creates a payload with this agent and this csi-proxy, uncompressed: the operator's other way to transfer it.
-pub fn payload_of(
-    harness: &Harness,
-    name: &str,
-    agent: &[u8],
-    (csi_proxy, version): (&[u8], &str),
-) -> PathBuf {
     let folder = harness.control_plane().dir().join(name);
-    fs::create_dir_all(&folder).unwrap();
-    let mut manifest = json!({});
-    for (program, file, content, version) in [
-        ("csiProxy", "csi-proxy.exe", csi_proxy, version),
-        ("agent", "windows-storage-agent.exe", agent, name),
-    ] {
-        fs::write(folder.join(file), content).unwrap();
-        let sha256 = sha256_hex(content);
-        manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
-    }
-    fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+    write_payload(&folder, (&agent, name), (csi_proxy, version));
     folder
 }

@@ -13,15 +13,13 @@ mod services;
 mod steps;
 mod trust;
 
-use std::fs;
 use std::path::PathBuf;
 
 use serde_json::json;
 use testbed::objects;
 use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
-use windows_storage_operator::payload::sha256_hex;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, write_payload};
 
 /// A cluster whose Windows nodes are simulated.
 pub struct Simulation {
@@ -137,18 +135,10 @@ impl Simulation {
     fn payload_of(&self, version: &str, agent: &str) -> PathBuf {
         let name = format!("{version}-{agent}");
         let folder = self.harness.control_plane().dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        let mut manifest = json!({});
-        for (program, file, version) in [
-            ("csiProxy", "csi-proxy.exe", version),
-            ("agent", "agent.exe", agent),
-        ] {
-            let content = format!("MZ {program} {version}");
-            fs::write(folder.join(file), &content).unwrap();
-            let sha256 = sha256_hex(content.as_bytes());
-            manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
-        }
-        fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+        let contents = [("agent", agent), ("csiProxy", version)]
+            .map(|(program, version)| format!("MZ {program} {version}"));
+        let [ours, csi_proxy] = contents.each_ref().map(String::as_bytes);
+        write_payload(&folder, (ours, agent), (csi_proxy, version));
         folder
     }
 

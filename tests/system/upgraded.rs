@@ -9,16 +9,8 @@ const METRIC: &str = "\nwindows_storage_upgraded_while_held ";
 impl Harness {
     /// Changes the last version in the status, as if the API server had had that version.
     fn rewind(&self, version: &str) {
-        let status = json!({"status": {"kubernetesVersion": version}}).to_string();
-        self.kubectl_with(&[
-            "patch",
-            "windowsstorage",
-            "cluster",
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &status,
-        ]);
+        let status = json!({"status": {"kubernetesVersion": version}});
+        self.patch_status(SETTINGS, &status);
     }
 
     fn upgraded_events(&self) -> Vec<Value> {

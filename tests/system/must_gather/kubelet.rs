@@ -13,8 +13,9 @@ use openssl::rsa::Rsa;
 use openssl::ssl::{SslAcceptor, SslMethod};
 use openssl::x509::{X509, X509NameBuilder};
 use serde_json::json;
-use testbed::control_plane::ControlPlane;
 use testbed::objects::NAMESPACE;
+
+use crate::harness::Harness;
 
 /// A kubelet with one pod, whose only container has been restarted once.
 pub struct Kubelet {
@@ -47,7 +48,7 @@ impl Kubelet {
     }
 
     /// Creates a node with this kubelet, and the operator's pod on it.
-    pub fn run_operator(&self, control_plane: &ControlPlane) {
+    pub fn run_operator(&self, harness: &Harness) {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "linux-1", "labels": {"kubernetes.io/os": "linux"}}});
         let label = json!({"app.kubernetes.io/name": "windows-storage-operator"});
         let pod = json!({"apiVersion": "v1", "kind": "Pod",
@@ -58,7 +59,7 @@ impl Kubelet {
                 "containers": [{"name": "operator", "image": "example.com/operator:1", "securityContext":
                     {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}});
         for object in [node, pod] {
-            control_plane.apply(&object.to_string()).unwrap();
+            harness.apply(&object.to_string());
         }
         let node = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}}}});
@@ -69,18 +70,7 @@ impl Kubelet {
             ("node/linux-1", node),
             ("pod/windows-storage-operator-0", pod),
         ] {
-            let status = status.to_string();
-            let patch = [
-                "patch",
-                object,
-                "-n",
-                NAMESPACE,
-                "--subresource=status",
-                "--type=merge",
-                "-p",
-                &status,
-            ];
-            control_plane.kubectl(&patch).unwrap();
+            harness.patch_status(object, &status);
         }
     }
 }

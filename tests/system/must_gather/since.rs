@@ -31,7 +31,7 @@ fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
     harness.eventually("the node is ready", || simulation.ready().len() == 1);
     operator.terminate().unwrap();
     let kubelet = Kubelet::start();
-    kubelet.run_operator(control_plane);
+    kubelet.run_operator(harness);
     let epoch = SystemTime::UNIX_EPOCH;
     let now = SystemTime::now().duration_since(epoch).unwrap().as_secs();
     let now = u32::try_from(now).unwrap();

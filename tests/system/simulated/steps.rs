@@ -129,6 +129,10 @@ fn a_step_or_a_window_that_makes_no_sense_is_refused_by_the_api_server() {
         (step(json!({})), one),
         (step(json!({"soakSeconds": 60})), one),
         (step(json!({"pool": "blue", "nodes": 1})), one),
+        (
+            step(json!({"pool": "blue"})),
+            "not in spec.nodePools: change the step or add the pool",
+        ),
         (step(json!({"nodeSelector": {}})), "nodeSelector"),
         (step(json!({"nodes": "0%"})), "nodes"),
         (step(json!({"nodes": 1, "soakSeconds": -1})), "soakSeconds"),

@@ -85,17 +85,8 @@ impl Simulation {
     /// Changes the address in a node's status, as a compromised kubelet could.
     fn tell_address(&self, node: &str, address: &str) {
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
-        let arguments = [
-            "patch",
-            "node",
-            node,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-        ];
-        let status = status.to_string();
-        let arguments: Vec<&str> = arguments.into_iter().chain([&*status]).collect();
-        self.harness.kubectl_with(&arguments);
+        let object = format!("node/{node}");
+        self.harness.patch_status(&object, &status);
     }
 
     /// Adds a Node with this address.
