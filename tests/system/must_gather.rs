@@ -128,8 +128,7 @@ fn a_real_host_gives_its_state_and_its_logs() {
 fn the_logs_of_the_operator_come_from_its_kubelet() {
     let harness = Harness::new();
     let control_plane = harness.control_plane();
-    let kubelet = Kubelet::start();
-    kubelet.run_operator(&harness);
+    let kubelet = Kubelet::start(&harness);
     let dest = control_plane.dir().join("gathered");
     gather(control_plane.kubeconfig(), &dest);
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();

@@ -13,13 +13,14 @@ mod services;
 mod steps;
 mod trust;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use testbed::objects;
+use testbed::sandbox::Operator;
 use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
 
-use crate::harness::{Harness, write_payload};
+use crate::harness::{Harness, SETTINGS, write_payload};
 
 /// A cluster whose Windows nodes are simulated.
 pub struct Simulation {
@@ -161,6 +162,59 @@ impl Simulation {
             })
             .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    /// Returns the nodes with this csi-proxy on disk.
+    pub fn nodes_with(&self, version: &str) -> Vec<&str> {
+        let content = format!("MZ csiProxy {version}");
+        let has = |host: &&SimulatedHost| {
+            host.with_disk(|disk| {
+                let file = disk.file(r"C:\k\csi-proxy.exe");
+                file.is_some_and(|file| file.content() == content.as_bytes())
+            })
+        };
+        self.hosts
+            .iter()
+            .filter(has)
+            .map(SimulatedHost::name)
+            .collect()
+    }
+
+    /// Creates nodes on which an operator has installed csi-proxy v1.1.3. It has ended.
+    pub fn installed(nodes: usize) -> Self {
+        let simulation = Self::new(nodes);
+        let harness = &simulation.harness;
+        let operator = harness.start_with(&simulation.payload("v1.1.3"));
+        harness.eventually("all nodes have the old csi-proxy", || {
+            simulation.ready().len() == nodes
+        });
+        harness.eventually("it says that the rollout is over", || {
+            let last = &harness.get(SETTINGS)["status"]["rollout"]["history"][0];
+            last["completionTime"].is_string()
+        });
+        assert!(operator.terminate().unwrap().success());
+        simulation
+    }
+
+    /// Waits until the status of each node has this version of csi-proxy.
+    fn expect_all_have(&self, version: &str) {
+        self.harness
+            .eventually("all nodes have the new csi-proxy", || {
+                let mut hosts = self.hosts.iter();
+                hosts.all(|host| self.version(host.name()) == version)
+            });
+    }
+
+    /// Starts an operator with this payload, and waits until it has looked at each of these hosts twice.
+    fn look_twice(&self, payload: &Path, hosts: &[SimulatedHost]) -> Operator {
+        let logins = || hosts.iter().map(|host| host.counters().logins);
+        let before: Vec<u64> = logins().collect();
+        let operator = self.harness.start_with(payload);
+        self.harness
+            .eventually("every node was looked at twice", || {
+                logins().zip(&before).all(|(now, before)| now >= before + 2)
+            });
+        operator
     }
 
     /// Returns the version of csi-proxy in a node's status.

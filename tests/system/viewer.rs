@@ -39,8 +39,7 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
     let harness = Harness::held();
     let control_plane = harness.control_plane();
     control_plane.apply(MANIFEST).unwrap();
-    let kubelet = Kubelet::start();
-    kubelet.run_operator(&harness);
+    let _kubelet = Kubelet::start(&harness);
     let account = format!("{NAMESPACE}:{VIEWER}");
     harness.kubectl(&format!("create serviceaccount {VIEWER} -n {NAMESPACE}"));
     let bind = |kind: &str, name: &str, role: &str| {

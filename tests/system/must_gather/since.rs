@@ -30,8 +30,7 @@ fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
     let operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.eventually("the node is ready", || simulation.ready().len() == 1);
     operator.terminate().unwrap();
-    let kubelet = Kubelet::start();
-    kubelet.run_operator(harness);
+    let _kubelet = Kubelet::start(harness);
     let epoch = SystemTime::UNIX_EPOCH;
     let now = SystemTime::now().duration_since(epoch).unwrap().as_secs();
     let now = u32::try_from(now).unwrap();

@@ -6,18 +6,11 @@ use super::Simulation;
 use crate::harness::SETTINGS;
 
 const RIGHTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
-const CSI_PROXY: &str = r"C:\k\csi-proxy.exe";
 
 #[test]
 fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
-    let simulation = Simulation::new(4);
+    let simulation = Simulation::installed(4);
     let harness = &simulation.harness;
-    let operator = harness.start_with(&simulation.payload("v1.1.3"));
-    harness.eventually("all nodes have the old csi-proxy", || {
-        simulation.ready().len() == 4
-    });
-    harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
-    assert!(operator.terminate().unwrap().success());
 
     // The first node loses power in the middle of the update, and boots with the old version.
     let first = simulation.host("win-000");
@@ -56,29 +49,13 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
         simulation.payload_of("v1.4.0", "99.0.0"),
     ] {
         assert!(operator.terminate().unwrap().success());
-        let logins = || simulation.hosts.iter().map(|host| host.counters().logins);
-        let before: Vec<u64> = logins().collect();
-        operator = harness.start_with(&payload);
-        harness.eventually("every node was looked at twice", || {
-            logins().zip(&before).all(|(now, before)| now >= before + 2)
-        });
-        for host in &simulation.hosts {
-            let content =
-                host.with_disk(|disk| disk.file(CSI_PROXY).map(|it| it.content().to_vec()));
-            assert_eq!(
-                content.as_deref(),
-                Some(&b"MZ csiProxy v1.1.3"[..]),
-                "{}",
-                host.name()
-            );
-        }
+        operator = simulation.look_twice(&payload, &simulation.hosts);
+        assert_eq!(simulation.nodes_with("v1.1.3").len(), 4);
         harness.expect(SETTINGS, "RolloutProgressing", "False", "Stopped");
     }
 
     simulation.want(&json!({"rollout": {"resume": "the power supply was replaced"}}));
-    harness.eventually("all nodes have the new csi-proxy", || {
-        (0..4).all(|number| simulation.version(&format!("win-{number:03}")) == "v1.4.0")
-    });
+    simulation.expect_all_have("v1.4.0");
     harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
     assert!(harness.get("windowsnodestorage/win-000")["status"]["failedUpdate"].is_null());
     harness.expect_gate("True", "NoInTreeVolumes", &[]);
@@ -87,44 +64,21 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
 
 #[test]
 fn no_update_begins_before_the_status_of_the_rollout_is_stored() {
-    let simulation = Simulation::new(2);
+    let simulation = Simulation::installed(2);
     let harness = &simulation.harness;
-    let operator = harness.start_with(&simulation.payload("v1.1.3"));
-    harness.eventually("all nodes have the old csi-proxy", || {
-        simulation.ready().len() == 2
-    });
-    assert!(operator.terminate().unwrap().success());
-
     let without = RIGHTS.replace("[windowsstorages/status, ", "[");
     assert_ne!(RIGHTS, without);
     harness.apply(&without);
-    let logins = || simulation.hosts.iter().map(|host| host.counters().logins);
-    let before: Vec<u64> = logins().collect();
-    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
-    harness.eventually("every node was checked twice", || {
-        logins().zip(&before).all(|(now, before)| now >= before + 2)
-    });
-    for host in &simulation.hosts {
-        let content = host.with_disk(|disk| disk.file(CSI_PROXY).map(|it| it.content().to_vec()));
-        let expected = Some(&b"MZ csiProxy v1.1.3"[..]);
-        assert_eq!(content.as_deref(), expected, "{}", harness.log());
-    }
-
+    let _operator = simulation.look_twice(&simulation.payload("v1.3.0"), &simulation.hosts);
+    assert_eq!(simulation.nodes_with("v1.1.3").len(), 2);
     harness.apply(RIGHTS);
-    harness.eventually("all nodes have the new csi-proxy", || {
-        ["win-000", "win-001"].map(|node| simulation.version(node)) == ["v1.3.0"; 2]
-    });
+    simulation.expect_all_have("v1.3.0");
 }
 
 #[test]
 fn a_restart_does_not_forget_a_node_that_was_lost_in_the_middle_of_its_update() {
-    let simulation = Simulation::new(3);
+    let simulation = Simulation::installed(3);
     let harness = &simulation.harness;
-    let operator = harness.start_with(&simulation.payload("v1.1.3"));
-    harness.eventually("all nodes have the old csi-proxy", || {
-        simulation.ready().len() == 3
-    });
-    assert!(operator.terminate().unwrap().success());
     let first = simulation.host("win-000");
     first.set_faults(|faults| faults.reboot_in_apply = true);
     let new = simulation.payload("v1.3.0");
@@ -141,25 +95,12 @@ fn a_restart_does_not_forget_a_node_that_was_lost_in_the_middle_of_its_update() 
     expect_stopped();
     assert!(operator.terminate().unwrap().success());
 
-    let others = &simulation.hosts[1..];
-    let logins = || -> Vec<u64> { others.iter().map(|host| host.counters().logins).collect() };
-    let before = logins();
-    let _operator = harness.start_with(&new);
-    harness.eventually("the other nodes were looked at twice", || {
-        logins()
-            .iter()
-            .zip(&before)
-            .all(|(now, before)| *now >= before + 2)
-    });
+    let _operator = simulation.look_twice(&new, &simulation.hosts[1..]);
     expect_stopped();
-    for host in others {
-        let content = host.with_disk(|disk| disk.file(CSI_PROXY).map(|it| it.content().to_vec()));
-        assert_eq!(content.as_deref(), Some(&b"MZ csiProxy v1.1.3"[..]));
-    }
+    let old = simulation.nodes_with("v1.1.3");
+    assert!(old.ends_with(&["win-001", "win-002"]), "{old:?}");
     simulation.wait(first.boot()).unwrap();
-    harness.eventually("all nodes have the new csi-proxy", || {
-        (0..3).all(|number| simulation.version(&format!("win-{number:03}")) == "v1.3.0")
-    });
+    simulation.expect_all_have("v1.3.0");
     harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
     let rollout = &harness.get(SETTINGS)["status"]["rollout"];
     assert_eq!(rollout["inProgress"], json!([]), "{rollout}");

@@ -2,7 +2,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use testbed::simulated_host::SimulatedHost;
 
 use super::Simulation;
 use super::pools::{refusal, rollout};
@@ -25,38 +24,12 @@ fn canary(soak: i64) -> Value {
 
 /// Creates four nodes with the old csi-proxy; the first is the canary.
 fn simulation() -> Simulation {
-    let simulation = Simulation::new(4);
-    let harness = &simulation.harness;
-    harness.kubectl("label node win-000 canary=yes");
-    let operator = harness.start_with(&simulation.payload("v1.1.3"));
-    harness.eventually("all nodes have the old csi-proxy", || {
-        simulation.ready().len() == 4
-    });
-    harness.eventually("it says that the rollout is over", || {
-        let last = &harness.get(SETTINGS)["status"]["rollout"]["history"][0];
-        last["completionTime"].is_string()
-    });
-    assert!(operator.terminate().unwrap().success());
+    let simulation = Simulation::installed(4);
+    simulation.harness.kubectl("label node win-000 canary=yes");
     simulation
 }
 
 impl Simulation {
-    /// Returns the nodes with this csi-proxy on disk.
-    fn nodes_with(&self, version: &str) -> Vec<&str> {
-        let content = format!("MZ csiProxy {version}");
-        let has = |host: &&SimulatedHost| {
-            host.with_disk(|disk| {
-                let file = disk.file(r"C:\k\csi-proxy.exe");
-                file.is_some_and(|file| file.content() == content.as_bytes())
-            })
-        };
-        self.hosts
-            .iter()
-            .filter(has)
-            .map(SimulatedHost::name)
-            .collect()
-    }
-
     fn strategy(&self) -> Value {
         self.harness.get(SETTINGS)["status"]["rollout"]["strategy"].clone()
     }
@@ -90,9 +63,7 @@ fn the_others_wait_until_the_canary_has_answered_for_its_time_also_over_a_restar
     });
     let soaked = Timestamp::now().duration_since(begun);
     assert!(soaked >= SignedDuration::from_secs(SHORT), "{soaked}");
-    harness.eventually("all nodes have the new csi-proxy", || {
-        simulation.nodes_with("v1.3.0").len() == 4
-    });
+    simulation.expect_all_have("v1.3.0");
     harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
     assert_eq!(simulation.strategy()["completedSteps"], 2);
     harness.expect(SETTINGS, "Progressing", "False", "Complete");

@@ -10,9 +10,7 @@ fn canary(rollout: &Value) -> Rig {
     for name in ["win-2", "win-3"] {
         rig.add_node(name, "windows");
     }
-    rig.change_node("win-2", |node| {
-        node.labels = [("pool".into(), "canary".into())].into();
-    });
+    rig.label("win-2", "pool", "canary");
     let pool = json!({"name": "canaries", "nodeSelector": {"pool": "canary"}});
     rig.want(&json!({"rollout": rollout, "nodePools": [pool]}));
     rig.pass(&[]);
@@ -47,9 +45,7 @@ fn so_many_nodes_begin_and_nobody_takes_the_place_of_one_that_goes_out_of_reach(
     assert_eq!(rig.slots(&["win-1"]), ["win-2", "win-3"]);
 
     let mut rig = canary(&rollout);
-    rig.change_node("win-1", |node| {
-        node.labels = [("pool".into(), "canary".into())].into();
-    });
+    rig.label("win-1", "pool", "canary");
     let pool = json!({"name": "canaries", "nodeSelector": {"pool": "canary"}, "rollout": {"paused": true, "maxUnavailable": 1}});
     rig.want(&json!({"rollout": rollout, "nodePools": [pool]}));
     assert_eq!(rig.slots(&[]), ["win-3"]);
