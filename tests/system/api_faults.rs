@@ -3,7 +3,6 @@
 
 mod bursts;
 mod dead;
-mod departed;
 mod gone;
 mod late;
 mod order;

@@ -207,10 +207,21 @@ fn no_secret_is_in_any_output(round: usize, format: &str) {
 
     outputs.hold_what_is_no_secret();
     outputs.hold_no(&canaries);
-    // The search works in each place: a canary that is planted at its end is found.
+    // The search works in each place: a canary that is planted at its end, in whatever form, is found.
+    let written = [
+        PASSPHRASE.to_owned(),
+        openssl::base64::encode_block(format!("k: {PASSPHRASE}\n").as_bytes()),
+        json!(PASSPHRASE.as_bytes()).to_string(),
+        PASSPHRASE
+            .replace('/', "%2F")
+            .replace('+', "%2B")
+            .replace('=', "%3D"),
+    ];
     for content in outputs.0.values() {
-        let planted = [content, PASSPHRASE.as_bytes()].concat();
-        assert!(canaries[0].find(&planted).is_some());
+        for written in &written {
+            let planted = [content, written.as_bytes()].concat();
+            assert!(canaries[0].find(&planted).is_some(), "{written}");
+        }
     }
 }
 

@@ -1,40 +1,7 @@
 //! Objects that cannot be read are not treated as absent.
 
 use crate::check::{check, report};
-use crate::harness::{Harness, SETTINGS};
-
-const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
-
-/// Returns the operator's RBAC without the permission to read pods.
-fn without_pods() -> String {
-    let rights = MANIFEST.replace("resources: [nodes, pods, ", "resources: [nodes, ");
-    assert_ne!(rights, MANIFEST);
-    rights
-}
-
-#[test]
-fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
-    let harness = Harness::new();
-    harness.sandbox.add_node("win-1", None).unwrap();
-    harness.register("win-1", false);
-    harness.apply(&without_pods());
-    let _operator = harness.start_with_arguments(&["--serve-address=127.0.0.1:0"]);
-    harness.expect_gate(
-        "False",
-        "ReadinessUnknown",
-        &["Pod (reading it is forbidden"],
-    );
-    harness.expect_readyz("503", "[-]cluster-read failed: missing Pod");
-
-    harness.apply(MANIFEST);
-    harness.expect_gate("True", "NoInTreeVolumes", &[]);
-    harness.expect_readyz("200", "[+]cluster-read ok");
-
-    // The operator creates the settings with their defaults if there are none, so that the verdict can be stored.
-    harness.expect(SETTINGS, "Upgradeable", "True", "NoInTreeVolumes");
-    harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
-    assert_eq!(harness.get(SETTINGS)["spec"]["probeIntervalSeconds"], 300);
-}
+use crate::harness::Harness;
 
 /// Uses an API server with `batch` disabled. That a kind is not served does not mean that there are no such objects.
 #[test]

@@ -1,6 +1,5 @@
 //! Watches that end, and watches that are dead but stay open.
 
-use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -57,52 +56,5 @@ fn where_no_second_watch_answers_the_gate_stays_as_it_is() {
     hung.lift();
     rig.expect_open();
     assert!(hung.hits() > 0);
-    running.assert_well();
-}
-
-#[test]
-fn a_watch_that_ends_is_resumed_without_a_list() {
-    let rig = Rig::new();
-    let running = rig.start();
-    let paths = |verb| {
-        let seen = rig.proxy.seen().into_iter();
-        // Excludes requests in the workload's namespace, which look up the objects of events.
-        let of_watch = |path: &str| !path.starts_with("/api/v1/namespaces/shop/");
-        let seen = seen.filter(|seen| seen.call.verb == verb && of_watch(&seen.path));
-        seen.map(|seen| seen.path.split('?').next().unwrap_or_default().to_owned())
-            .collect::<Vec<_>>()
-    };
-    rig.eventually("every list has led to a watch", || {
-        let [listed, watched] =
-            [Verb::List, Verb::Watch].map(|verb| BTreeSet::from_iter(paths(verb)));
-        listed == watched
-    });
-    let lists = paths(Verb::List);
-    let mut is_registered = false;
-    for end in [End::Closed, End::Cut] {
-        let before = paths(Verb::Watch);
-        let kinds = BTreeSet::from_iter(&before).len();
-        rig.proxy.end_watches(None, end);
-        is_registered = !is_registered;
-        // A change that the operator does not see before its watch is back.
-        rig.register("win-2", is_registered);
-        rig.eventually("all watches are back", || {
-            let back = paths(Verb::Watch).split_off(before.len());
-            BTreeSet::from_iter(&back).len() == kinds
-        });
-        rig.expect_registered("win-2", is_registered);
-    }
-    // The same applies if the server is too busy for the watch.
-    let busy = rig
-        .proxy
-        .order_times(2, On::to(Verb::Watch, "csinodes"), Fault::refuse(503));
-    rig.proxy.end_watches(Some("csinodes"), End::Cut);
-    rig.register("win-2", true);
-    rig.expect_missing("win-1");
-    assert_eq!(busy.hits(), 2);
-    assert_eq!(paths(Verb::List), lists);
-    rig.register("win-1", true);
-    rig.expect_open();
-    assert_eq!(paths(Verb::List), lists);
     running.assert_well();
 }

@@ -1,6 +1,5 @@
 //! Truncated answers.
 
-use std::time::Duration;
 
 use testbed::api_proxy::{End, Fault, On, Verb};
 
@@ -51,29 +50,6 @@ fn a_watch_that_ends_at_any_moment_loses_nothing() {
     } else {
         "win-1, win-2"
     });
-    running.assert_well();
-}
-
-#[test]
-fn watches_that_end_as_soon_as_they_begin_are_not_begun_in_a_hot_loop() {
-    let rig = Rig::new();
-    let running = rig.start();
-    let order = rig
-        .proxy
-        .order(On::to(Verb::Watch, "pods"), Fault::EndAfter(0, End::Closed));
-    rig.proxy.end_watches(Some("pods"), End::Closed);
-    rig.eventually("the watch is begun again", || order.hits() >= 5);
-    let starts = order.victims();
-    // The fifth comes at least four seconds after the first was sent, which may have arrived late.
-    let took = starts[4].at - starts[0].at;
-    assert!(took > Duration::from_secs(3), "{took:?}");
-    order.lift();
-    let control_plane = rig.control_plane();
-    control_plane
-        .apply(&pod_that_needs_another_driver())
-        .unwrap();
-    rig.expect_gate("False", "DriversMissing", &["pod shop/late"]);
-    assert_eq!(rig.openings(), 0);
     running.assert_well();
 }
 
