@@ -1,6 +1,5 @@
 //! Truncated answers.
 
-
 use testbed::api_proxy::{End, Fault, On, Verb};
 
 use super::{Rig, pod_that_needs_another_driver};

@@ -1,5 +1,6 @@
 //! A changed host key is accepted by a command.
 
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -11,12 +12,11 @@ use super::Simulation;
 const MAP: &str = "configmap/windows-storage-host-keys";
 const NODE: &str = "windowsnodestorage/win-000";
 
-fn command(simulation: &Simulation, arguments: &[&str]) -> Command {
+fn command(kubeconfig: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
-    // The operator's own permissions are enough, so the command can be run in its pod.
     command
         .args(["accept-host-key", "--kubeconfig"])
-        .arg(simulation.harness.command.kubeconfig())
+        .arg(kubeconfig)
         .args(arguments)
         .env_remove("KUBECONFIG")
         .env_remove("POD_NAMESPACE")
@@ -24,19 +24,24 @@ fn command(simulation: &Simulation, arguments: &[&str]) -> Command {
     command
 }
 
+/// Runs the command with the operator's own permissions, which are enough, so that it can be run in its pod.
 fn accept(simulation: &Simulation, arguments: &[&str]) -> (Option<i32>, String, String) {
+    accept_as(simulation.harness.command.kubeconfig(), arguments)
+}
+
+fn accept_as(kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let Output {
         status,
         stdout,
         stderr,
-    } = command(simulation, arguments).output().unwrap();
+    } = command(kubeconfig, arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
 
 /// Runs the command on a terminal, with this input.
 fn accept_on_terminal(simulation: &Simulation, typed: &str) -> (Option<i32>, String) {
-    let shown = command(simulation, &["win-000"]);
+    let shown = command(simulation.harness.command.kubeconfig(), &["win-000"]);
     let words = std::iter::once(shown.get_program()).chain(shown.get_args());
     let words: Vec<String> = words
         .map(|word| format!("'{}'", word.to_str().unwrap()))
@@ -219,13 +224,8 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
         .control_plane()
         .kubeconfig_for("stranger", &[])
         .unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .args(["accept-host-key", "win-000", "--yes", "--kubeconfig"])
-        .arg(stranger)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let refusal = String::from_utf8_lossy(&output.stderr);
+    let (status, _, refusal) = accept_as(&stranger, &["win-000", "--yes"]);
+    assert_eq!(status, Some(1), "{refusal}");
     assert!(
         refusal.contains("cannot read Node win-000") && refusal.contains("forbidden"),
         "{refusal}"
@@ -237,15 +237,11 @@ fn a_key_is_pinned_where_the_operator_is_and_nowhere_else() {
     let simulation = Simulation::new(1);
     let harness = &simulation.harness;
     let refusal = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-            .args(["accept-host-key", "win-000", "--yes", "--kubeconfig"])
-            .arg(harness.control_plane().kubeconfig())
-            .args(arguments)
-            .env_remove("POD_NAMESPACE")
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
+        let all = [&["win-000", "--yes"], arguments].concat();
+        let kubeconfig = harness.control_plane().kubeconfig();
+        let (status, _, stderr) = accept_as(kubeconfig, &all);
+        assert_eq!(status, Some(1), "{stderr}");
+        stderr
     };
     let told =
         |namespace: &str| format!("in the namespace {namespace}; is the operator in another one?");
@@ -255,23 +251,19 @@ fn a_key_is_pinned_where_the_operator_is_and_nowhere_else() {
     }
     let usual = refusal(&[]);
     assert!(usual.contains(&told("windows-storage-operator")), "{usual}");
-    let deployment = "deployment/windows-storage-operator";
-    let create = [
-        "create",
-        "deployment",
-        "windows-storage-operator",
-        "--image=x",
-        "-n",
-        "default",
-    ];
-    harness.kubectl_with(&create);
-    let label = "app.kubernetes.io/name=windows-storage-operator";
-    harness.kubectl(&format!("label {deployment} {label} -n default"));
+    let install = |namespace: &str| {
+        let name = "windows-storage-operator";
+        harness.kubectl(&format!(
+            "create deployment {name} --image=x -n {namespace}"
+        ));
+        let label = format!("app.kubernetes.io/name={name}");
+        harness.kubectl(&format!("label deployment/{name} {label} -n {namespace}"));
+    };
+    install("default");
     let found = refusal(&[]);
     assert!(found.contains(&told("default")), "{found}");
     harness.kubectl("create namespace second");
-    harness.kubectl_with(&[&create[..5], &["second"]].concat());
-    harness.kubectl(&format!("label {deployment} {label} -n second"));
+    install("second");
     let refusal = refusal(&[]);
     assert!(refusal.contains("more than one namespace"), "{refusal}");
     assert!(harness.get(MAP).is_null(), "nothing was pinned");
