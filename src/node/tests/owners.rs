@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use testbed::simulated_host::{SimulatedHost, Speech};
 
-use super::scene::{Scene, is_as_desired};
+use super::scene::{Scene, assert_desired, is_as_desired};
 use crate::node::slots::State;
 use crate::node::{Look, Purpose, Reason, Standing, Target};
 
@@ -48,7 +48,7 @@ async fn nothing_is_brought_to_a_node_whose_csi_proxy_is_another_owners() {
     let mut target = scene.target(&host, &scene.old);
     target.is_given = true;
     let found = scene.go_to(&target, &scene.old).await.unwrap();
-    assert!(is_as_desired(&host, &found, &scene.old));
+    assert_desired(&host, &found, &scene.old);
 }
 
 #[tokio::test]

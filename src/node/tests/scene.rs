@@ -211,6 +211,12 @@ pub fn left_over(host: &SimulatedHost) -> Vec<String> {
     files
 }
 
+#[track_caller]
+pub fn assert_desired(host: &SimulatedHost, reconciled: &Reconciled, programs: &Programs) {
+    let is_desired = is_as_desired(host, reconciled, programs);
+    assert!(is_desired, "{reconciled:?}");
+}
+
 pub fn is_as_desired(host: &SimulatedHost, reconciled: &Reconciled, programs: &Programs) -> bool {
     let Programs {
         payload, desired, ..
