@@ -316,40 +316,18 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     // The status shows no contact yet, but the previous process may have connected.
-    let status = |todo: &Todo| {
-        let mut nodes = todo.nodes.iter();
-        nodes
-            .find(|node| node.name == "win-2")
-            .unwrap()
-            .status
-            .clone()
-    };
-    let todo = rig.pass(&[]);
-    rig.write("win-2", status(&todo));
+    rig.act(&[]);
     rig.belongs_to("win-2", Platform::Wmco);
-    let todo = rig.pass(&[]);
-    assert!(todo.assign);
-    let NodePlan::Release(who, Ok(target)) = &rig.decisions.plans["win-2"] else {
-        panic!("{:?}", rig.decisions.plans["win-2"])
+    assert!(rig.act(&[]).assign);
+    let NodePlan::Release(who, Ok(target)) = rig.plan("win-2") else {
+        panic!("{:?}", rig.plan("win-2"))
     };
     assert_eq!(who, "WMCO by label x");
     assert_eq!(target.purpose, Purpose::Release);
-    assert_eq!(status(&todo).management, "Releasing");
-    rig.write("win-2", status(&todo));
-    let seen = Observation {
-        purpose: Purpose::Release,
-        standing: Standing::Current,
-        last_contact: Some(Timestamp::from_second(1).unwrap()),
-        reconciles: 1,
-        ..Observation::default()
-    };
-    rig.observations.insert("win-2".to_owned(), seen);
-    let todo = rig.pass(&["win-2"]);
-    assert_eq!(status(&todo).management, "External");
-    rig.write("win-2", status(&todo));
-    rig.pass(&["win-2"]);
-    assert_eq!(
-        rig.decisions.plans["win-2"],
-        NodePlan::External("WMCO by label x".to_owned())
-    );
+    assert_eq!(rig.management("win-2"), "Releasing");
+    rig.saw("win-2", Purpose::Release, Standing::Current);
+    rig.act(&["win-2"]);
+    assert_eq!(rig.management("win-2"), "External");
+    let external = NodePlan::External("WMCO by label x".to_owned());
+    assert_eq!(*rig.plan("win-2"), external);
 }
