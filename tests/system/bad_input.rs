@@ -6,7 +6,7 @@ use testbed::node_agent::csi_proxy_answers;
 use testbed::objects::{self, NAMESPACE};
 use testbed::windows_host::WindowsHost;
 
-use crate::harness::{Harness, SETTINGS};
+use crate::harness::{Harness, SETTINGS, assert_has};
 
 #[test]
 fn each_fault_is_told_in_plain_words_and_the_other_nodes_go_on() {
@@ -71,11 +71,9 @@ impl Faulty {
 
 fn without_a_key_no_node_is_reconciled(harness: &Harness) {
     let message = harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
-    assert!(
-        message.contains(
-            "kubectl create secret generic cloud-private-key -n windows-storage-operator"
-        ),
-        "{message}"
+    assert_has(
+        &message,
+        &["kubectl create secret generic cloud-private-key -n windows-storage-operator"],
     );
     harness.expect_node("good", "Unknown", "CredentialsMissing");
     harness.expect_event("WindowsStorage/cluster", "CredentialsMissing");

@@ -7,7 +7,7 @@ use testbed::api_proxy::{ApiProxy, Fault, On, Seen, Verb};
 use testbed::objects::NAMESPACE;
 use testbed::sandbox::Operator;
 
-use crate::harness::{Harness, get_http};
+use crate::harness::{Harness, assert_has, get_http};
 
 const LEASE: &str = "lease/windows-storage-operator";
 /// Short, so that tests do not wait for minutes, but in the same proportions as the defaults.
@@ -227,10 +227,7 @@ fn a_leader_that_the_api_server_does_not_answer_ends_before_another_leads() {
     let ended = Instant::now();
     assert_eq!(status.code(), Some(1));
     let log = first.log();
-    assert!(
-        log.contains("error: the lease could not be renewed within 4 s"),
-        "{log}"
-    );
+    assert_has(&log, &["error: the lease could not be renewed within 4 s"]);
     harness.expect_leader(&second);
     assert!(second.last_renewal() > ended);
     assert!(hung.hits() > 1, "one failure is no reason to give up");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, assert_has};
 
 const RBD: &str = "
 apiVersion: v1
@@ -51,10 +51,7 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     let claim = harness.expect_one("PersistentVolumeClaim", "orders", "DriversMissing");
     assert_eq!(claim["type"], "Warning");
     let note = claim["note"].as_str().unwrap();
-    assert!(
-        note.contains("disk.csi.azure.com") && note.contains("win-1") && note.contains("web-0"),
-        "{note}"
-    );
+    assert_has(&note, &["disk.csi.azure.com", "win-1", "web-0"]);
     let uid = harness.kubectl_with(&[
         "get",
         "pvc",

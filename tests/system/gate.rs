@@ -10,7 +10,7 @@ use windows_storage_operator::api::OperatorCondition;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::gate::{Decision, GateError, GateObject};
 
-use crate::harness::{Harness, SETTINGS};
+use crate::harness::{Harness, SETTINGS, assert_has};
 
 const WRITTEN: &str = "OperatorConditionWritten";
 const CRD: &str = "operatorconditions.operators.coreos.com";
@@ -62,10 +62,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         "{brief}"
     );
     let metrics = harness.get_http("metrics");
-    assert!(
-        metrics.contains("windows_storage_operator_condition_written 0"),
-        "{metrics}"
-    );
+    assert_has(&metrics, &["windows_storage_operator_condition_written 0"]);
     // The rest of the work continues.
     harness.expect(
         "windowsnodestorage/win-1",
@@ -79,10 +76,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     harness.expect_readyz("200", "ok");
     let metrics = harness.get_http("metrics");
-    assert!(
-        metrics.contains("windows_storage_operator_condition_written 1"),
-        "{metrics}"
-    );
+    assert_has(&metrics, &["windows_storage_operator_condition_written 1"]);
 
     // Deleted while the operator runs: noticed when the next verdict is written.
     harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
@@ -156,10 +150,7 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
         harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     }
     let message = harness.expect_written("False", "Contested");
-    assert!(
-        message.contains("Only this operator may write it"),
-        "{message}"
-    );
+    assert_has(&message, &["Only this operator may write it"]);
     harness.expect_readyz("200", "ok");
     let conditions =
         &harness.get(&format!("operatorcondition/{OPERATOR_CONDITION}"))["spec"]["conditions"];

@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use testbed::api_proxy::{ApiProxy, Fault, On, Verb};
 
-use crate::harness::Harness;
+use crate::harness::{Harness, assert_has};
 use crate::must_gather::command;
 
 fn assert_nothing_kept(output: &Output, says: &str) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{says}: {errors}");
-    for words in [
-        says,
-        "nothing of the cluster can be read",
-        "kubectl get nodes",
-    ] {
-        assert!(errors.contains(words), "{words}: {errors}");
-    }
+    assert_has(
+        &errors,
+        &[
+            says,
+            "nothing of the cluster can be read",
+            "kubectl get nodes",
+        ],
+    );
     assert!(output.stdout.is_empty());
 }
 
@@ -78,12 +79,13 @@ fn a_server_that_falls_silent_is_asked_for_no_more_and_what_was_had_is_kept() {
             .exists()
     );
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
-    for words in [
-        "could not be collected: Node: it cannot be read: no answer",
-        "could not be collected: PersistentVolume: it cannot be read: not asked for, because the API server has left 2 requests in a row",
-        "could not be collected: Secret cloud-private-key of namespace windows-storage-operator, which opens the nodes: not asked for",
-        "ReadinessUnknown",
-    ] {
-        assert!(summary.contains(words), "{words}: {summary}");
-    }
+    assert_has(
+        &summary,
+        &[
+            "could not be collected: Node: it cannot be read: no answer",
+            "could not be collected: PersistentVolume: it cannot be read: not asked for, because the API server has left 2 requests in a row",
+            "could not be collected: Secret cloud-private-key of namespace windows-storage-operator, which opens the nodes: not asked for",
+            "ReadinessUnknown",
+        ],
+    );
 }

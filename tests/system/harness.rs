@@ -366,6 +366,14 @@ pub fn write_payload(folder: &Path, agent: (&[u8], &str), csi_proxy: (&[u8], &st
     fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
 }
 
+/// Asserts that a text has all of these words.
+#[track_caller]
+pub fn assert_has(text: &str, all: &[&str]) {
+    for words in all {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
 /// Returns whether this is the full run of `make chaos`.
 pub fn is_full() -> bool {
     std::env::var("CHAOS").is_ok_and(|chaos| chaos == "full")

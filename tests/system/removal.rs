@@ -11,7 +11,7 @@ use testbed::node_agent::csi_proxy_answers;
 use testbed::windows_host::WindowsHost;
 
 use crate::clock::Clock;
-use crate::harness::{Harness, SETTINGS};
+use crate::harness::{Harness, SETTINGS, assert_has};
 
 /// A driver's DaemonSet for Windows nodes that mounts a pipe of csi-proxy.
 pub const DRIVER: &str = r"apiVersion: apps/v1
@@ -157,10 +157,7 @@ fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
     println!("csi-proxy is there after {:?}", begin.elapsed());
     csi_proxy_answers(&host).unwrap();
     let message = harness.condition(object, "CSIProxyUsed").2;
-    assert!(
-        message.contains("DaemonSet kube-system/csi-driver-win"),
-        "{message}"
-    );
+    assert_has(&message, &["DaemonSet kube-system/csi-driver-win"]);
 
     harness.kubectl("delete daemonset csi-driver-win -n kube-system");
     harness.expect(object, "CSIProxyUsed", "False", "NotUsed");
@@ -220,10 +217,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     let (status, said) = harness.uninstall(&["--timeout", "4s"]).end();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("node/win-1 Removing: "), "{said}");
-    assert!(
-        said.contains("DaemonSet kube-system/csi-driver-win mounts"),
-        "{said}"
-    );
+    assert_has(&said, &["DaemonSet kube-system/csi-driver-win mounts"]);
     harness.expect_management("win-2", "Removing");
     csi_proxy_answers(&two).unwrap();
     // The removal is cancelled before anything was interrupted.

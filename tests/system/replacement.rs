@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::parts::part;
 
-use crate::harness::{Harness, write_payload};
+use crate::harness::{Harness, assert_has, write_payload};
 
 #[test]
 fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
@@ -36,10 +36,7 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
     let _operator =
         harness.start_with(&payload(&harness, "broken", b"MZ but no program", "v9.9.9"));
     let message = harness.expect_node("win-1", "False", "RolledBack");
-    assert!(
-        message.contains("update failed and was rolled back"),
-        "{message}"
-    );
+    assert_has(&message, &["update failed and was rolled back"]);
     harness.expect_event("Node/win-1", "RolledBack");
     assert!(on_node() == good, "the file that worked is not back");
     csi_proxy_answers(&host).unwrap();

@@ -9,7 +9,7 @@ use testbed::simulated_host::{File, KeyKind, Moment, SimulatedHost};
 
 use super::Simulation;
 use super::secrets::MARK;
-use crate::harness::Harness;
+use crate::harness::{Harness, assert_has};
 use crate::must_gather::{check, command, contents, gather};
 
 const CSI_PROXY: &str = r"C:\var\log\csi-proxy";
@@ -72,21 +72,22 @@ fn reader(harness: &Harness) -> PathBuf {
 
 fn every_node_is_told_of(dest: &Path) {
     let text = summary(dest);
-    for words in [
-        "Windows nodes: 2 of 5 reached",
-        "win-000: agent",
-        "win-001: Unreachable",
-        "win-002: HostKeyChanged",
-        "win-003: LoginRefused",
-        "win-004: no agent",
-        "locked.log: [SFTP(4)]",
-        "older log(s)",
-        "a b.log is written as a_b.log.",
-        "trap.yaml is written as trap.yaml.",
-        "DriversMissing",
-    ] {
-        assert!(text.contains(words), "{words}: {text}");
-    }
+    assert_has(
+        &text,
+        &[
+            "Windows nodes: 2 of 5 reached",
+            "win-000: agent",
+            "win-001: Unreachable",
+            "win-002: HostKeyChanged",
+            "win-003: LoginRefused",
+            "win-004: no agent",
+            "locked.log: [SFTP(4)]",
+            "older log(s)",
+            "a b.log is written as a_b.log.",
+            "trap.yaml is written as trap.yaml.",
+            "DriversMissing",
+        ],
+    );
 }
 
 fn the_logs_are_within_bounds(node: &Path) {
@@ -239,12 +240,13 @@ fn a_log_that_is_shortened_is_no_failure_and_a_lost_connection_costs_one_node_it
     assert!(child.wait_with_output().unwrap().status.success());
     assert!(!lost.waits_to_cut());
     let text = summary(&dest);
-    for words in [
-        "csi-proxy.log was shortened while it was read",
-        "reading ended after",
-    ] {
-        assert!(text.contains(words), "{words}: {text}");
-    }
+    assert_has(
+        &text,
+        &[
+            "csi-proxy.log was shortened while it was read",
+            "reading ended after",
+        ],
+    );
     let log = |node: &str| {
         let path = dest.join(format!("nodes/{node}/csi-proxy/csi-proxy.log"));
         fs::read_to_string(path).unwrap_or_default()

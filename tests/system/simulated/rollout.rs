@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Simulation;
-use crate::harness::SETTINGS;
+use crate::harness::{SETTINGS, assert_has};
 
 const RIGHTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
 
@@ -32,9 +32,9 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     simulation.wait(first.boot()).unwrap();
     harness.expect_node("win-000", "False", "RolledBack");
     let message = harness.expect(SETTINGS, "RolloutProgressing", "False", "Stopped");
-    assert!(
-        message.contains("win-000") && message.contains("kubectl patch windowsstorage cluster"),
-        "{message}"
+    assert_has(
+        &message,
+        &["win-000", "kubectl patch windowsstorage cluster"],
     );
     harness.expect_event("WindowsStorage/cluster", "Stopped");
     let status = &harness.get(SETTINGS)["status"]["rollout"];

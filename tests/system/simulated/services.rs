@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Simulation;
-use crate::harness::SETTINGS;
+use crate::harness::{SETTINGS, assert_has};
 
 #[test]
 fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
@@ -36,10 +36,7 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.expect_csi_proxy("win-000");
     let told = harness.expect_node("win-001", "False", "UnresolvedCommand");
-    assert!(
-        told.contains("overlay") && told.contains("SUBNET"),
-        "{told}"
-    );
+    assert_has(&told, &["overlay", "SUBNET"]);
     harness.kubectl("annotate node win-001 example.org/subnet=10.1.1.0/24");
     harness.expect_csi_proxy("win-001");
 
