@@ -305,53 +305,43 @@ mod tests {
 
     #[test]
     fn what_is_in_the_way_is_named() {
-        let seen = |looked| Preflight::default().take(looked, false);
-        let well = Looked {
-            administrator: Some(true),
-            free_bytes: Some(1 << 40),
-            ..Looked::default()
+        let seen = |change: fn(&mut Looked), is_given| {
+            let mut looked = Looked::default();
+            change(&mut looked);
+            Preflight::default().take(looked, is_given)
         };
-        let fine = seen(well);
-        assert!(
-            fine.is_fine() && fine.next.starts_with("install"),
-            "{fine:?}"
-        );
-        for (looked, problem) in [
+        let well = |looked: &mut Looked| {
+            looked.administrator = Some(true);
+            looked.free_bytes = Some(1 << 40);
+        };
+        let fine = seen(well, false);
+        let installs = fine.next.starts_with("install");
+        assert!(fine.is_fine() && installs, "{fine:?}");
+        let owned = |looked: &mut Looked| {
+            looked.owner = Look::Owner("unknown owner by service x".to_owned());
+        };
+        for (change, is_given, problem) in [
             (
-                Looked {
-                    administrator: Some(false),
-                    ..Looked::default()
-                },
+                (|looked| looked.administrator = Some(false)) as fn(&mut Looked),
+                false,
                 "no administrator",
             ),
             (
-                Looked {
-                    free_bytes: Some(1 << 20),
-                    ..Looked::default()
-                },
+                |it| it.free_bytes = Some(1 << 20),
+                false,
                 "1 MiB of free space",
             ),
             (
-                Looked {
-                    problem: Some(Reason::TransferFailed.error("no SFTP")),
-                    ..Looked::default()
-                },
+                |it| it.problem = Some(Reason::TransferFailed.error("no SFTP")),
+                false,
                 "TransferFailed: no SFTP",
             ),
+            (owned, true, "service x"),
         ] {
-            let seen = seen(looked);
+            let seen = seen(change, is_given);
             assert!(seen.problems[0].contains(problem), "{seen:?}");
         }
-        let other = seen(Looked {
-            owner: Look::Owner("unknown owner by service x".to_owned()),
-            ..Looked::default()
-        });
+        let other = seen(owned, false);
         assert!(other.is_fine() && other.other_owner.is_some(), "{other:?}");
-        let looked = Looked {
-            owner: Look::Owner("unknown owner by service x".to_owned()),
-            ..Looked::default()
-        };
-        let given = Preflight::default().take(looked, true);
-        assert!(given.problems[0].contains("service x"), "{given:?}");
     }
 }

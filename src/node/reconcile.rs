@@ -429,29 +429,22 @@ mod tests {
         use FailureCategory::{AccessDenied, PipesHeld, ServiceStart};
         use Outcome::{Failed, RolledBack};
         use Reason::CSIProxyFailed;
-        for (outcome, category, incomplete, was_kept, interrupting, reason) in [
-            (
-                RolledBack,
-                ServiceStart,
-                false,
-                false,
-                true,
-                Reason::RolledBack,
-            ),
+        let (undone, broken) = ((RolledBack, false), (Failed, true));
+        for ((outcome, incomplete), category, was_kept, interrupting, reason) in [
+            (undone, ServiceStart, false, true, Reason::RolledBack),
             // A repair is not an update.
-            (RolledBack, ServiceStart, false, true, true, CSIProxyFailed),
-            (Failed, ServiceStart, true, false, true, Reason::RolledBack),
-            (Failed, ServiceStart, true, true, true, CSIProxyFailed),
+            (undone, ServiceStart, true, true, CSIProxyFailed),
+            (broken, ServiceStart, false, true, Reason::RolledBack),
+            (broken, ServiceStart, true, true, CSIProxyFailed),
             // The version was not at fault.
-            (RolledBack, PipesHeld, false, false, true, CSIProxyFailed),
-            (Failed, PipesHeld, true, false, true, CSIProxyFailed),
+            (undone, PipesHeld, false, true, CSIProxyFailed),
+            (broken, PipesHeld, false, true, CSIProxyFailed),
             // Nothing worked there before.
-            (Failed, ServiceStart, true, false, false, CSIProxyFailed),
+            (broken, ServiceStart, false, false, CSIProxyFailed),
             // Nothing was changed, for example because others could modify the program.
             (
-                Failed,
+                (Failed, false),
                 AccessDenied,
-                false,
                 false,
                 true,
                 Reason::AgentFailed,

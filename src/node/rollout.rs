@@ -402,60 +402,33 @@ mod tests {
             let part = rollout(&candidates(nodes), &LIMITS);
             (pool.map(str::to_owned), part)
         };
-        for (blue, others, slots, halt, stopped) in [
-            ("a waiting, b waiting", "c waiting", "a b c", None, &[][..]),
+        // Nodes of pool blue, and others; then slots, what halts all, and the pools that have stopped.
+        for (blue, others, expected) in [
+            ("a waiting, b waiting", "c waiting", "a b c; None; "),
             // The failure stops its own group only.
-            (
-                "a failed, b waiting",
-                "c waiting",
-                "c",
-                None,
-                &[Some("blue")],
-            ),
-            ("a waiting", "c failed, d waiting", "a", None, &[None]),
-            (
-                "a failed",
-                "c current",
-                "",
-                Some(Halt::Failures),
-                &[Some("blue")],
-            ),
-            (
-                "a failed",
-                "c failed",
-                "",
-                Some(Halt::Failures),
-                &[None, Some("blue")],
-            ),
+            ("a failed, b waiting", "c waiting", "c; None; blue"),
+            ("a waiting", "c failed, d waiting", "a; None; -"),
+            ("a failed", "c current", "; Some(Failures); blue"),
+            ("a failed", "c failed", "; Some(Failures); - blue"),
             // A node that waits for another step makes no progress.
-            (
-                "a waiting paused",
-                "c waiting held",
-                "",
-                Some(Halt::Paused),
-                &[],
-            ),
+            ("a waiting paused", "c waiting held", "; Some(Paused); "),
             // A pause is reported only if nothing else makes progress.
-            ("a waiting paused", "c waiting", "c", None, &[]),
-            ("a waiting paused", "c current", "", Some(Halt::Paused), &[]),
-            (
-                "a waiting paused",
-                "c failed",
-                "",
-                Some(Halt::Failures),
-                &[None],
-            ),
+            ("a waiting paused", "c waiting", "c; None; "),
+            ("a waiting paused", "c current", "; Some(Paused); "),
+            ("a waiting paused", "c failed", "; Some(Failures); -"),
         ] {
             let merged = Rollout::merge(vec![of(None, others), of(Some("blue"), blue)]);
-            let names: Vec<_> = merged.slots.iter().map(String::as_str).collect();
-            assert_eq!(names.join(" "), slots, "{blue} | {others}");
-            assert_eq!(merged.halt, halt, "{blue} | {others}");
-            let pools: Vec<_> = merged
-                .stopped
-                .iter()
-                .map(|(pool, _)| pool.as_deref())
-                .collect();
-            assert_eq!(pools, stopped, "{blue} | {others}");
+            let slots: Vec<_> = merged.slots.into_iter().collect();
+            let stopped = merged.stopped.iter();
+            let stopped = stopped.map(|(pool, _)| pool.as_deref().unwrap_or("-"));
+            let stopped: Vec<_> = stopped.collect();
+            let found = format!(
+                "{}; {:?}; {}",
+                slots.join(" "),
+                merged.halt,
+                stopped.join(" ")
+            );
+            assert_eq!(found, expected, "{blue} | {others}");
         }
         let all = candidates("a waiting, b current, c failed, d unseen");
         let progress = PoolProgress::of(all.values());

@@ -122,81 +122,77 @@ mod tests {
     #[test]
     fn a_window_is_open_from_its_time_on_for_its_minutes() {
         // 24 November 2026 is a Tuesday.
-        let tuesday = [("0 22 * * 2", "Europe/Berlin", 240)];
-        for (now, windows, expected) in [
+        let tuesday = &[("0 22 * * 2", "Europe/Berlin", 240)][..];
+        // The first window that opens and the last one that closes count.
+        let apart = &[("0 3 * * *", "UTC", 60), ("0 2 * * *", "UTC", 60)];
+        let overlapping = &[("0 2 * * *", "UTC", 60), ("15 2 * * *", "UTC", 60)];
+        // The window lasts longer than the time until it opens again.
+        let long = &[("0 * * * *", "UTC", 120)];
+        for (windows, now, expected) in [
+            (tuesday, "24T20:59:59Z", "closed until 2026-11-24T21:00:00Z"),
+            (tuesday, "24T21:00:00Z", "open until 2026-11-25T01:00:00Z"),
+            (tuesday, "25T00:59:59Z", "open until 2026-11-25T01:00:00Z"),
+            (tuesday, "25T01:00:00Z", "closed until 2026-12-01T21:00:00Z"),
+            (&[], "24T00:00:00Z", "open until never"),
+            (apart, "24T00:00:00Z", "closed until 2026-11-24T02:00:00Z"),
             (
-                "2026-11-24T20:59:59Z",
-                &tuesday[..],
-                "closed until 2026-11-24T21:00:00Z",
-            ),
-            (
-                "2026-11-24T21:00:00Z",
-                &tuesday,
-                "open until 2026-11-25T01:00:00Z",
-            ),
-            (
-                "2026-11-25T00:59:59Z",
-                &tuesday,
-                "open until 2026-11-25T01:00:00Z",
-            ),
-            (
-                "2026-11-25T01:00:00Z",
-                &tuesday,
-                "closed until 2026-12-01T21:00:00Z",
-            ),
-            ("2026-11-24T00:00:00Z", &[], "open until never"),
-            // The first window that opens and the last one that closes count.
-            (
-                "2026-11-24T00:00:00Z",
-                &[("0 3 * * *", "UTC", 60), ("0 2 * * *", "UTC", 60)],
-                "closed until 2026-11-24T02:00:00Z",
-            ),
-            (
-                "2026-11-24T02:30:00Z",
-                &[("0 2 * * *", "UTC", 60), ("15 2 * * *", "UTC", 60)],
+                overlapping,
+                "24T02:30:00Z",
                 "open until 2026-11-24T03:15:00Z",
             ),
-            // The window lasts longer than the time until it opens again.
-            (
-                "2026-11-24T12:00:00Z",
-                &[("0 * * * *", "UTC", 120)],
-                "open until 2026-11-24T13:00:00Z",
-            ),
+            (long, "24T12:00:00Z", "open until 2026-11-24T13:00:00Z"),
         ] {
-            assert_eq!(at(now, windows), expected, "{now} {windows:?}");
+            let found = at(&format!("2026-11-{now}"), windows);
+            assert_eq!(found, expected, "{now} {windows:?}");
         }
     }
 
     #[test]
     fn a_change_of_the_clock_moves_what_follows_it() {
         // In Berlin, the time from 2:00 to 3:00 does not exist on 2027-03-28, and occurs twice on 2027-10-31.
-        let window = [("30 1 * * *", "Europe/Berlin", 120)];
-        assert_eq!(
-            at("2027-03-28T01:00:00Z", &window),
-            "open until 2027-03-28T02:30:00Z"
-        );
-        assert_eq!(
-            at("2027-03-28T03:00:00Z", &window),
-            "closed until 2027-03-28T23:30:00Z"
-        );
-        let missing = [("30 2 * * *", "Europe/Berlin", 60)];
-        assert_eq!(
-            at("2027-03-28T00:00:00Z", &missing),
-            "closed until 2027-03-28T01:30:00Z"
-        );
-        let twice = [("30 2 * * *", "Europe/Berlin", 30)];
-        assert_eq!(
-            at("2027-10-31T00:30:00Z", &twice),
-            "open until 2027-10-31T01:00:00Z"
-        );
-        assert_eq!(
-            at("2027-10-31T01:30:00Z", &twice),
-            "closed until 2027-11-01T01:30:00Z"
-        );
-        let often = [("* * * * *", "Europe/Berlin", 1)];
-        assert!(
-            at("2027-10-31T01:30:20Z", &often).starts_with("closed until 2027-10-31T02:00:00Z")
-        );
+        for (schedule, minutes, now, expected) in [
+            (
+                "30 1",
+                120,
+                "03-28T01:00:00Z",
+                "open until 2027-03-28T02:30:00Z",
+            ),
+            (
+                "30 1",
+                120,
+                "03-28T03:00:00Z",
+                "closed until 2027-03-28T23:30:00Z",
+            ),
+            (
+                "30 2",
+                60,
+                "03-28T00:00:00Z",
+                "closed until 2027-03-28T01:30:00Z",
+            ),
+            (
+                "30 2",
+                30,
+                "10-31T00:30:00Z",
+                "open until 2027-10-31T01:00:00Z",
+            ),
+            (
+                "30 2",
+                30,
+                "10-31T01:30:00Z",
+                "closed until 2027-11-01T01:30:00Z",
+            ),
+            (
+                "* *",
+                1,
+                "10-31T01:30:20Z",
+                "closed until 2027-10-31T02:00:00Z",
+            ),
+        ] {
+            let schedule = format!("{schedule} * * *");
+            let window = [(&*schedule, "Europe/Berlin", minutes)];
+            let found = at(&format!("2027-{now}"), &window);
+            assert_eq!(found, expected, "{schedule} {now}");
+        }
     }
 
     #[test]

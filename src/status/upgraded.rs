@@ -61,83 +61,51 @@ mod tests {
 
     #[test]
     fn only_a_new_minor_version_while_volumes_hold_upgrades_counts_until_they_may_go_on() {
-        let held = ("False", "DriversMissing");
-        let open = ("True", "DriversRegistered");
-        let unread = ("False", "ReadinessUnknown");
-        let known = Some(("v1.28.1", "v1.29.3"));
-        for (case, (before, known, last), (version, now), expected) in [
-            (
-                "held",
-                (held, None, "v1.29.3"),
-                ("v1.30.1", held),
-                Some(("v1.29.3", "v1.30.1")),
-            ),
-            (
-                "a vendor's",
-                (held, None, "v1.29.3+k3s1"),
-                ("v1.30.1-gke.1", held),
-                Some(("v1.29.3+k3s1", "v1.30.1-gke.1")),
-            ),
-            (
-                "found unread",
-                (held, None, "v1.29.3"),
-                ("v1.30.1", unread),
-                Some(("v1.29.3", "v1.30.1")),
-            ),
-            (
-                "once more",
-                (held, known, "v1.29.3"),
-                ("v1.30.1", held),
-                Some(("v1.28.1", "v1.30.1")),
-            ),
-            ("a patch", (held, None, "v1.29.3"), ("v1.29.9", held), None),
-            ("the same", (held, None, "v1.29.3"), ("v1.29.3", held), None),
-            (
-                "an older server",
-                (held, None, "v1.30.1"),
-                ("v1.29.3", held),
-                None,
-            ),
-            (
-                "no version",
-                (held, None, "v1.29.3"),
-                ("unknown", held),
-                None,
-            ),
-            ("was open", (open, None, "v1.29.3"), ("v1.30.1", held), None),
-            (
-                "was unread",
-                (unread, None, "v1.29.3"),
-                ("v1.30.1", held),
-                None,
-            ),
-            (
-                "settled meanwhile",
-                (held, None, "v1.29.3"),
-                ("v1.30.1", open),
-                None,
-            ),
-            ("known", (held, known, "v1.29.3"), ("v1.29.3", held), known),
-            (
-                "known and unread",
-                (unread, known, "v1.29.3"),
-                ("v1.29.3", held),
-                known,
-            ),
-            ("settled", (held, known, "v1.29.3"), ("v1.29.3", open), None),
+        // The version and what was said before, what was known of an upgrade, the version and what is said now; then what
+        // is known of an upgrade.
+        for case in [
+            "v1.29.3 held - v1.30.1 held -> v1.29.3 v1.30.1",
+            "v1.29.3+k3s1 held - v1.30.1-gke.1 held -> v1.29.3+k3s1 v1.30.1-gke.1",
+            "v1.29.3 held - v1.30.1 unread -> v1.29.3 v1.30.1",
+            "v1.29.3 held known v1.30.1 held -> v1.28.1 v1.30.1",
+            // A patch, the same, an older server, and none that is known.
+            "v1.29.3 held - v1.29.9 held -> -",
+            "v1.29.3 held - v1.29.3 held -> -",
+            "v1.30.1 held - v1.29.3 held -> -",
+            "v1.29.3 held - unknown held -> -",
+            // Nothing was held, or is any more.
+            "v1.29.3 open - v1.30.1 held -> -",
+            "v1.29.3 unread - v1.30.1 held -> -",
+            "v1.29.3 held - v1.30.1 open -> -",
+            // What is known stays until then.
+            "v1.29.3 held known v1.29.3 held -> v1.28.1 v1.29.3",
+            "v1.29.3 unread known v1.29.3 held -> v1.28.1 v1.29.3",
+            "v1.29.3 held known v1.29.3 open -> -",
         ] {
-            let upgrade = |(from, to): (&str, &str)| UpgradedWhileHeld {
-                from: from.to_owned(),
-                to: to.to_owned(),
+            let (given, expected) = case.split_once(" -> ").unwrap();
+            let [last, before, known, version, now] = given.split(' ').collect::<Vec<_>>()[..]
+            else {
+                panic!("{case}");
             };
+            let said = |word: &str| match word {
+                "held" => upgradeable("False", "DriversMissing"),
+                "open" => upgradeable("True", "DriversRegistered"),
+                _ => upgradeable("False", "ReadinessUnknown"),
+            };
+            let upgrade = |text: &str| {
+                let (from, to) = text.split_once(' ')?;
+                let (from, to) = (from.to_owned(), to.to_owned());
+                Some(UpgradedWhileHeld { from, to })
+            };
+            let known = (known == "known").then_some("v1.28.1 v1.29.3");
             let previous = WindowsStorageStatus {
                 kubernetes_version: Some(last.to_owned()),
-                upgraded_while_held: known.map(upgrade),
-                conditions: upgradeable(before.0, before.1),
+                upgraded_while_held: known.and_then(upgrade),
+                conditions: said(before),
                 ..WindowsStorageStatus::default()
             };
-            let found = upgraded_while_held(&previous, version, &upgradeable(now.0, now.1));
-            assert_eq!(found, expected.map(upgrade), "{case}");
+            let found = upgraded_while_held(&previous, version, &said(now));
+            assert_eq!(found, upgrade(expected), "{case}");
         }
     }
 

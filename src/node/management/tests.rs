@@ -102,67 +102,40 @@ fn the_first_rule_that_fits_decides() {
 
 #[test]
 fn a_daemon_set_with_csi_proxy_holds_the_new_nodes_that_it_covers() {
-    let windows = json!({"kubernetes.io/os": "windows"});
-    let here = HELD;
+    let windows = &json!({"kubernetes.io/os": "windows"});
+    let (none, every) = (&json!([]), &json!([{"operator": "Exists"}]));
     // It does not cover a node that keeps such a taint; one of a node that has just joined goes away.
-    let tainted = |key: &str| json!([{"key": key, "effect": "NoSchedule"}]);
-    let every = json!([{"operator": "Exists"}]);
-    for (selector, tolerations, taints, expected) in [
-        (&windows, json!([]), json!([]), here),
-        (&json!({}), json!([]), json!([]), here),
-        (&json!({"pool": "a"}), json!([]), json!([]), here),
-        (&json!({"pool": "b"}), json!([]), json!([]), "ours"),
+    for (selector, tolerations, taint, expected) in [
+        (windows, none, "", HELD),
+        (&json!({}), none, "", HELD),
+        (&json!({"pool": "a"}), none, "", HELD),
+        (&json!({"pool": "b"}), none, "", "ours"),
+        (&json!({"kubernetes.io/os": "linux"}), none, "", "ours"),
+        (windows, none, "os", "ours"),
+        (windows, every, "os", HELD),
+        (windows, none, "node.kubernetes.io/not-ready", HELD),
         (
-            &json!({"kubernetes.io/os": "linux"}),
-            json!([]),
-            json!([]),
-            "ours",
+            windows,
+            none,
+            "node.kubernetes.io/network-unavailable",
+            HELD,
         ),
         (
-            &windows,
-            json!([]),
-            json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]),
-            "ours",
+            windows,
+            none,
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            HELD,
         ),
-        (
-            &windows,
-            every,
-            json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]),
-            here,
-        ),
-        (
-            &windows,
-            json!([]),
-            tainted("node.kubernetes.io/not-ready"),
-            here,
-        ),
-        (
-            &windows,
-            json!([]),
-            tainted("node.kubernetes.io/network-unavailable"),
-            here,
-        ),
-        (
-            &windows,
-            json!([]),
-            tainted("node.cloudprovider.kubernetes.io/uninitialized"),
-            here,
-        ),
-        (
-            &windows,
-            json!([]),
-            tainted("node.kubernetes.io/os"),
-            "ours",
-        ),
+        (windows, none, "node.kubernetes.io/os", "ours"),
     ] {
         let mut node = node("win-1", &json!({"pool": "a"}));
-        node["spec"] = json!({"taints": taints});
-        let cluster = cluster(&[node, daemon_set(selector, &tolerations)]);
-        assert_eq!(
-            of(&cluster, Management::Auto),
-            expected,
-            "{selector} {taints}"
-        );
+        if !taint.is_empty() {
+            let taint = json!({"key": taint, "value": "Windows", "effect": "NoSchedule"});
+            node["spec"] = json!({"taints": [taint]});
+        }
+        let cluster = cluster(&[node, daemon_set(selector, tolerations)]);
+        let found = of(&cluster, Management::Auto);
+        assert_eq!(found, expected, "{selector} {taint}");
         assert_eq!(of(&cluster, Management::Managed), "ours");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::{join_all, select_all};
 use tokio::sync::Semaphore;
 
-use super::scene::{Scene, is_as_desired};
+use super::scene::{Scene, assert_desired, is_as_desired};
 use crate::node::reconcile_node;
 
 #[tokio::test]
@@ -40,10 +40,7 @@ async fn few_connections_wait_for_a_place_to_work_at() {
     assert!(is_as_desired(&slow, &first.unwrap(), &scene.new));
     for (host, reconciled) in others.iter().zip(reconciled) {
         let reconciled = reconciled.unwrap();
-        assert!(
-            is_as_desired(host, &reconciled, &scene.new),
-            "{reconciled:?}"
-        );
+        assert_desired(host, &reconciled, &scene.new);
         assert_eq!(host.counters().connections, 1);
     }
     // Three, plus connections whose end the host has not noticed yet.
@@ -72,9 +69,6 @@ async fn a_host_that_does_not_go_on_gives_its_place_away_and_is_not_cut_off() {
     let (first, second) = both.expect("the first host keeps the only place");
     for (host, reconciled) in [(&slow, first), (&other, second)] {
         let reconciled = reconciled.unwrap();
-        assert!(
-            is_as_desired(host, &reconciled, &scene.new),
-            "{reconciled:?}"
-        );
+        assert_desired(host, &reconciled, &scene.new);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use testbed::simulated_host::{Moment, SimulatedHost};
 
-use super::scene::{Programs, Scene, expect_whole, is_as_desired, programs_on};
+use super::scene::{Programs, Scene, assert_desired, expect_whole, is_as_desired, programs_on};
 
 /// Additional requests after a cut: list the folder of uploaded agents to its end, and remove the leftover one.
 const SWEEPING: u64 = 5;
@@ -30,10 +30,7 @@ async fn cut_everywhere(
     let uncut = scene.host();
     uncut.copy_from(before);
     let reconciled = scene.go(&uncut, programs).await.unwrap();
-    assert!(
-        is_as_desired(&uncut, &reconciled, programs),
-        "{reconciled:?}"
-    );
+    assert_desired(&uncut, &reconciled, programs);
     let all = uncut.counters();
     let whole = [programs_on(before), programs_on(&uncut)];
     for k in 1..=all.requests {
@@ -127,7 +124,7 @@ async fn a_program_that_is_there_does_not_travel_again() {
 async fn asked(scene: &Scene, host: &SimulatedHost, programs: &Programs) -> String {
     let before = host.requests().len();
     let reconciled = scene.go(host, programs).await.unwrap();
-    assert!(is_as_desired(host, &reconciled, programs), "{reconciled:?}");
+    assert_desired(host, &reconciled, programs);
     let mut asked = BTreeMap::<&str, usize>::new();
     for request in host.requests().iter().skip(before) {
         *asked.entry(request).or_default() += 1;

@@ -7,7 +7,7 @@ use protocol::paths::AGENT_EXE;
 use protocol::paths::BOOTSTRAP_DIR;
 use testbed::simulated_host::{Greeting, KeyKind, Moment, SimulatedHost, Speech};
 
-use super::scene::{Scene, is_as_desired, left_over};
+use super::scene::{Scene, assert_desired, left_over};
 use crate::node::{Connected, NodeError, Reason, Session, Target, connect};
 
 const SOON: Duration = Duration::from_millis(300);
@@ -131,7 +131,7 @@ async fn a_key_that_changes_between_two_reconciles_stops_the_second() {
     host.change_host_keys_from(2, &[KeyKind::Ed25519]).unwrap();
     let target = scene.target(&host, &scene.old);
     let first = scene.go_to(&target, &scene.old).await.unwrap();
-    assert!(is_as_desired(&host, &first, &scene.old));
+    assert_desired(&host, &first, &scene.old);
     let error = scene.go_to(&target, &scene.old).await.unwrap_err();
     assert_eq!(error.reason, Reason::HostKeyChanged);
     assert_eq!(host.counters().logins, 1, "nothing may be sent to it");
@@ -158,10 +158,7 @@ async fn an_answer_is_found_in_noise_and_whatever_the_exit_status() {
         let host = scene.host();
         host.set_faults(|faults| faults.speech = speech);
         let reconciled = scene.go(&host, &scene.old).await.unwrap();
-        assert!(
-            is_as_desired(&host, &reconciled, &scene.old),
-            "{reconciled:?}"
-        );
+        assert_desired(&host, &reconciled, &scene.old);
     }
 }
 
@@ -206,10 +203,7 @@ async fn a_reboot_in_the_middle_is_survived() {
     assert_eq!(error.reason, Reason::Unreachable, "{error}");
     host.boot().await.unwrap();
     let reconciled = scene.go(&host, &scene.new).await.unwrap();
-    assert!(
-        is_as_desired(&host, &reconciled, &scene.new),
-        "{reconciled:?}"
-    );
+    assert_desired(&host, &reconciled, &scene.new);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A process that loses the lease at any point of a reconcile begins nothing more on the node, and the next leader
 //! brings the node to its desired state.
 
-use super::scene::{Scene, expect_whole, is_as_desired, programs_on};
+use super::scene::{Scene, assert_desired, expect_whole, is_as_desired, programs_on};
 use crate::lease::Fence;
 use crate::node::reconcile_node;
 
@@ -17,10 +17,7 @@ async fn whenever_the_lease_ends_nothing_more_is_begun_on_the_node() {
     let uncut = scene.host();
     uncut.copy_from(&before);
     let reconciled = scene.go(&uncut, &scene.new).await.unwrap();
-    assert!(
-        is_as_desired(&uncut, &reconciled, &scene.new),
-        "{reconciled:?}"
-    );
+    assert_desired(&uncut, &reconciled, &scene.new);
     let all = uncut.counters().requests;
     let whole = [programs_on(&before), programs_on(&uncut)];
     let mut stopped = 0;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use testbed::simulated_host::{SimulatedHost, Speech};
 
-use super::scene::{Scene, is_as_desired};
+use super::scene::{Scene, assert_desired, is_as_desired};
 use crate::node::slots::State;
 use crate::node::{Look, Purpose, Reason, Standing, Target};
 
@@ -21,33 +21,34 @@ fn files(host: &SimulatedHost) -> Vec<String> {
 #[tokio::test]
 async fn nothing_is_brought_to_a_node_whose_csi_proxy_is_another_owners() {
     let scene = Scene::new();
-    let host = host_of_another(&scene, "csiproxy");
-    let found = scene.go(&host, &scene.old).await.unwrap();
-    assert_eq!(found.problem, None);
-    let by = r"unknown owner by service csiproxy (C:\other\csi-proxy.exe -windows-service)";
-    assert_eq!(found.look, Look::Owner(by.to_owned()));
-    assert_eq!(files(&host), [""; 0]);
-
-    // If the administrator has assigned the node to the operator, it is left to the agent to detect conflicts.
-    let mut target = scene.target(&host, &scene.old);
-    target.is_given = true;
-    let found = scene.go_to(&target, &scene.old).await.unwrap();
-    assert!(is_as_desired(&host, &found, &scene.old));
-}
-
-#[tokio::test]
-async fn a_service_csi_proxy_may_be_taken_over_and_no_other() {
-    let scene = Scene::new();
-    for (service, is_taken) in [("csi-proxy", true), ("csiproxy", false)] {
+    // Only a service csi-proxy may be taken over.
+    for (service, may_replace, is_taken) in [
+        ("csi-proxy", true, true),
+        ("csiproxy", true, false),
+        ("csiproxy", false, false),
+    ] {
         let host = host_of_another(&scene, service);
         let mut target = scene.target(&host, &scene.old);
         if let Ok(desired) = &mut target.desired {
-            desired.request.replace_foreign = true;
+            desired.request.replace_foreign = may_replace;
         }
         let found = scene.go_to(&target, &scene.old).await.unwrap();
-        assert_eq!(found.look == Look::Nobody, is_taken, "{service}");
+        assert_eq!(found.problem, None);
         assert_eq!(is_as_desired(&host, &found, &scene.old), is_taken);
+        if !is_taken {
+            let command = r"C:\other\csi-proxy.exe -windows-service";
+            let by = format!("unknown owner by service {service} ({command})");
+            assert_eq!(found.look, Look::Owner(by));
+            assert_eq!(files(&host), [""; 0]);
+        }
     }
+
+    // If the administrator has assigned the node to the operator, it is left to the agent to detect conflicts.
+    let host = host_of_another(&scene, "csiproxy");
+    let mut target = scene.target(&host, &scene.old);
+    target.is_given = true;
+    let found = scene.go_to(&target, &scene.old).await.unwrap();
+    assert_desired(&host, &found, &scene.old);
 }
 
 #[tokio::test]
@@ -57,14 +58,12 @@ async fn a_node_is_given_up_with_csi_proxy_as_it_is() {
     let mut target = scene.target(&host, &scene.old);
     target.purpose = Purpose::Release;
     let before = files(&host);
-    scene.slots.decide(|_| (BTreeSet::new(), ()));
-    scene.slots.hand_out(&scene.slots.in_progress());
+    scene.give(&[]);
     let waits = scene.go_to(&target, &scene.new).await.unwrap();
     assert!(waits.is_waiting(), "{waits:?}");
     assert_eq!(files(&host), before);
 
-    scene.slots.decide(|_| (["win-1".to_owned()].into(), ()));
-    scene.slots.hand_out(&scene.slots.in_progress());
+    scene.give(&["win-1"]);
     let released = scene.go_to(&target, &scene.new).await.unwrap();
     assert_eq!(
         (released.problem, released.standing),
@@ -86,21 +85,19 @@ async fn both_programs_are_removed_in_a_slot_and_what_is_not_there_needs_none() 
     host.add_service("logs", r"C:\k\logs.exe");
     let mut target = scene.target(&host, &scene.old);
     target.purpose = Purpose::Remove;
-    scene.slots.decide(|_| (BTreeSet::new(), ()));
-    scene.slots.hand_out(&scene.slots.in_progress());
+    scene.give(&[]);
     let before = files(&host);
     let waits = scene.go_to(&target, &scene.old).await.unwrap();
     assert!(waits.is_waiting() && waits.state.is_some());
     assert_eq!(files(&host), before);
 
-    scene.slots.decide(|_| (["win-1".to_owned()].into(), ()));
-    scene.slots.hand_out(&scene.slots.in_progress());
+    scene.give(&["win-1"]);
     let removed = scene.go_to(&target, &scene.old).await.unwrap();
     assert_eq!(removed.problem, None);
     assert_eq!((removed.standing, removed.state), (Standing::Current, None));
     assert_eq!(files(&host), [""; 0]);
 
-    scene.slots.decide(|_| (BTreeSet::new(), ()));
+    scene.give(&[]);
     let again = scene.go_to(&target, &scene.old).await.unwrap();
     assert_eq!((again.standing, again.problem), (Standing::Current, None));
 }

@@ -84,17 +84,23 @@ impl Scene {
         let fleet = SimulatedFleet::new().unwrap();
         let pem = fleet.private_key().unwrap();
         // These tests are about the transport, so the host always has a rollout slot.
-        let slots = RolloutSlots::default();
-        slots.decide(|_| (["win-1".to_owned()].into(), ()));
-        slots.hand_out(&slots.in_progress());
-        Self {
+        let scene = Self {
             server: (Profile::V9_5, Shell::Cmd),
-            slots,
+            slots: RolloutSlots::default(),
             key: PrivateKey::of_test(pem.into_bytes()),
             fleet,
             old: Programs::new(1),
             new: Programs::new(2),
-        }
+        };
+        scene.give(&["win-1"]);
+        scene
+    }
+
+    /// Gives the rollout slots to these nodes.
+    pub fn give(&self, nodes: &[&str]) {
+        let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
+        self.slots.decide(|_| (nodes, ()));
+        self.slots.hand_out(&self.slots.in_progress());
     }
 
     /// Returns a scene for each version of Windows' SSH server and each shell.
@@ -203,6 +209,12 @@ pub fn left_over(host: &SimulatedHost) -> Vec<String> {
     let mut files = host.with_disk(|disk| disk.files());
     files.retain(|file| file.contains("/incoming/") || file.contains(&bootstrap));
     files
+}
+
+#[track_caller]
+pub fn assert_desired(host: &SimulatedHost, reconciled: &Reconciled, programs: &Programs) {
+    let is_desired = is_as_desired(host, reconciled, programs);
+    assert!(is_desired, "{reconciled:?}");
 }
 
 pub fn is_as_desired(host: &SimulatedHost, reconciled: &Reconciled, programs: &Programs) -> bool {

@@ -6,7 +6,7 @@ use protocol::paths::{BOOTSTRAP_DIR, to_sftp};
 use testbed::simulated_host::{File, SimulatedHost, Speech};
 
 use super::faults::logged_in;
-use super::scene::{Scene, is_as_desired, left_over};
+use super::scene::{Scene, assert_desired, left_over};
 use crate::node::Reason;
 
 /// How often the simulated agent checks for a file that it waits for.
@@ -50,10 +50,7 @@ async fn a_file_that_nobody_can_read_before_its_end_is_waited_for() {
         };
         let (reconciled, ()) = tokio::join!(scene.go(&host, &scene.new), meanwhile);
         let reconciled = reconciled.unwrap();
-        assert!(
-            is_as_desired(&host, &reconciled, &scene.new),
-            "{reconciled:?}"
-        );
+        assert_desired(&host, &reconciled, &scene.new);
     }
 }
 

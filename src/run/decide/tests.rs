@@ -124,10 +124,16 @@ fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
 }
 
 #[test]
-fn a_node_recreated_under_its_name_is_another_host() {
-    let mut rig = Rig::settled();
-    rig.change_node("win-1", |node| node.uid = "another".to_owned());
-    assert!(rig.pass(&[]).assign);
+fn a_node_that_was_recreated_or_booted_is_looked_at_again() {
+    for change in [
+        (|node| node.uid = "another".to_owned()) as fn(&mut Node),
+        // After a boot it is looked at again.
+        |node| node.boot_id = "another".to_owned(),
+    ] {
+        let mut rig = Rig::settled();
+        rig.change_node("win-1", change);
+        assert!(rig.pass(&[]).assign);
+    }
 }
 
 #[test]
@@ -200,12 +206,7 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
     assert!(rig.decisions.plans["win-2"].is_managed());
     // It has not been connected to yet, and now the first node of another owner is created.
     rig.add_node("win-3", "windows");
-    rig.change_node("win-3", |node| {
-        node.platform = Some(PlatformSignal {
-            platform: Platform::Eks,
-            shown: "label x".to_owned(),
-        });
-    });
+    rig.belongs_to("win-3", Platform::Eks);
     let todo = rig.pass(&[]);
     assert!(todo.assign);
     let until = Timestamp::from_second(1_100).unwrap();
@@ -298,6 +299,8 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     rig.read_configuration();
     let todo = rig.pass(&[]);
     assert!(!todo.assign && !todo.knows_configuration && todo.nodes.is_empty());
+    assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
+    assert!(todo.verdict.message.contains("WindowsStorage"));
     rig.want(&json!({"csiProxy": {"management": "External"}}));
     let todo = rig.pass(&[]);
     assert!(todo.knows_configuration);
@@ -313,45 +316,18 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     // The status shows no contact yet, but the previous process may have connected.
-    let status = |todo: &Todo| {
-        let mut nodes = todo.nodes.iter();
-        nodes
-            .find(|node| node.name == "win-2")
-            .unwrap()
-            .status
-            .clone()
-    };
-    let todo = rig.pass(&[]);
-    rig.write("win-2", status(&todo));
-    rig.change_node("win-2", |node| {
-        node.platform = Some(PlatformSignal {
-            platform: Platform::Wmco,
-            shown: "label x".to_owned(),
-        });
-    });
-    let todo = rig.pass(&[]);
-    assert!(todo.assign);
-    let NodePlan::Release(who, Ok(target)) = &rig.decisions.plans["win-2"] else {
-        panic!("{:?}", rig.decisions.plans["win-2"])
+    rig.act(&[]);
+    rig.belongs_to("win-2", Platform::Wmco);
+    assert!(rig.act(&[]).assign);
+    let NodePlan::Release(who, Ok(target)) = rig.plan("win-2") else {
+        panic!("{:?}", rig.plan("win-2"))
     };
     assert_eq!(who, "WMCO by label x");
     assert_eq!(target.purpose, Purpose::Release);
-    assert_eq!(status(&todo).management, "Releasing");
-    rig.write("win-2", status(&todo));
-    let seen = Observation {
-        purpose: Purpose::Release,
-        standing: Standing::Current,
-        last_contact: Some(Timestamp::from_second(1).unwrap()),
-        reconciles: 1,
-        ..Observation::default()
-    };
-    rig.observations.insert("win-2".to_owned(), seen);
-    let todo = rig.pass(&["win-2"]);
-    assert_eq!(status(&todo).management, "External");
-    rig.write("win-2", status(&todo));
-    rig.pass(&["win-2"]);
-    assert_eq!(
-        rig.decisions.plans["win-2"],
-        NodePlan::External("WMCO by label x".to_owned())
-    );
+    assert_eq!(rig.management("win-2"), "Releasing");
+    rig.saw("win-2", Purpose::Release, Standing::Current);
+    rig.act(&["win-2"]);
+    assert_eq!(rig.management("win-2"), "External");
+    let external = NodePlan::External("WMCO by label x".to_owned());
+    assert_eq!(*rig.plan("win-2"), external);
 }

@@ -91,21 +91,20 @@ fn what_makes_no_sense_or_every_agent_would_refuse_is_refused_here() {
     let ours = serde_json::to_string(&entry).unwrap();
     let dangling =
         r#"{"name":"a","path":"C:\\k\\a.exe","bootstrap":false,"priority":1,"dependencies":["b"]}"#;
+    let named = |name: &str, path: &str| {
+        let service =
+            serde_json::json!({"name": name, "path": path, "bootstrap": false, "priority": 3});
+        service.to_string()
+    };
     for (other, words) in [
         (ours.as_str(), "lists the service csi-proxy twice"),
         (dangling, "depends on b, which is not listed"),
         (
-            r#"{"name":"CSI-PROXY","path":"C:\\k\\a.exe","bootstrap":false,"priority":3}"#,
+            &named("CSI-PROXY", r"C:\k\a.exe"),
             "lists the service csi-proxy twice",
         ),
-        (
-            r#"{"name":"../../x y","path":"C:\\k\\a.exe","bootstrap":false,"priority":3}"#,
-            "cannot be carried out",
-        ),
-        (
-            r#"{"name":"a","path":"a.exe","bootstrap":false,"priority":3}"#,
-            "cannot be carried out",
-        ),
+        (&named("../../x y", r"C:\k\a.exe"), "cannot be carried out"),
+        (&named("a", "a.exe"), "cannot be carried out"),
     ] {
         let error = plan(Some(&config_map(&format!("[{ours},{other}]"))), &entry).unwrap_err();
         assert!(error.to_string().contains(words), "{other}: {error}");

@@ -159,41 +159,28 @@ fn an_undone_update_is_remembered_until_another_attempt_has_worked() {
         (record.revision.as_str(), record.resume.as_str()),
         ("new", "")
     );
-    assert_eq!(
-        status(&failed, &plan, None, 20).failed_update,
-        failed.failed_update,
-        "a new process has not seen it"
-    );
+    let after =
+        |plan: &NodePlan, seen: Option<&Observation>| status(&failed, plan, seen, 30).failed_update;
+    // A new process has not seen it.
+    assert_eq!(after(&plan, None), failed.failed_update);
     let again = to_reconcile("new", "again");
     let mut waiting = observed(Some(state(true)), None);
     waiting.standing = Standing::Waiting;
     waiting.revision = "new".to_owned();
     waiting.attempt = "again".to_owned();
-    assert_eq!(
-        status(&failed, &again, Some(&waiting), 20).failed_update,
-        failed.failed_update,
-        "it has not been tried yet"
-    );
+    let untried = after(&again, Some(&waiting));
+    assert_eq!(untried, failed.failed_update);
     seen.attempt = "again".to_owned();
-    let twice = status(&failed, &again, Some(&seen), 30);
-    assert_eq!(twice.failed_update.unwrap().resume, "again");
+    let twice = after(&again, Some(&seen));
+    assert_eq!(twice.unwrap().resume, "again");
     waiting.standing = Standing::Current;
-    assert_eq!(
-        status(&failed, &again, Some(&waiting), 30).failed_update,
-        None
-    );
+    assert_eq!(after(&again, Some(&waiting)), None);
     // Another operator version has another revision.
     let newer = to_reconcile("newer", "");
-    assert_eq!(
-        status(&failed, &newer, None, 30).failed_update,
-        failed.failed_update
-    );
+    assert_eq!(after(&newer, None), failed.failed_update);
     waiting.revision = "newer".to_owned();
-    assert_eq!(
-        status(&failed, &newer, Some(&waiting), 30).failed_update,
-        None,
-        "the node is as it shall be"
-    );
+    // The node is as it shall be.
+    assert_eq!(after(&newer, Some(&waiting)), None);
 }
 
 #[test]

@@ -3,14 +3,14 @@
 
 mod bursts;
 mod dead;
-mod departed;
 mod gone;
 mod late;
+mod order;
 mod refused;
 mod silent;
 mod torn;
-mod transparent;
 
+use std::ops::Deref;
 use std::path::Path;
 
 use futures::{StreamExt, stream};
@@ -39,6 +39,14 @@ struct Rig {
     proxy: ApiProxy,
 }
 
+impl Deref for Rig {
+    type Target = Harness;
+
+    fn deref(&self) -> &Harness {
+        &self.harness
+    }
+}
+
 impl Rig {
     fn new() -> Self {
         let mut harness = Harness::held();
@@ -52,14 +60,14 @@ impl Rig {
     /// Starts the operator and waits until it holds upgrades for both nodes.
     fn start(&self) -> Running {
         // Faults in these tests last longer than a leader's default renew deadline.
-        let operator = self.harness.start_with_arguments(&[
+        let operator = self.start_with_arguments(&[
             "--serve-address=127.0.0.1:0",
             "--leader-elect-lease-duration=600s",
             "--leader-elect-renew-deadline=540s",
         ]);
         self.expect_missing("win-1, win-2");
         for resource in ["csinodes", "persistentvolumes", "pods"] {
-            self.harness.eventually("its watches run", || {
+            self.eventually("its watches run", || {
                 self.proxy.count(Verb::Watch, resource) > 0
             });
         }
@@ -67,23 +75,11 @@ impl Rig {
         Running { operator, peak }
     }
 
-    fn register(&self, node: &str, is_registered: bool) {
-        self.harness.register(node, is_registered);
-    }
-
-    fn expect_missing(&self, nodes: &str) {
-        self.harness.expect_missing(nodes);
-    }
-
-    fn expect_open(&self) {
-        self.harness.expect_open();
-    }
-
     /// Ends the watches of one resource, or all, and waits until the watch of pods is back.
     fn end_watches(&self, resource: Option<&str>, end: End) {
         let before = self.proxy.count(Verb::Watch, "pods");
         self.proxy.end_watches(resource, end);
-        self.harness.eventually("the watch of pods is back", || {
+        self.eventually("the watch of pods is back", || {
             self.proxy.count(Verb::Watch, "pods") > before
         });
     }
@@ -91,7 +87,7 @@ impl Rig {
     /// Creates this many pods without volumes.
     fn crowd(&self, pods: usize) -> Crowd {
         let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {CROWD}}}\n");
-        let control_plane = &self.harness.sandbox.control_plane;
+        let control_plane = self.control_plane();
         control_plane.apply(&namespace).unwrap();
         let crowd = Crowd::new(control_plane.kubeconfig(), pods);
         crowd.create();

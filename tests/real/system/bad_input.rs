@@ -6,7 +6,7 @@ use testbed::node_agent::csi_proxy_answers;
 use testbed::objects::{self, NAMESPACE};
 use testbed::windows_host::WindowsHost;
 
-use crate::system::harness::Harness;
+use crate::system::harness::{Harness, SETTINGS, assert_has};
 
 #[test]
 fn each_fault_is_told_in_plain_words_and_the_other_nodes_go_on() {
@@ -16,8 +16,10 @@ fn each_fault_is_told_in_plain_words_and_the_other_nodes_go_on() {
 
     without_a_key_no_node_is_reconciled(&harness);
     every_node_tells_its_own_fault(&harness, &faulty);
+    harness.assert_sentences();
     a_changed_host_key_stops_work_until_it_is_accepted(&harness, &faulty.good);
     a_broken_document_stops_nothing_that_runs(&harness, &faulty.good);
+    harness.assert_sentences();
     every_node_gets_well_by_itself(&harness, &faulty);
 
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
@@ -51,12 +53,9 @@ impl Faulty {
         faulty.refusing.refuse_logins(true).unwrap();
         faulty.full.fill_disk(4_000_000).unwrap();
         faulty.name_user(harness, "nonsense");
-        sandbox
-            .control_plane
-            .apply(&objects::azure_disk_workload("good"))
-            .unwrap();
+        harness.apply(&objects::azure_disk_workload("good"));
         let settings = objects::settings(sandbox.fleet.port(), sandbox.fleet.user());
-        sandbox.control_plane.apply(&settings).unwrap();
+        harness.apply(&settings);
         faulty
     }
 
@@ -71,32 +70,15 @@ impl Faulty {
 }
 
 fn without_a_key_no_node_is_reconciled(harness: &Harness) {
-    let message = harness.expect(
-        "windowsstorage/cluster",
-        "CredentialsValid",
-        "False",
-        "CredentialsMissing",
+    let message = harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
+    assert_has(
+        &message,
+        &["kubectl create secret generic cloud-private-key -n windows-storage-operator"],
     );
-    assert!(
-        message.contains(
-            "kubectl create secret generic cloud-private-key -n windows-storage-operator"
-        ),
-        "{message}"
-    );
-    harness.expect(
-        "windowsnodestorage/good",
-        "CSIProxyReady",
-        "Unknown",
-        "CredentialsMissing",
-    );
+    harness.expect_node("good", "Unknown", "CredentialsMissing");
     harness.expect_event("WindowsStorage/cluster", "CredentialsMissing");
     harness.apply(&objects::ssh_secret("this is no key"));
-    harness.expect(
-        "windowsstorage/cluster",
-        "CredentialsValid",
-        "False",
-        "InvalidPrivateKey",
-    );
+    harness.expect(SETTINGS, "CredentialsValid", "False", "InvalidPrivateKey");
     harness.expect_event("Node/good", "InvalidPrivateKey");
 }
 
@@ -116,34 +98,19 @@ fn every_node_tells_its_own_fault(harness: &Harness, faulty: &Faulty) {
         ("misnamed", "Unknown", "InvalidInstance", "username=<user>"),
         ("homeless", "Unknown", "NoAddress", "kubelet"),
     ] {
-        let message = harness.expect(
-            &format!("windowsnodestorage/{node}"),
-            "CSIProxyReady",
-            status,
-            reason,
-        );
+        let message = harness.expect_node(node, status, reason);
         assert!(message.contains(advice), "{node}: {message}");
         let note = harness.expect_event(&format!("Node/{node}"), reason);
         assert!(note.contains(advice), "{node}: {note}");
         harness.expect_event(&format!("WindowsNodeStorage/{node}"), reason);
     }
-    harness.expect(
-        "windowsstorage/cluster",
-        "InstancesValid",
-        "False",
-        "InvalidInstance",
-    );
+    harness.expect(SETTINGS, "InstancesValid", "False", "InvalidInstance");
     assert!(!faulty.full.drive_c().join("k/csi-proxy.exe").exists());
 }
 
 fn a_changed_host_key_stops_work_until_it_is_accepted(harness: &Harness, good: &WindowsHost) {
     good.change_host_key().unwrap();
-    let message = harness.expect(
-        "windowsnodestorage/good",
-        "CSIProxyReady",
-        "Unknown",
-        "HostKeyChanged",
-    );
+    let message = harness.expect_node("good", "Unknown", "HostKeyChanged");
     let (_, accept) = message
         .split_once("accept it with: kubectl windows-storage ")
         .unwrap();
@@ -167,7 +134,7 @@ fn a_changed_host_key_stops_work_until_it_is_accepted(harness: &Harness, good: &
     let accepted = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .args(accept.split_whitespace())
         .arg("--kubeconfig")
-        .arg(harness.sandbox.control_plane.kubeconfig())
+        .arg(harness.control_plane().kubeconfig())
         .status();
     assert!(accepted.unwrap().success());
     harness.expect_csi_proxy("good");
@@ -178,12 +145,7 @@ fn a_broken_document_stops_nothing_that_runs(harness: &Harness, good: &WindowsHo
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: windows-services, namespace: {NAMESPACE}}}\ndata: {{services: '{{not json'}}\n"
     );
     harness.apply(&broken);
-    let message = harness.expect(
-        "windowsstorage/cluster",
-        "ServicesValid",
-        "False",
-        "InvalidServices",
-    );
+    let message = harness.expect(SETTINGS, "ServicesValid", "False", "InvalidServices");
     assert!(message.contains("Key services"), "{message}");
     harness.expect_event("WindowsStorage/cluster", "InvalidServices");
     assert_eq!(
@@ -196,7 +158,7 @@ fn a_broken_document_stops_nothing_that_runs(harness: &Harness, good: &WindowsHo
     let kept = &harness.get("configmap/windows-services")["data"]["services"];
     assert_eq!(kept, "{not json", "what cannot be read is not overwritten");
     harness.kubectl(&format!("delete configmap windows-services -n {NAMESPACE}"));
-    harness.expect("windowsstorage/cluster", "ServicesValid", "True", "Valid");
+    harness.expect(SETTINGS, "ServicesValid", "True", "Valid");
 }
 
 fn every_node_gets_well_by_itself(harness: &Harness, faulty: &Faulty) {
@@ -214,12 +176,7 @@ fn every_node_gets_well_by_itself(harness: &Harness, faulty: &Faulty) {
         ("full", &faulty.full),
         ("misnamed", &faulty.misnamed),
     ] {
-        harness.expect(
-            &format!("windowsnodestorage/{node}"),
-            "CSIProxyReady",
-            "True",
-            "PipesOpen",
-        );
+        harness.expect_csi_proxy(node);
         csi_proxy_answers(host).unwrap();
     }
 }

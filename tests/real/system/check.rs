@@ -82,7 +82,7 @@ fn codes(findings: &Value) -> Vec<&str> {
 #[test]
 fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
     let harness = Harness::new();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     harness.sandbox.add_node("win-1", None).unwrap();
     harness.register("win-1", false);
     control_plane
@@ -154,7 +154,7 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
 #[test]
 fn a_kind_that_may_not_be_read_is_named_and_a_cluster_that_is_away_is_an_error() {
     let harness = Harness::new();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     harness.kubectl("create clusterrole nodes-only --verb=list --resource=nodes");
     harness.kubectl("create clusterrolebinding nodes-only --clusterrole=nodes-only --user=eve");
     let kubeconfig = control_plane.kubeconfig_for("eve", &[]).unwrap();
@@ -164,14 +164,10 @@ fn a_kind_that_may_not_be_read_is_named_and_a_cluster_that_is_away_is_an_error()
     let errors = String::from_utf8_lossy(&output.stderr);
     let fix = "the ClusterRole windows-storage-operator-viewer has the rights to read all of it";
     assert!(errors.contains(fix), "{errors}");
-    let verdict = &report(&output)["verdict"];
-    assert_eq!(verdict["reason"], "ReadinessUnknown");
-    let message = verdict["message"].as_str().unwrap();
+    let message = report(&output)["verdict"]["message"].to_string();
     for kind in ["Pod", "CSINode", "Deployment", "RuntimeClass"] {
-        assert!(
-            message.contains(&format!("{kind} (reading it is forbidden")),
-            "{message}"
-        );
+        let unread = format!("{kind} (reading it is forbidden");
+        assert!(message.contains(&unread), "{message}");
     }
     assert!(!message.contains(" Node (reading"), "{message}");
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testbed::objects::NAMESPACE;
 
 use crate::system::harness::{Harness, logins};
@@ -11,7 +11,7 @@ fn check_node(harness: &Harness, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .arg("check-node")
         .arg("--kubeconfig")
-        .arg(harness.sandbox.control_plane.kubeconfig())
+        .arg(harness.control_plane().kubeconfig())
         .args(arguments)
         .output()
         .unwrap()
@@ -87,42 +87,25 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
         .unwrap();
     assert_eq!(blind.status.code(), Some(1), "{blind:?}");
     // If csi-proxy is to be removed or is not needed, nothing is installed.
-    for (spec, words) in [
+    for (csi_proxy, words) in [
         (
-            r#"{"csiProxy":{"management":"Removed"}}"#,
+            json!({"management": "Removed"}),
             "nothing: csi-proxy is not to be",
         ),
         (
-            r#"{"csiProxy":{"install":"WhereNeeded"}}"#,
+            json!({"install": "WhereNeeded"}),
             "nothing: csi-proxy is not to be",
         ),
         (
-            r#"{"csiProxy":{"management":"External"}}"#,
+            json!({"management": "External"}),
             "leave csi-proxy to its owner",
         ),
     ] {
-        let patch = format!(r#"{{"spec":{spec}}}"#);
-        let patched = [
-            "patch",
-            "windowsstorage",
-            "cluster",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        harness.kubectl_with(&patched);
+        harness.want(&json!({"csiProxy": csi_proxy}));
         let seen = check_node(&harness, &["-o", "json", "win-1"]);
         let next = items(&seen)[0]["next"].to_string();
-        assert!(next.contains(words), "{spec}: {next}");
-        let back = r#"{"spec":{"csiProxy":null}}"#;
-        harness.kubectl_with(&[
-            "patch",
-            "windowsstorage",
-            "cluster",
-            "--type=merge",
-            "-p",
-            back,
-        ]);
+        assert!(next.contains(words), "{csi_proxy}: {next}");
+        harness.want(&json!({"csiProxy": null}));
     }
     assert_eq!(logins(&host), 2);
 

@@ -13,7 +13,7 @@ pub struct Clock {
 
 impl Clock {
     pub fn new(harness: &Harness, name: &str) -> Self {
-        let file = harness.sandbox.control_plane.dir().join(name);
+        let file = harness.control_plane().dir().join(name);
         let clock = Self { file };
         clock.shift("+0");
         clock

@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 use testbed::api_proxy::{ApiProxy, Fault, On, Seen, Verb};
 use testbed::objects::NAMESPACE;
 use testbed::sandbox::Operator;
-use testbed::simulated_host::File;
 
-use crate::system::harness::{Harness, get_http};
-use crate::system::simulated::Simulation;
+use crate::system::harness::{Harness, assert_has, get_http};
 
 const LEASE: &str = "lease/windows-storage-operator";
 /// Short, so that tests do not wait for minutes, but in the same proportions as the defaults.
@@ -30,7 +28,7 @@ pub struct Candidate {
 
 impl Candidate {
     pub fn start(harness: &Harness, name: &'static str, further: &[&str]) -> Self {
-        let dir = harness.sandbox.control_plane.dir().join(name);
+        let dir = harness.control_plane().dir().join(name);
         std::fs::create_dir_all(&dir).unwrap();
         let copy = dir.join("operator.kubeconfig");
         std::fs::copy(harness.command.kubeconfig(), &copy).unwrap();
@@ -229,10 +227,7 @@ fn a_leader_that_the_api_server_does_not_answer_ends_before_another_leads() {
     let ended = Instant::now();
     assert_eq!(status.code(), Some(1));
     let log = first.log();
-    assert!(
-        log.contains("error: the lease could not be renewed within 4 s"),
-        "{log}"
-    );
+    assert_has(&log, &["error: the lease could not be renewed within 4 s"]);
     harness.expect_leader(&second);
     assert!(second.last_renewal() > ended);
     assert!(hung.hits() > 1, "one failure is no reason to give up");
@@ -252,8 +247,7 @@ fn a_standby_without_the_right_to_the_lease_says_so_and_leads_once_it_has_it() {
         .collect();
     assert_eq!(without.len() + 2, rules.as_array().unwrap().len());
     let give = |rules: &serde_json::Value| {
-        let patch = serde_json::json!({"rules": rules}).to_string();
-        harness.kubectl_with(&["patch", role, "-n", NAMESPACE, "--type=merge", "-p", &patch]);
+        harness.patch(role, &serde_json::json!({"rules": rules}));
     };
     give(&without.into());
     let candidate = Candidate::start(&harness, "first", &[]);
@@ -323,75 +317,4 @@ fn a_single_pass_does_nothing_beside_a_leader() {
         once.log()
     );
     assert_eq!(harness.holder(), "");
-}
-
-#[test]
-fn a_leader_that_was_stopped_in_the_middle_of_reconciles_goes_on_with_none() {
-    const HOSTS: usize = 12;
-    let mut simulation = Simulation::new(HOSTS);
-    let payload = simulation.payload("v1.3.0");
-    let harness = &mut simulation.harness;
-    harness.command = harness.command.with_payload(&payload);
-    // Prevents further checks of the nodes during the test.
-    simulation.want(&serde_json::json!({"probeIntervalSeconds": 3600}));
-    let names: Vec<String> = (0..HOSTS)
-        .map(|number| format!("win-{number:03}"))
-        .collect();
-    for (number, name) in (4..).zip(&names) {
-        simulation.host(name).hold_at(number);
-    }
-    let harness = &simulation.harness;
-    let mut leader = Candidate::start(harness, "candidate-0", &[]);
-    harness.eventually("each visit is held somewhere", || {
-        names
-            .iter()
-            .all(|name| simulation.host(name).counters().held == 1)
-    });
-    let successor = Candidate::start(harness, "candidate-1", &[]);
-    harness.expect_standby(&successor, leader.name);
-    leader.operator.pause(true).unwrap();
-    // The answers are waiting when it resumes.
-    for name in &names {
-        simulation.host(name).release();
-    }
-    harness.expect_leader(&successor);
-    harness.eventually("the successor has brought csi-proxy everywhere", || {
-        simulation.ready().len() == HOSTS
-    });
-    harness.eventually("its reconciles are over", || {
-        names
-            .iter()
-            .all(|name| simulation.host(name).counters().connections_now == 1)
-    });
-    let requests = |name: &String| simulation.host(name).requests();
-    let files = |name: &String| {
-        simulation.host(name).with_disk(|disk| {
-            let hash = |path: &String| disk.file(path).map(File::sha256);
-            let with_hash = |path: String| (hash(&path), path);
-            disk.files().into_iter().map(with_hash).collect::<Vec<_>>()
-        })
-    };
-    let before: Vec<_> = (names.iter())
-        .map(|name| (requests(name).len(), files(name)))
-        .collect();
-    leader.operator.pause(false).unwrap();
-    assert_eq!(leader.operator.wait().unwrap().code(), Some(1));
-    harness.eventually("its connections are over", || {
-        names
-            .iter()
-            .all(|name| simulation.host(name).counters().connections_now == 0)
-    });
-    for (name, (before, files_before)) in names.iter().zip(before) {
-        let mut later = requests(name).split_off(before);
-        // Opening a channel with SFTP takes three requests, which change nothing. Neither does closing a file.
-        later.retain(|request| {
-            !["channel", "subsystem", "sftp init", "sftp close"].contains(request)
-        });
-        assert!(
-            later.is_empty(),
-            "{name}: {later:?} after {before} of {:?}",
-            requests(name)
-        );
-        assert_eq!(files(name), files_before, "{name}");
-    }
 }

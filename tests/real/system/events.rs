@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use testbed::objects;
+use serde_json::Value;
 
-use crate::system::harness::Harness;
-use crate::system::simulated::Simulation;
+use crate::system::harness::{Harness, assert_has};
 
 const RBD: &str = "
 apiVersion: v1
@@ -47,16 +45,13 @@ impl Harness {
 #[test]
 fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     control_plane.apply(RBD).unwrap();
     let operator = harness.start();
     let claim = harness.expect_one("PersistentVolumeClaim", "orders", "DriversMissing");
     assert_eq!(claim["type"], "Warning");
     let note = claim["note"].as_str().unwrap();
-    assert!(
-        note.contains("disk.csi.azure.com") && note.contains("win-1") && note.contains("web-0"),
-        "{note}"
-    );
+    assert_has(&note, &["disk.csi.azure.com", "win-1", "web-0"]);
     let uid = harness.kubectl_with(&[
         "get",
         "pvc",
@@ -123,12 +118,19 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
         claim["series"]["count"] == 2
     });
     harness.assert_nothing_was_forbidden();
-    for (object, message) in harness.messages() {
-        assert_eq!(fault_of(&message), None, "{object}: {message}");
-    }
+    harness.assert_sentences();
 }
 
 impl Harness {
+    /// Asserts that each message of a condition or an event is a sentence for people.
+    pub fn assert_sentences(&self) {
+        let messages = self.messages();
+        assert!(messages.len() > 8, "{messages:?}");
+        for (object, message) in messages {
+            assert_eq!(fault_of(&message), None, "{object}: {message}");
+        }
+    }
+
     /// Returns the messages of all conditions and events, with the object that they are about.
     fn messages(&self) -> Vec<(String, String)> {
         let mut messages = Vec::new();
@@ -181,71 +183,5 @@ fn fault_of(message: &str) -> Option<&'static str> {
         Some("it is too long")
     } else {
         None
-    }
-}
-
-#[test]
-fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
-    let simulation = Simulation::new(2);
-    let harness = &simulation.harness;
-    let control_plane = &harness.sandbox.control_plane;
-    control_plane
-        .apply(&objects::azure_disk_workload("win-000"))
-        .unwrap();
-    simulation.write_config_map(
-        "windows-instances",
-        &json!({"10.9.9.9": "no user here", "10.9.9.8": ""}),
-    );
-    simulation.write_config_map(
-        "windows-storage-host-keys",
-        &json!({"known_hosts": "this is no line\n"}),
-    );
-    let payload = simulation.payload("v1.3.0");
-    let _operator = harness.start_with_both(&payload, &[]);
-    let node = "windowsnodestorage/win-000";
-    let cluster = "windowsstorage/cluster";
-    let check = |what: &str| {
-        let messages = harness.messages();
-        assert!(messages.len() > 8, "{messages:?}");
-        for (object, message) in messages {
-            assert_eq!(fault_of(&message), None, "{what}: {object}: {message}");
-        }
-    };
-    let instances = harness.expect(cluster, "InstancesValid", "False", "InvalidInstance");
-    assert!(
-        instances.ends_with(" (and 1 more entry like this)"),
-        "{instances}"
-    );
-    harness.expect(cluster, "HostKeysValid", "False", "InvalidKnownHosts");
-    harness.eventually("the nodes are ready", || simulation.ready().len() == 2);
-    check("inputs");
-    simulation.want(&json!({"ssh": {"user": "nobody", "port": 1}}));
-    harness.expect(node, "CSIProxyReady", "Unknown", "Unreachable");
-    check("no connection");
-    simulation.want(&json!({"csiProxy": {"management": "External"}}));
-    harness.expect(node, "CSIProxyReady", "Unknown", "External");
-    check("external");
-    simulation.want(&json!({}));
-    harness.kubectl_with(&[
-        "delete",
-        "secret",
-        "cloud-private-key",
-        "-n",
-        objects::NAMESPACE,
-    ]);
-    harness.expect(cluster, "CredentialsValid", "False", "CredentialsMissing");
-    harness.expect(node, "CSIProxyReady", "Unknown", "CredentialsMissing");
-    check("credentials");
-    simulation.write_config_map("windows-services", &json!({"services": "nonsense"}));
-    harness.expect(cluster, "ServicesValid", "False", "InvalidServices");
-    check("services");
-    harness.kubectl("delete csinode win-000");
-    harness.expect(node, "CSINodePresent", "False", "CSINodeMissing");
-    check("no CSINode");
-    let explained = harness.kubectl("explain windowsstorage.status.conditions");
-    let status = harness.get(cluster)["status"]["conditions"].clone();
-    for condition in status.as_array().unwrap() {
-        let type_ = condition["type"].as_str().unwrap();
-        assert!(explained.contains(type_), "{type_}: {explained}");
     }
 }

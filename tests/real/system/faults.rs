@@ -11,8 +11,9 @@ mod rights;
 mod servers;
 mod values;
 
+use std::ops::Deref;
+
 use serde_json::{Value, json};
-use testbed::control_plane::ControlPlane;
 use testbed::objects;
 use testbed::sandbox::Operator;
 
@@ -34,6 +35,14 @@ struct Calm {
     held: Value,
 }
 
+impl Deref for Scene {
+    type Target = Harness;
+
+    fn deref(&self) -> &Harness {
+        &self.simulation.harness
+    }
+}
+
 impl Scene {
     fn new() -> Self {
         let mut simulation = Simulation::new(NODES.len());
@@ -43,14 +52,6 @@ impl Scene {
         let workload = objects::azure_disk_workload(NODES[0]);
         harness.apply(&workload);
         Self { simulation }
-    }
-
-    fn harness(&self) -> &Harness {
-        &self.simulation.harness
-    }
-
-    fn control_plane(&self) -> &ControlPlane {
-        &self.harness().sandbox.control_plane
     }
 
     /// Starts the operator, and waits until it has installed csi-proxy on both nodes and holds upgrades for both.
@@ -76,14 +77,13 @@ impl Scene {
             all.push("--leader-elect-renew-deadline=540s");
         }
         all.extend(arguments);
-        self.harness().start_with_arguments(&all)
+        self.start_with_arguments(&all)
     }
 
     fn expect_both_at_work(&self) {
-        self.harness()
-            .eventually("csi-proxy works on both nodes", || {
-                self.simulation.ready().len() == NODES.len()
-            });
+        self.eventually("csi-proxy works on both nodes", || {
+            self.simulation.ready().len() == NODES.len()
+        });
         self.expect_missing("win-000, win-001");
     }
 
@@ -114,34 +114,21 @@ impl Scene {
         assert_eq!(self.openings(), before + 1);
     }
 
-    fn register(&self, node: &str, is_registered: bool) {
-        self.harness().register(node, is_registered);
-    }
-
-    fn expect_missing(&self, nodes: &str) {
-        self.harness().expect_missing(nodes);
-    }
-
-    fn expect_open(&self) {
-        self.harness().expect_open();
-    }
-
     /// Waits until the results no longer change.
     fn settle(&self) {
         let mut last = Value::Null;
-        self.harness()
-            .eventually("nothing changes for two looks", || {
-                std::thread::sleep(std::time::Duration::from_millis(700));
-                let now = self.end();
-                let is_settled = last == now;
-                last = now;
-                is_settled
-            });
+        self.eventually("nothing changes for two looks", || {
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            let now = self.end();
+            let is_settled = last == now;
+            last = now;
+            is_settled
+        });
     }
 
     /// Returns the operator's results in the cluster and on the nodes, without what differs from run to run.
     fn end(&self) -> Value {
-        let harness = self.harness();
+        let harness = &**self;
         let named = |kind: &str, fields: &[&str]| -> Value {
             let list = harness.list(kind);
             let objects = list["items"].as_array().unwrap().iter();
@@ -183,33 +170,28 @@ impl Scene {
     /// Waits until the results are the same as in `calm`.
     fn expect_end(&self, calm: &Value) {
         let mut shown = Value::Null;
-        self.harness()
-            .eventually("all is as it is without the fault", || {
-                let end = self.end();
-                if end != *calm && end != shown {
-                    println!("not yet as\n{calm:#}\nbut\n{end:#}");
-                    shown.clone_from(&end);
-                }
-                end == *calm
-            });
-    }
-
-    fn openings(&self) -> usize {
-        self.harness().openings()
+        self.eventually("all is as it is without the fault", || {
+            let end = self.end();
+            if end != *calm && end != shown {
+                println!("not yet as\n{calm:#}\nbut\n{end:#}");
+                shown.clone_from(&end);
+            }
+            end == *calm
+        });
     }
 
     /// Returns the operator's log since `mark`.
     fn told_since(&self, mark: usize) -> String {
-        self.harness().log().split_off(mark)
+        self.log().split_off(mark)
     }
 
     fn mark(&self) -> usize {
-        self.harness().log().len()
+        self.log().len()
     }
 
     /// Returns the body of `/readyz?verbose`.
     fn ready(&self) -> String {
-        let answer = self.harness().readyz();
+        let answer = self.readyz();
         let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
         body.to_owned()
     }
@@ -234,12 +216,6 @@ fn forget_times(value: &mut Value) {
 }
 
 fn is_time(value: &Value) -> bool {
-    const SHAPE: &str = "0000-00-00T00:00:00";
     let text = value.as_str().unwrap_or_default();
-    let mut pairs = text.chars().zip(SHAPE.chars());
-    let fits = pairs.all(|(is, shape)| match shape {
-        '0' => is.is_ascii_digit(),
-        other => is == other,
-    });
-    fits && text.len() > SHAPE.len()
+    text.parse::<jiff::Timestamp>().is_ok()
 }

@@ -4,20 +4,20 @@
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use windows_storage_operator::api::OperatorCondition;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::gate::{Decision, GateError, GateObject};
 
-use crate::system::harness::Harness;
+use crate::system::harness::{Harness, SETTINGS, assert_has};
 
 const WRITTEN: &str = "OperatorConditionWritten";
 const CRD: &str = "operatorconditions.operators.coreos.com";
 
 impl Harness {
     fn expect_written(&self, status: &str, reason: &str) -> String {
-        self.expect("windowsstorage/cluster", WRITTEN, status, reason)
+        self.expect(SETTINGS, WRITTEN, status, reason)
     }
 
     /// Returns the answer to `/readyz?verbose` from the operator that was started last.
@@ -33,22 +33,9 @@ impl Harness {
         });
     }
 
-    fn write_gate_as_another_client(&self, conditions: &str) {
-        let patch = format!(r#"{{"spec":{{"conditions":{conditions}}}}}"#);
-        self.patch_operator_condition(&patch);
-    }
-
-    fn patch_operator_condition(&self, patch: &str) {
-        self.kubectl_with(&[
-            "patch",
-            "operatorcondition",
-            OPERATOR_CONDITION,
-            "--namespace",
-            NAMESPACE,
-            "--type=merge",
-            "-p",
-            patch,
-        ]);
+    fn change_operator_condition(&self, spec: &Value) {
+        let object = format!("operatorcondition/{OPERATOR_CONDITION}");
+        self.patch(&object, &json!({"spec": spec}));
     }
 }
 
@@ -57,7 +44,7 @@ const SERVED: &[&str] = &["--serve-address=127.0.0.1:0"];
 #[test]
 fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_on() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let object = format!("operatorcondition/{OPERATOR_CONDITION}");
     harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
     let _operator = harness.start_with_arguments(SERVED);
@@ -75,10 +62,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         "{brief}"
     );
     let metrics = harness.get_http("metrics");
-    assert!(
-        metrics.contains("windows_storage_operator_condition_written 0"),
-        "{metrics}"
-    );
+    assert_has(&metrics, &["windows_storage_operator_condition_written 0"]);
     // The rest of the work continues.
     harness.expect(
         "windowsnodestorage/win-1",
@@ -86,21 +70,13 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         "False",
         "DriversMissing",
     );
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "False",
-        "DriversMissing",
-    );
+    harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
 
     control_plane.apply(&objects::operator_condition()).unwrap();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     harness.expect_readyz("200", "ok");
     let metrics = harness.get_http("metrics");
-    assert!(
-        metrics.contains("windows_storage_operator_condition_written 1"),
-        "{metrics}"
-    );
+    assert_has(&metrics, &["windows_storage_operator_condition_written 1"]);
 
     // Deleted while the operator runs: noticed when the next verdict is written.
     harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
@@ -120,67 +96,40 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
 
     // Another manager's condition, which a server-side apply alone would not remove.
-    harness.kubectl_with(&[
-        "patch",
-        "windowsstorage",
-        "cluster",
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        r#"{"status":{"conditions":[{"type":"Stale","status":"True","reason":"Old","message":"",
-            "lastTransitionTime":"2024-01-01T00:00:00Z"}]}}"#,
-    ]);
+    let stale = json!({"type": "Stale", "status": "True", "reason": "Old", "message": "",
+        "lastTransitionTime": "2024-01-01T00:00:00Z"});
+    harness.patch_status(SETTINGS, &json!({"status": {"conditions": [stale]}}));
     harness.eventually("only the operator's own conditions are there", || {
-        let status = &harness.get("windowsstorage/cluster")["status"];
+        let status = &harness.get(SETTINGS)["status"];
         !status["conditions"].to_string().contains("Stale")
     });
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "False",
-        "DriversMissing",
-    );
+    harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
 }
 
 #[test]
 fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
     let harness = Harness::held();
-    let served = |served: &str| {
-        harness.kubectl_with(&[
-            "patch",
-            "crd",
-            CRD,
-            "--type=json",
-            "-p",
-            &format!(r#"[{{"op":"replace","path":"/spec/versions/1/served","value":{served}}}]"#),
-        ]);
+    let served = |served: bool| {
+        let change = json!({"op": "replace", "path": "/spec/versions/1/served", "value": served});
+        let patch = json!([change]).to_string();
+        harness.kubectl_with(&["patch", "crd", CRD, "--type=json", "-p", &patch]);
     };
     let versions =
         harness.kubectl_with(&["get", "crd", CRD, "-o", "jsonpath={.spec.versions[1].name}"]);
     assert_eq!(versions, "v2");
-    served("false");
+    served(false);
     let _operator = harness.start_with_arguments(SERVED);
     let message = harness.expect_written("False", "NotServed");
     assert!(message.contains("operators.coreos.com/v2"), "{message}");
     harness.expect_readyz("503", "[-]operatorcondition failed");
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "False",
-        "DriversMissing",
-    );
-    served("true");
+    harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
+    served(true);
     harness.expect_gate("False", "DriversMissing", &[]);
 
     harness.kubectl(&format!("delete crd {CRD}"));
     harness.register("win-1", true);
     harness.expect_written("False", "NotServed");
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "True",
-        "DriversRegistered",
-    );
+    harness.expect(SETTINGS, "Upgradeable", "True", "DriversRegistered");
 }
 
 #[test]
@@ -188,17 +137,20 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     let harness = Harness::held();
     let operator = harness.start_with_arguments(SERVED);
     harness.expect_gate("False", "DriversMissing", &[]);
-    let theirs = r#"{"type":"Theirs","status":"Unknown","reason":"Kept","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
-    let open = r#"{"type":"Upgradeable","status":"True","reason":"Hurry","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
+    let condition = |type_: &str, status: &str| {
+        json!({"type": type_, "status": status, "reason": "Hurry", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let (theirs, open) = (
+        condition("Theirs", "Unknown"),
+        condition("Upgradeable", "True"),
+    );
     for _ in 0..3 {
-        harness.write_gate_as_another_client(&format!("[{theirs},{open}]"));
+        harness.change_operator_condition(&json!({"conditions": [theirs, open]}));
         harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     }
     let message = harness.expect_written("False", "Contested");
-    assert!(
-        message.contains("Only this operator may write it"),
-        "{message}"
-    );
+    assert_has(&message, &["Only this operator may write it"]);
     harness.expect_readyz("200", "ok");
     let conditions =
         &harness.get(&format!("operatorcondition/{OPERATOR_CONDITION}"))["spec"]["conditions"];
@@ -210,27 +162,26 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     assert!(operator.terminate().unwrap().success());
 
     // Written while no operator ran: the next one corrects it before anything else.
-    harness.write_gate_as_another_client(&format!("[{open}]"));
-    harness.patch_operator_condition(
-        r#"{"spec":{"overrides":[{"type":"Upgradeable","status":"True","reason":"Accepted","message":"we know"}]}}"#,
-    );
+    harness.change_operator_condition(&json!({"conditions": [open]}));
+    let accepted = json!({"type": "Upgradeable", "status": "True", "reason": "Accepted", "message": "we know"});
+    harness.change_operator_condition(&json!({"overrides": [accepted]}));
     let _operator = harness.start_with_arguments(SERVED);
     harness.expect_gate("False", "DriversMissing", &[]);
     let message = harness.expect_written("True", "Overridden");
     assert!(message.contains("spec.overrides"), "{message}");
     harness.expect_event("WindowsStorage/cluster", "Overridden");
-    harness.patch_operator_condition(r#"{"spec":{"overrides":[]}}"#);
+    harness.change_operator_condition(&json!({"overrides": []}));
     harness.register("win-1", true);
     harness.expect_open();
     harness.eventually("the override is no longer told", || {
-        harness.condition("windowsstorage/cluster", WRITTEN).1 != "Overridden"
+        harness.condition(SETTINGS, WRITTEN).1 != "Overridden"
     });
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
     let harness = Harness::new();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let kubeconfig = control_plane
         .kubeconfig_for_service_account(NAMESPACE, "windows-storage-operator")
         .unwrap();

@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use testbed::api_proxy::{ApiProxy, Fault, On, Verb};
 
-use crate::system::harness::Harness;
+use crate::system::harness::{Harness, assert_has};
 use crate::system::must_gather::command;
 
 fn assert_nothing_kept(output: &Output, says: &str) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{says}: {errors}");
-    for words in [
-        says,
-        "nothing of the cluster can be read",
-        "kubectl get nodes",
-    ] {
-        assert!(errors.contains(words), "{words}: {errors}");
-    }
+    assert_has(
+        &errors,
+        &[
+            says,
+            "nothing of the cluster can be read",
+            "kubectl get nodes",
+        ],
+    );
     assert!(output.stdout.is_empty());
 }
 
@@ -26,7 +27,7 @@ fn assert_nothing_kept(output: &Output, says: &str) {
 fn a_server_that_gives_nothing_leaves_nothing() {
     let harness = Harness::held();
     let proxy = ApiProxy::start(harness.command.kubeconfig()).unwrap();
-    let outer = harness.sandbox.control_plane.dir().join("outer");
+    let outer = harness.control_plane().dir().join("outer");
     let dest = outer.join("a/b/c");
     let gather = || command(proxy.kubeconfig(), &dest).output().unwrap();
     for status in [401, 500] {
@@ -55,7 +56,7 @@ fn a_server_that_gives_nothing_leaves_nothing() {
 fn a_server_that_falls_silent_is_asked_for_no_more_and_what_was_had_is_kept() {
     let harness = Harness::held();
     let proxy = ApiProxy::start(harness.command.kubeconfig()).unwrap();
-    let dest = harness.sandbox.control_plane.dir().join("gathered");
+    let dest = harness.control_plane().dir().join("gathered");
     let hung = ["nodes", "cronjobs"];
     let hung = hung.map(|resource| proxy.order(On::to(Verb::List, resource), Fault::Hang));
     let begin = Instant::now();
@@ -78,12 +79,13 @@ fn a_server_that_falls_silent_is_asked_for_no_more_and_what_was_had_is_kept() {
             .exists()
     );
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
-    for words in [
-        "could not be collected: Node: it cannot be read: no answer",
-        "could not be collected: PersistentVolume: it cannot be read: not asked for, because the API server has left 2 requests in a row",
-        "could not be collected: Secret cloud-private-key of namespace windows-storage-operator, which opens the nodes: not asked for",
-        "ReadinessUnknown",
-    ] {
-        assert!(summary.contains(words), "{words}: {summary}");
-    }
+    assert_has(
+        &summary,
+        &[
+            "could not be collected: Node: it cannot be read: no answer",
+            "could not be collected: PersistentVolume: it cannot be read: not asked for, because the API server has left 2 requests in a row",
+            "could not be collected: Secret cloud-private-key of namespace windows-storage-operator, which opens the nodes: not asked for",
+            "ReadinessUnknown",
+        ],
+    );
 }

@@ -1,18 +1,22 @@
 //! Shared by the tests: a cluster with hosts, a running operator, and access to its objects.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use testbed::control_plane::Request;
+use serde_json::{Value, json};
+use testbed::control_plane::{ControlPlane, Request};
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
+use windows_storage_operator::payload::sha256_hex;
 
 /// The CSI driver of the workload's volume.
 pub const DRIVER: &str = "disk.csi.azure.com";
+/// The settings, as [`Harness::get`] and [`Harness::expect`] take them.
+pub const SETTINGS: &str = "windowsstorage/cluster";
 /// Longer than any step takes on a loaded machine; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -52,8 +56,7 @@ impl Harness {
         harness.sandbox.add_node("win-1", None).unwrap();
         harness.sandbox.register("win-1", &[]).unwrap();
         harness
-            .sandbox
-            .control_plane
+            .control_plane()
             .apply(&objects::azure_disk_workload("win-1"))
             .unwrap();
         harness
@@ -114,9 +117,13 @@ impl Harness {
         self.sandbox.register(node, drivers).unwrap();
     }
 
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.sandbox.control_plane
+    }
+
     /// Creates or updates objects.
     pub fn apply(&self, objects: &str) {
-        self.sandbox.control_plane.apply(objects).unwrap();
+        self.control_plane().apply(objects).unwrap();
     }
 
     /// Runs kubectl with arguments that contain no spaces.
@@ -210,8 +217,34 @@ impl Harness {
 
     /// Waits until csi-proxy works on a node.
     pub fn expect_csi_proxy(&self, node: &str) {
+        self.expect_node(node, "True", "PipesOpen");
+    }
+
+    /// Waits until a node's status says this about csi-proxy, and returns the message.
+    pub fn expect_node(&self, node: &str, status: &str, reason: &str) -> String {
         let object = format!("windowsnodestorage/{node}");
-        self.expect(&object, "CSIProxyReady", "True", "PipesOpen");
+        self.expect(&object, "CSIProxyReady", status, reason)
+    }
+
+    /// Changes the spec of the settings.
+    pub fn want(&self, spec: &Value) {
+        self.patch(SETTINGS, &json!({"spec": spec}));
+    }
+
+    /// Merges this into an object, such as `windowsstorage/cluster`, from the operator's namespace if it is namespaced.
+    pub fn patch(&self, object: &str, patch: &Value) {
+        self.patch_with(object, &[], patch);
+    }
+
+    /// Merges this into the status of an object.
+    pub fn patch_status(&self, object: &str, patch: &Value) {
+        self.patch_with(object, &["--subresource=status"], patch);
+    }
+
+    fn patch_with(&self, object: &str, further: &[&str], patch: &Value) {
+        let line = ["patch", object, "-n", NAMESPACE, "--type=merge"];
+        let patch = ["-p", &patch.to_string()];
+        self.kubectl_with(&[&line, further, &patch].concat());
     }
 
     /// Returns how often the operator has opened the gate, from the audit log: a watch would end with the API server.
@@ -264,16 +297,7 @@ impl Harness {
     }
 
     /// Waits until `check` returns true. On timeout, the failure shows the operator's log.
-    pub fn eventually(&self, what: &str, check: impl FnMut() -> bool) {
-        self.wait(what, Duration::from_millis(100), check);
-    }
-
-    /// Like [`Harness::eventually`], with a short polling interval.
-    pub fn eventually_soon(&self, what: &str, check: impl FnMut() -> bool) {
-        self.wait(what, Duration::from_millis(5), check);
-    }
-
-    fn wait(&self, what: &str, pause: Duration, mut check: impl FnMut() -> bool) {
+    pub fn eventually(&self, what: &str, mut check: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !check() {
             assert!(
@@ -281,7 +305,7 @@ impl Harness {
                 "not within {PATIENCE:?}: {what}\nthe operator's log:\n{}",
                 self.log()
             );
-            std::thread::sleep(pause);
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
@@ -328,6 +352,26 @@ pub fn get_http(log: &str, path: &str) -> String {
         let _ = stream.read_to_string(&mut answer);
     }
     answer
+}
+
+/// Writes a payload of these programs, each with its version, uncompressed: the operator's other way to transfer them.
+pub fn write_payload(folder: &Path, agent: (&[u8], &str), csi_proxy: (&[u8], &str)) {
+    fs::create_dir_all(folder).unwrap();
+    let mut manifest = json!({});
+    for (program, (content, version)) in [("agent", agent), ("csiProxy", csi_proxy)] {
+        fs::write(folder.join(program), content).unwrap();
+        let sha256 = sha256_hex(content);
+        manifest[program] = json!({"file": program, "version": version, "sha256": sha256});
+    }
+    fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+}
+
+/// Asserts that a text has all of these words.
+#[track_caller]
+pub fn assert_has(text: &str, all: &[&str]) {
+    for words in all {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }
 
 /// Returns whether this is the full run of `make chaos`.

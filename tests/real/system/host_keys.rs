@@ -27,11 +27,15 @@ async fn pins(kubeconfig: &std::path::Path) -> Pins {
 /// Starts an API server with the operator's namespace, and returns its pins.
 async fn scene() -> (ControlPlane, Pins) {
     let control_plane = ControlPlane::start().unwrap();
-    control_plane
-        .kubectl(&["create", "namespace", NAMESPACE])
-        .unwrap();
+    kubectl(&control_plane, &format!("create namespace {NAMESPACE}"));
     let pins = pins(control_plane.kubeconfig()).await;
     (control_plane, pins)
+}
+
+/// Runs kubectl with arguments that contain no spaces.
+fn kubectl(control_plane: &ControlPlane, line: &str) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    control_plane.kubectl(&words).unwrap()
 }
 
 /// Pins this key for all of these nodes concurrently.
@@ -43,16 +47,8 @@ async fn pin_all(pins: &Pins, nodes: &[String], key: &HostKey) {
 }
 
 fn data(control_plane: &ControlPlane) -> String {
-    let arguments = [
-        "get",
-        "configmap",
-        MAP,
-        "-n",
-        NAMESPACE,
-        "-o",
-        "jsonpath={.data}",
-    ];
-    control_plane.kubectl(&arguments).unwrap()
+    let line = format!("get configmap {MAP} -n {NAMESPACE} -o jsonpath={{.data}}");
+    kubectl(control_plane, &line)
 }
 
 #[tokio::test]
@@ -97,17 +93,9 @@ async fn pins_are_made_kept_and_removed() {
     );
     pins.pin("win-1", &two).await.unwrap();
 
-    let immutable = [
-        "patch",
-        "configmap",
-        MAP,
-        "-n",
-        NAMESPACE,
-        "--type=merge",
-        "-p",
-        r#"{"immutable":true}"#,
-    ];
-    control_plane.kubectl(&immutable).unwrap();
+    let immutable = r#"--type=merge -p {"immutable":true}"#;
+    let line = format!("patch configmap {MAP} -n {NAMESPACE} {immutable}");
+    kubectl(&control_plane, &line);
     for refused in [pins.pin("win-9", &one).await, pins.remove("win-2").await] {
         let error = refused.unwrap_err();
         assert_eq!(error.reason, Reason::HostKeyNotStored);
@@ -198,10 +186,7 @@ async fn a_first_contact_that_is_given_up_pins_nothing_later_and_takes_nobodys_p
 
 #[tokio::test]
 async fn who_may_not_write_is_told_so() {
-    let control_plane = ControlPlane::start().unwrap();
-    control_plane
-        .kubectl(&["create", "namespace", NAMESPACE])
-        .unwrap();
+    let (control_plane, _) = scene().await;
     let stranger = control_plane.kubeconfig_for("stranger", &[]).unwrap();
     let pins = pins(&stranger).await;
     let key = HostKey::new("ssh-ed25519", b"one");

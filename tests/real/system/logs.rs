@@ -58,14 +58,6 @@ fn the_level_follows_the_settings_of_a_running_operator() {
         logins() > logins_before + 1
     });
     assert_eq!(logged(), before, "{}", harness.log());
-    // The log contains none of the operator's credentials.
-    let kubeconfig = std::fs::read_to_string(harness.command.kubeconfig()).unwrap();
-    let kubeconfig: Value = serde_json::from_str(&kubeconfig).unwrap();
-    let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
-    assert!(!harness.log().contains(token));
-    for trace in simulation.key_traces() {
-        assert!(!harness.log().contains(&trace), "{trace}");
-    }
 }
 
 #[test]

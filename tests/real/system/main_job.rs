@@ -4,7 +4,7 @@ use serde_json::Value;
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::objects;
 
-use crate::system::harness::{Harness, logins};
+use crate::system::harness::{Harness, SETTINGS, logins};
 
 const DRIVER: &str = "disk.csi.azure.com";
 
@@ -15,22 +15,14 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
     let win_1 = sandbox.add_windows_node("win-1").unwrap();
     let win_2 = sandbox.add_windows_node("win-2").unwrap();
     sandbox.give_access().unwrap();
-    sandbox
-        .control_plane
-        .apply(&objects::azure_disk_workload("win-1"))
-        .unwrap();
+    harness.apply(&objects::azure_disk_workload("win-1"));
     // Other owners' content in the ConfigMap, with their own whitespace.
     let others = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: windows-services, namespace: windows-storage-operator}\ndata:\n  services: '[ ]'\n  files: '[  ]'\n  watchedEnvironmentVars: 'null'\n";
-    sandbox.control_plane.apply(others).unwrap();
+    harness.apply(others);
     let operator = harness.start();
 
     for (node, host) in [("win-1", &win_1), ("win-2", &win_2)] {
-        harness.expect(
-            &format!("windowsnodestorage/{node}"),
-            "CSIProxyReady",
-            "True",
-            "PipesOpen",
-        );
+        harness.expect_csi_proxy(node);
         csi_proxy_answers(host).unwrap();
     }
     let status = &harness.get("windowsnodestorage/win-1")["status"];
@@ -70,11 +62,11 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
     );
     sandbox.register("win-2", &[DRIVER]).unwrap();
     harness.expect_open();
-    harness.expect("windowsstorage/cluster", "NodesReady", "True", "AllReady");
+    harness.expect(SETTINGS, "NodesReady", "True", "AllReady");
 
     // There is no OLM in this test, which the operator reports after a while.
     harness.expect(
-        "windowsstorage/cluster",
+        SETTINGS,
         "OperatorConditionWritten",
         "False",
         "NotConfirmed",
@@ -126,7 +118,7 @@ pub fn versions(harness: &Harness) -> Vec<(String, String)> {
     [
         "windowsnodestorage/win-1",
         "windowsnodestorage/win-2",
-        "windowsstorage/cluster",
+        SETTINGS,
         "configmap/windows-services",
         "configmap/windows-storage-host-keys",
         concat!(

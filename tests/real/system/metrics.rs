@@ -96,11 +96,7 @@ fn common_name(certificate: &X509Ref) -> String {
 #[test]
 fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
     let harness = Harness::held();
-    let folder = harness
-        .sandbox
-        .control_plane
-        .dir()
-        .join("metrics-certificate");
+    let folder = harness.control_plane().dir().join("metrics-certificate");
     fs::create_dir(&folder).unwrap();
     let cert_dir = format!("--metrics-cert-dir={}", folder.display());
     let _operator = harness.start_with_arguments(&[SERVED[0], SERVED[1], &cert_dir]);
@@ -162,7 +158,7 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
     let _silent = TcpStream::connect(&address).unwrap();
     assert_eq!(get(Some(&reader)).certificate, "windows-storage-operator");
     for name in ["first", "second"] {
-        let control_plane = &harness.sandbox.control_plane;
+        let control_plane = harness.control_plane();
         control_plane.write_certificate(&folder, name).unwrap();
         harness.eventually("the certificate is the one in the folder", || {
             get(Some(&reader)).certificate == name
@@ -185,7 +181,7 @@ fn the_account_for_prometheus_may_read_metrics() {
         String::from_utf8(openssl::base64::decode_block(&token).unwrap()).unwrap()
     };
     assert_eq!(token(), "");
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     control_plane
         .start_controller_manager("serviceaccount-token-controller")
         .unwrap();
@@ -207,7 +203,7 @@ fn what_cannot_be_checked_is_not_served() {
     let _operator = harness.start_with_arguments(&SERVED);
     let address = harness.metrics_address();
     harness.expect_gate("True", "NoWindowsNodes", &[]);
-    harness.sandbox.control_plane.stop_api_server().unwrap();
+    harness.control_plane().stop_api_server().unwrap();
     for _ in 0..4 {
         assert_eq!(scrape(&address, "/metrics", Some(&reader)).status(), "503");
     }
@@ -221,7 +217,7 @@ fn what_cannot_be_checked_is_not_served() {
         !faults.is_empty() && faults.len() == different.len(),
         "{faults:?}"
     );
-    harness.sandbox.control_plane.start_api_server().unwrap();
+    harness.control_plane().start_api_server().unwrap();
     harness.eventually("metrics are served again", || {
         scrape(&address, "/metrics", Some(&reader)).status() == "200"
     });

@@ -14,7 +14,7 @@ fn the_pods_of_a_node_that_turns_to_windows_are_seen() {
     harness.kubectl("label node late kubernetes.io/os=linux --overwrite");
     // Nothing in the pod itself requires Windows.
     let workload = objects::azure_disk_workload("late").replace("  os: {name: windows}\n", "");
-    sandbox.control_plane.apply(&workload).unwrap();
+    harness.apply(&workload);
     let _operator = harness.start();
     harness.expect_gate("True", "NoInTreeVolumes", &[]);
 

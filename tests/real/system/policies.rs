@@ -74,6 +74,11 @@ fn said(control_plane: &ControlPlane, arguments: &[&str], object: Option<&Value>
     }
 }
 
+/// Returns the answer to a request whose arguments contain no spaces.
+fn said_of(control_plane: &ControlPlane, line: &str) -> Said {
+    said(control_plane, &line.split(' ').collect::<Vec<_>>(), None)
+}
+
 /// Returns the answer to the creation of an object, as a dry run.
 fn to_new(control_plane: &ControlPlane, object: &Value) -> Said {
     said(control_plane, &["create", "--dry-run=server"], Some(object))
@@ -118,11 +123,7 @@ fn eventually(what: &str, mut check: impl FnMut() -> bool) {
 fn apply(control_plane: &ControlPlane, folder: &str) -> bool {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let folder = folder.to_str().unwrap();
-    let applied = said(
-        control_plane,
-        &["apply", "--server-side", "-k", folder],
-        None,
-    );
+    let applied = said_of(control_plane, &format!("apply --server-side -k {folder}"));
     let served = control_plane
         .kubectl(&["get", "--raw", "/apis/admissionregistration.k8s.io/v1"])
         .unwrap()
@@ -181,8 +182,7 @@ fn team(control_plane: &ControlPlane) -> std::path::PathBuf {
         "create clusterrole config-maps --verb=* --resource=configmaps",
         "create clusterrolebinding config-maps --clusterrole=config-maps --group=team",
     ] {
-        let arguments: Vec<&str> = arguments.split(' ').collect();
-        control_plane.kubectl(&arguments).unwrap();
+        assert!(said_of(control_plane, arguments).is_taken);
     }
     control_plane.kubeconfig_for("someone", &["team"]).unwrap()
 }

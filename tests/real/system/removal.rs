@@ -11,7 +11,7 @@ use testbed::node_agent::csi_proxy_answers;
 use testbed::windows_host::WindowsHost;
 
 use crate::system::clock::Clock;
-use crate::system::harness::Harness;
+use crate::system::harness::{Harness, SETTINGS, assert_has};
 
 /// A driver's DaemonSet for Windows nodes that mounts a pipe of csi-proxy.
 pub const DRIVER: &str = r"apiVersion: apps/v1
@@ -34,19 +34,6 @@ spec:
 ";
 
 impl Harness {
-    fn want(&self, spec: &Value) {
-        let patch = json!({"spec": spec}).to_string();
-        let patch = [
-            "patch",
-            "windowsstorage",
-            "cluster",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        self.kubectl_with(&patch);
-    }
-
     /// Makes the operators that are started from now on use clocks that the test can shift.
     pub fn with_clock(&mut self) -> Clock {
         let clock = Clock::new(self, "clock");
@@ -170,10 +157,7 @@ fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
     println!("csi-proxy is there after {:?}", begin.elapsed());
     csi_proxy_answers(&host).unwrap();
     let message = harness.condition(object, "CSIProxyUsed").2;
-    assert!(
-        message.contains("DaemonSet kube-system/csi-driver-win"),
-        "{message}"
-    );
+    assert_has(&message, &["DaemonSet kube-system/csi-driver-win"]);
 
     harness.kubectl("delete daemonset csi-driver-win -n kube-system");
     harness.expect(object, "CSIProxyUsed", "False", "NotUsed");
@@ -237,10 +221,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     let (status, said) = harness.uninstall(&["--timeout", "4s"]).end();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("node/win-1 Removing: "), "{said}");
-    assert!(
-        said.contains("DaemonSet kube-system/csi-driver-win mounts"),
-        "{said}"
-    );
+    assert_has(&said, &["DaemonSet kube-system/csi-driver-win mounts"]);
     harness.expect_management("win-2", "Removing");
     csi_proxy_answers(&two).unwrap();
     // The removal is cancelled before anything was interrupted.
@@ -284,12 +265,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
         let services = &harness.get("configmap/windows-services")["data"]["services"];
         pins.as_object().is_none_or(serde_json::Map::is_empty) && services == "[]"
     });
-    harness.expect(
-        "windowsstorage/cluster",
-        "RolloutProgressing",
-        "False",
-        "Removed",
-    );
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Removed");
     // A second run has nothing to do.
     let (status, said) = harness.uninstall(&["--timeout", "60s"]).end();
     assert!(status.success(), "{said}");

@@ -3,13 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::parts::part;
-use testbed::windows_host::WindowsHost;
-use windows_storage_operator::payload::sha256_hex;
 
-use crate::system::harness::Harness;
+use crate::system::harness::{Harness, assert_has, write_payload};
 
 #[test]
 fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
@@ -38,16 +35,8 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
 
     let _operator =
         harness.start_with(&payload(&harness, "broken", b"MZ but no program", "v9.9.9"));
-    let message = harness.expect(
-        "windowsnodestorage/win-1",
-        "CSIProxyReady",
-        "False",
-        "RolledBack",
-    );
-    assert!(
-        message.contains("update failed and was rolled back"),
-        "{message}"
-    );
+    let message = harness.expect_node("win-1", "False", "RolledBack");
+    assert_has(&message, &["update failed and was rolled back"]);
     harness.expect_event("Node/win-1", "RolledBack");
     assert!(on_node() == good, "the file that worked is not back");
     csi_proxy_answers(&host).unwrap();
@@ -65,57 +54,6 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
     );
 }
 
-#[test]
-fn the_other_node_waits_for_the_canary_and_both_answer_in_the_end() {
-    let harness = Harness::new();
-    let hosts = ["win-1", "win-2"].map(|name| harness.sandbox.add_windows_node(name).unwrap());
-    harness.sandbox.give_access().unwrap();
-    harness.kubectl("label node win-2 canary=yes");
-    let soak = |seconds: u32| {
-        let step = json!({"nodeSelector": {"canary": "yes"}, "soakSeconds": seconds});
-        let rollout = json!({"maxUnavailable": 2, "strategy": {"steps": [step]}});
-        let patch = json!({"spec": {"rollout": rollout}}).to_string();
-        let line = [
-            "patch",
-            "windowsstorage",
-            "cluster",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        harness.kubectl_with(&line);
-    };
-    // Longer than anything in this test takes.
-    soak(3_600);
-    let [old, new] =
-        ["csi-proxy-1.1.3", "csi-proxy-1.3.0"].map(|it| fs::read(part(it).unwrap()).unwrap());
-    let on_node = |host: &WindowsHost| fs::read(host.drive_c().join("k/csi-proxy.exe")).unwrap();
-
-    let operator = harness.start_with(&payload(&harness, "old", &old, "v1.1.3"));
-    for name in ["win-1", "win-2"] {
-        harness.expect_csi_proxy(name);
-    }
-    let first = csi_proxy_process(&hosts[0]).unwrap();
-    assert!(operator.terminate().unwrap().success());
-
-    let operator = harness.start();
-    let settings = "windowsstorage/cluster";
-    harness.expect(settings, "RolloutProgressing", "True", "Soaking");
-    assert!(on_node(&hosts[1]) == new, "the canary has not got it");
-    csi_proxy_answers(&hosts[1]).unwrap();
-    assert!(on_node(&hosts[0]) == old, "it did not wait");
-    assert_eq!(csi_proxy_process(&hosts[0]).unwrap(), first);
-    assert!(operator.terminate().unwrap().success());
-
-    soak(5);
-    let _operator = harness.start();
-    harness.expect(settings, "RolloutProgressing", "False", "Complete");
-    assert!(on_node(&hosts[0]) == new, "it was left out");
-    for host in &hosts {
-        csi_proxy_answers(host).unwrap();
-    }
-}
-
 fn version(harness: &Harness) -> String {
     let status = &harness.get("windowsnodestorage/win-1")["status"];
     status["csiProxy"]["version"]
@@ -128,27 +66,7 @@ fn version(harness: &Harness) -> String {
 fn payload(harness: &Harness, name: &str, csi_proxy: &[u8], version: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
     let agent = fs::read(built.join("windows-storage-agent.exe")).unwrap();
-    payload_of(harness, name, &agent, (csi_proxy, version))
-}
-
-/// Creates a payload with this agent and this csi-proxy, uncompressed: the operator's other way to transfer it.
-pub fn payload_of(
-    harness: &Harness,
-    name: &str,
-    agent: &[u8],
-    (csi_proxy, version): (&[u8], &str),
-) -> PathBuf {
-    let folder = harness.sandbox.control_plane.dir().join(name);
-    fs::create_dir_all(&folder).unwrap();
-    let mut manifest = json!({});
-    for (program, file, content, version) in [
-        ("csiProxy", "csi-proxy.exe", csi_proxy, version),
-        ("agent", "windows-storage-agent.exe", agent, name),
-    ] {
-        fs::write(folder.join(file), content).unwrap();
-        let sha256 = sha256_hex(content);
-        manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
-    }
-    fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+    let folder = harness.control_plane().dir().join(name);
+    write_payload(&folder, (&agent, name), (csi_proxy, version));
     folder
 }

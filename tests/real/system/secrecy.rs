@@ -15,6 +15,7 @@ use testbed::api_proxy::{ApiProxy, End, Fault, On, Verb};
 use testbed::objects::{self, NAMESPACE};
 use testbed::sandbox::Operator;
 
+use crate::system::harness::SETTINGS;
 use crate::system::metrics::scrape;
 use crate::system::must_gather::{command as must_gather, contents};
 use crate::system::simulated::Simulation;
@@ -50,7 +51,7 @@ impl Simulation {
         }
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": data,
             "metadata": {"name": "cloud-private-key", "namespace": NAMESPACE}});
-        let control_plane = &self.harness.sandbox.control_plane;
+        let control_plane = self.harness.control_plane();
         // Deletes the old one first, so that no trace of it is left.
         let name = [
             "delete",
@@ -140,8 +141,8 @@ fn no_secret_is_in_any_output(round: usize, format: &str) {
         .command
         .with_kubeconfig(proxy.kubeconfig());
     let harness = &simulation.harness;
-    let folder = harness.sandbox.control_plane.dir().to_owned();
-    let control_plane = &harness.sandbox.control_plane;
+    let folder = harness.control_plane().dir().to_owned();
+    let control_plane = harness.control_plane();
     control_plane
         .apply(&objects::azure_disk_workload("win-000"))
         .unwrap();
@@ -206,10 +207,21 @@ fn no_secret_is_in_any_output(round: usize, format: &str) {
 
     outputs.hold_what_is_no_secret();
     outputs.hold_no(&canaries);
-    // The search works in each place: a canary that is planted at its end is found.
+    // The search works in each place: a canary that is planted at its end, in whatever form, is found.
+    let written = [
+        PASSPHRASE.to_owned(),
+        openssl::base64::encode_block(format!("k: {PASSPHRASE}\n").as_bytes()),
+        json!(PASSPHRASE.as_bytes()).to_string(),
+        PASSPHRASE
+            .replace('/', "%2F")
+            .replace('+', "%2B")
+            .replace('=', "%3D"),
+    ];
     for content in outputs.0.values() {
-        let planted = [content, PASSPHRASE.as_bytes()].concat();
-        assert!(canaries[0].find(&planted).is_some());
+        for written in &written {
+            let planted = [content, written.as_bytes()].concat();
+            assert!(canaries[0].find(&planted).is_some(), "{written}");
+        }
     }
 }
 
@@ -258,9 +270,8 @@ fn all_goes_wrong(simulation: &Simulation, open: &str, shut: &str, look: &mut dy
         shut.replace('\n', " "),
     ] {
         simulation.keep(&broken, Some(PASSPHRASE));
-        let cluster = "windowsstorage/cluster";
         let harness = &simulation.harness;
-        harness.expect(cluster, "CredentialsValid", "False", "InvalidPrivateKey");
+        harness.expect(SETTINGS, "CredentialsValid", "False", "InvalidPrivateKey");
         look("the key is broken");
     }
     for host in &simulation.hosts {
@@ -324,7 +335,7 @@ fn the_server_repeats_secrets(
         simulation.keep(shut, Some(PASSPHRASE));
         harness.eventually("the key is read", || {
             proxy.end_watches(Some("secrets"), End::Gone);
-            let (status, ..) = harness.condition("windowsstorage/cluster", "CredentialsValid");
+            let (status, ..) = harness.condition(SETTINGS, "CredentialsValid");
             status == "True"
         });
     }
@@ -332,7 +343,7 @@ fn the_server_repeats_secrets(
 
 /// Runs the commands for people as an administrator, who may read Secrets.
 fn the_commands(simulation: &Simulation, outputs: &mut Outputs) {
-    let control_plane = &simulation.harness.sandbox.control_plane;
+    let control_plane = simulation.harness.control_plane();
     let kubeconfig = control_plane.kubeconfig();
     let with = |arguments: &[&str]| {
         let mut command = Command::new(BINARY);

@@ -4,27 +4,23 @@
 mod acceptance;
 mod chaos;
 mod fleet;
-mod life;
 mod middle;
 mod must_gather;
 mod pools;
-mod removal;
 mod rollout;
 pub mod secrets;
-mod servers;
 mod services;
 mod steps;
 mod trust;
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use testbed::objects;
+use testbed::sandbox::Operator;
 use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
-use windows_storage_operator::payload::sha256_hex;
 
-use crate::system::harness::Harness;
+use crate::system::harness::{Harness, SETTINGS, write_payload};
 
 /// A cluster whose Windows nodes are simulated.
 pub struct Simulation {
@@ -58,7 +54,7 @@ impl Simulation {
                 .build()
                 .unwrap(),
         };
-        let control_plane = &simulation.harness.sandbox.control_plane;
+        let control_plane = simulation.harness.control_plane();
         // One call for all objects, because each start of kubectl takes longer than a host needs.
         let objects: Vec<String> = simulation
             .hosts
@@ -103,8 +99,7 @@ impl Simulation {
             "-",
         ];
         self.harness
-            .sandbox
-            .control_plane
+            .control_plane()
             .kubectl_with_input(&arguments, &statuses.to_string())
             .unwrap();
     }
@@ -128,7 +123,7 @@ impl Simulation {
         for (field, value) in spec.as_object().unwrap() {
             object["spec"][field] = value.clone();
         }
-        let control_plane = &self.harness.sandbox.control_plane;
+        let control_plane = self.harness.control_plane();
         control_plane.apply(&object.to_string())
     }
 
@@ -140,19 +135,11 @@ impl Simulation {
     /// Creates a payload with this version of the agent.
     fn payload_of(&self, version: &str, agent: &str) -> PathBuf {
         let name = format!("{version}-{agent}");
-        let folder = self.harness.sandbox.control_plane.dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        let mut manifest = json!({});
-        for (program, file, version) in [
-            ("csiProxy", "csi-proxy.exe", version),
-            ("agent", "agent.exe", agent),
-        ] {
-            let content = format!("MZ {program} {version}");
-            fs::write(folder.join(file), &content).unwrap();
-            let sha256 = sha256_hex(content.as_bytes());
-            manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
-        }
-        fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+        let folder = self.harness.control_plane().dir().join(name);
+        let contents = [("agent", agent), ("csiProxy", version)]
+            .map(|(program, version)| format!("MZ {program} {version}"));
+        let [ours, csi_proxy] = contents.each_ref().map(String::as_bytes);
+        write_payload(&folder, (ours, agent), (csi_proxy, version));
         folder
     }
 
@@ -175,6 +162,59 @@ impl Simulation {
             })
             .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    /// Returns the nodes with this csi-proxy on disk.
+    pub fn nodes_with(&self, version: &str) -> Vec<&str> {
+        let content = format!("MZ csiProxy {version}");
+        let has = |host: &&SimulatedHost| {
+            host.with_disk(|disk| {
+                let file = disk.file(r"C:\k\csi-proxy.exe");
+                file.is_some_and(|file| file.content() == content.as_bytes())
+            })
+        };
+        self.hosts
+            .iter()
+            .filter(has)
+            .map(SimulatedHost::name)
+            .collect()
+    }
+
+    /// Creates nodes on which an operator has installed csi-proxy v1.1.3. It has ended.
+    pub fn installed(nodes: usize) -> Self {
+        let simulation = Self::new(nodes);
+        let harness = &simulation.harness;
+        let operator = harness.start_with(&simulation.payload("v1.1.3"));
+        harness.eventually("all nodes have the old csi-proxy", || {
+            simulation.ready().len() == nodes
+        });
+        harness.eventually("it says that the rollout is over", || {
+            let last = &harness.get(SETTINGS)["status"]["rollout"]["history"][0];
+            last["completionTime"].is_string()
+        });
+        assert!(operator.terminate().unwrap().success());
+        simulation
+    }
+
+    /// Waits until the status of each node has this version of csi-proxy.
+    fn expect_all_have(&self, version: &str) {
+        self.harness
+            .eventually("all nodes have the new csi-proxy", || {
+                let mut hosts = self.hosts.iter();
+                hosts.all(|host| self.version(host.name()) == version)
+            });
+    }
+
+    /// Starts an operator with this payload, and waits until it has looked at each of these hosts twice.
+    fn look_twice(&self, payload: &Path, hosts: &[SimulatedHost]) -> Operator {
+        let logins = || hosts.iter().map(|host| host.counters().logins);
+        let before: Vec<u64> = logins().collect();
+        let operator = self.harness.start_with(payload);
+        self.harness
+            .eventually("every node was looked at twice", || {
+                logins().zip(&before).all(|(now, before)| now >= before + 2)
+            });
+        operator
     }
 
     /// Returns the version of csi-proxy in a node's status.

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::system::harness::Harness;
+use crate::system::harness::{Harness, SETTINGS};
 
 /// More volumes than the verdict's message names.
 const MANY: usize = 14;
@@ -31,7 +31,7 @@ fn pods(namespace: &str, names: impl Iterator<Item = String>) -> String {
 #[test]
 fn a_tenant_who_holds_upgrades_is_named_and_the_administrator_can_overrule_it() {
     let harness = Harness::new();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     harness.sandbox.add_node("win-1", None).unwrap();
     harness.register("win-1", false);
     // One pod hides behind the number of the others.
@@ -43,8 +43,7 @@ fn a_tenant_who_holds_upgrades_is_named_and_the_administrator_can_overrule_it() 
 
     let left = format!("{} more", MANY + 1 - 10);
     harness.expect_gate("False", "NoCSIMigration", &["pod crowd/crowd-0", &left]);
-    let cluster = "windowsstorage/cluster";
-    let message = harness.expect(cluster, "Upgradeable", "False", "NoCSIMigration");
+    let message = harness.expect(SETTINGS, "Upgradeable", "False", "NoCSIMigration");
     assert!(message.contains("pod crowd/crowd-0"), "{message}");
     // A pod that does not fit into the message still has its own event, and a row in the report.
     let note = harness.expect_event("Pod/hidden", "NoCSIMigration");
@@ -69,7 +68,7 @@ fn a_tenant_who_holds_upgrades_is_named_and_the_administrator_can_overrule_it() 
     };
     decide("Ignore");
     harness.expect_gate("True", "Override", &["pod crowd/crowd-0", &left]);
-    let message = harness.expect(cluster, "Upgradeable", "True", "Override");
+    let message = harness.expect(SETTINGS, "Upgradeable", "True", "Override");
     assert!(message.contains("accepts the risk"), "{message}");
 
     decide("Enforce");

@@ -3,89 +3,11 @@
 use crate::system::check::{check, report};
 use crate::system::harness::Harness;
 
-const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
-
-/// Returns the operator's RBAC without the permission to read pods.
-fn without_pods() -> String {
-    let rights = MANIFEST.replace("resources: [nodes, pods, ", "resources: [nodes, ");
-    assert_ne!(rights, MANIFEST);
-    rights
-}
-
-#[test]
-fn what_can_no_longer_be_read_does_not_open_the_gate() {
-    let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
-    let _operator = harness.start();
-    harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
-
-    // An established watch continues regardless of permissions, so the restart ends it.
-    control_plane.apply(&without_pods()).unwrap();
-    control_plane.restart_api_server().unwrap();
-    harness.eventually("pods cannot be read", || {
-        harness
-            .log()
-            .contains("watch interrupted: reading it is forbidden: pods is forbidden")
-    });
-    harness.register("win-1", true);
-    harness.expect_gate(
-        "False",
-        "ReadinessUnknown",
-        &["Pod (reading it is forbidden"],
-    );
-
-    control_plane.apply(MANIFEST).unwrap();
-    harness.expect_open();
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "True",
-        "DriversRegistered",
-    );
-}
-
-#[test]
-fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
-    let harness = Harness::new();
-    harness.sandbox.add_node("win-1", None).unwrap();
-    harness.register("win-1", false);
-    harness.apply(&without_pods());
-    let _operator = harness.start_with_arguments(&["--serve-address=127.0.0.1:0"]);
-    harness.expect_gate(
-        "False",
-        "ReadinessUnknown",
-        &["Pod (reading it is forbidden"],
-    );
-    harness.expect_readyz("503", "[-]cluster-read failed: missing Pod");
-
-    harness.apply(MANIFEST);
-    harness.expect_gate("True", "NoInTreeVolumes", &[]);
-    harness.expect_readyz("200", "[+]cluster-read ok");
-
-    // The operator creates the settings with their defaults if there are none, so that the verdict can be stored.
-    harness.expect(
-        "windowsstorage/cluster",
-        "Upgradeable",
-        "True",
-        "NoInTreeVolumes",
-    );
-    harness.expect(
-        "windowsstorage/cluster",
-        "CredentialsValid",
-        "False",
-        "CredentialsMissing",
-    );
-    assert_eq!(
-        harness.get("windowsstorage/cluster")["spec"]["probeIntervalSeconds"],
-        300
-    );
-}
-
 /// Uses an API server with `batch` disabled. That a kind is not served does not mean that there are no such objects.
 #[test]
 fn kinds_that_the_api_server_lacks_hold_the_gate_until_it_serves_them() {
     let harness = Harness::held();
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     control_plane
         .restart_api_server_without("batch/v1")
         .unwrap();

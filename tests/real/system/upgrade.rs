@@ -14,12 +14,10 @@ use testbed::sandbox::{Sandbox, install_from};
 use testbed::windows_host::WindowsHost;
 use windows_storage_operator::payload::{Payload, sha256_hex};
 
-use crate::system::harness::{Harness, logins};
+use crate::system::harness::{Harness, SETTINGS, logins, write_payload};
 use crate::system::main_job::versions;
-use crate::system::replacement::payload_of;
 
 const NODES: [&str; 2] = ["win-1", "win-2"];
-const SETTINGS: &str = "windowsstorage/cluster";
 const AGENT: &str = "k/windows-storage-agent.exe";
 
 #[test]
@@ -39,8 +37,10 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     agent.extend([0; 16]);
     let [older, same] = ["1.1.3", "1.3.0"].map(|version| {
         let csi_proxy = fs::read(part(&format!("csi-proxy-{version}")).unwrap()).unwrap();
+        let folder = harness.control_plane().dir().join(version);
         let csi_proxy = (&*csi_proxy, &*format!("v{version}"));
-        payload_of(&harness, version, &agent, csi_proxy)
+        write_payload(&folder, (&agent, version), csi_proxy);
+        folder
     });
     let agent = sha256_hex(&agent);
 
@@ -52,7 +52,7 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     let status = harness.get("windowsnodestorage/win-1")["status"].clone();
     let wanted = harness.get(SETTINGS)["spec"].clone();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    install_from(&harness.sandbox.control_plane, root).unwrap();
+    install_from(harness.control_plane(), root).unwrap();
     harness.register("win-1", true);
     harness.expect_missing("win-2");
     harness.expect_registered("win-1", true);
@@ -70,7 +70,7 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     assert_eq!(told.lines().find(is_fault), None);
 
     // This version takes over. While the rollout is paused, it changes nothing on a node.
-    want(&harness, &json!({"rollout": {"paused": true}}));
+    harness.want(&json!({"rollout": {"paused": true}}));
     assert!(operator.terminate().unwrap().success());
     let found = on_nodes(&hosts);
     let pinned = pins(&harness);
@@ -94,7 +94,7 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     harness.register("win-1", true);
     harness.expect_open();
 
-    want(&harness, &json!({"rollout": {"paused": false}}));
+    harness.want(&json!({"rollout": {"paused": false}}));
     let payload = Payload::load(&root.join("target/payload")).unwrap();
     expect_rollout(&harness, &hosts, (&payload.agent.sha256, "v1.3.0"));
     harness.expect_open();
@@ -139,7 +139,7 @@ fn what_only_newer_definitions_have_is_kept_by_an_operator_that_does_not_know_it
     let next = || harness.get(SETTINGS)["spec"]["fromTheNext"].clone();
     // A CRD takes effect a moment after it was written.
     harness.eventually("the definitions have it", || {
-        want(&harness, &json!({"fromTheNext": "wanted"}));
+        harness.want(&json!({"fromTheNext": "wanted"}));
         next() == "wanted"
     });
     harness.register("win-1", true);
@@ -166,7 +166,7 @@ fn an_operator_with_older_definitions_says_so_and_does_not_write_on_and_on() {
         let arguments = "apply --server-side --dry-run=server --validate=false -f -";
         let arguments: Vec<&str> = arguments.split(' ').collect();
         harness.eventually("the field is gone", || {
-            let control_plane = &harness.sandbox.control_plane;
+            let control_plane = harness.control_plane();
             let applied = control_plane.kubectl_with_input(&arguments, &object.to_string());
             applied.is_err_and(|error| error.to_string().contains("not declared in schema"))
         });
@@ -199,7 +199,7 @@ fn an_operator_with_older_definitions_says_so_and_does_not_write_on_and_on() {
     harness.expect_open();
     // The current CRDs are installed late.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    install_from(&harness.sandbox.control_plane, root).unwrap();
+    install_from(harness.control_plane(), root).unwrap();
     harness.expect_registered("win-1", true);
     harness.expect(SETTINGS, "NodesReady", "True", "AllReady");
 }
@@ -225,12 +225,6 @@ fn before() -> PathBuf {
         .unwrap();
     assert!(built.status.success(), "tools/before says why");
     PathBuf::from(String::from_utf8(built.stdout).unwrap().trim_end())
-}
-
-/// Changes the spec of the settings.
-fn want(harness: &Harness, spec: &Value) {
-    let patch = json!({"spec": spec}).to_string();
-    harness.kubectl_with(&["patch", SETTINGS, "--type=merge", "-p", &patch]);
 }
 
 fn pins(harness: &Harness) -> Value {

@@ -25,16 +25,6 @@ fn held_by(name: &str) -> NodePlan {
     NodePlan::Undecided(Awaited::DaemonSet(ObjectKey::new("shop", name)))
 }
 
-fn taint(rig: &mut Rig, node: &str, key: &str) {
-    rig.change_node(node, |node| {
-        node.taints = vec![Taint {
-            key: key.to_owned(),
-            effect: "NoSchedule".to_owned(),
-            value: None,
-        }];
-    });
-}
-
 #[test]
 fn a_tenants_daemon_set_holds_a_new_node_and_changes_no_other() {
     let mut rig = Rig::with_labels(&["win-1"]);
@@ -46,7 +36,7 @@ fn a_tenants_daemon_set_holds_a_new_node_and_changes_no_other() {
     rig.put(&csi_proxy(&json!([])));
     // As a node is when it has just joined.
     rig.add_node("win-2", "windows");
-    taint(&mut rig, "win-2", "node.kubernetes.io/not-ready");
+    rig.taint("win-2", "node.kubernetes.io/not-ready");
     // A node that others have, as an earlier version thought.
     rig.add_node("win-3", "windows");
     let of_before = WindowsNodeStorageStatus {
@@ -83,7 +73,7 @@ fn a_daemon_set_that_changes_holds_what_it_covers_then() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.act(&[]);
     rig.add_node("win-2", "windows");
-    taint(&mut rig, "win-2", "os");
+    rig.taint("win-2", "os");
     for (tolerations, is_held) in [(json!([{"operator": "Exists"}]), true), (json!([]), false)] {
         rig.put(&csi_proxy(&tolerations));
         rig.pass(&[]);
@@ -113,19 +103,9 @@ fn to_be_released(names: &[&str], rollout: &Value) -> Rig {
     for name in names {
         assert!(matches!(rig.plan(name), NodePlan::Release(_, Ok(_))));
         assert_eq!(rig.management(name), "Releasing");
-        seen(&mut rig, name, Standing::Waiting);
+        rig.saw(name, Purpose::Release, Standing::Waiting);
     }
     rig
-}
-
-fn seen(rig: &mut Rig, node: &str, standing: Standing) {
-    let seen = Observation {
-        purpose: Purpose::Release,
-        standing,
-        reconciles: 1,
-        ..Observation::default()
-    };
-    rig.observations.insert(node.to_owned(), seen);
 }
 
 #[test]
@@ -139,11 +119,11 @@ fn nodes_are_released_one_after_the_other_and_from_fresh_data() {
     // The next process must know of it, so it is written before the work begins.
     let (_, status) = rig.pass(&names).settings.unwrap();
     assert_eq!(status.rollout.unwrap().in_progress, ["win-1"]);
-    seen(&mut rig, "win-1", Standing::Current);
+    rig.saw("win-1", Purpose::Release, Standing::Current);
     rig.act(&["win-1"]);
     assert_eq!(rig.management("win-1"), "External");
     assert_eq!(rig.slots(&names), ["win-2"]);
-    seen(&mut rig, "win-2", Standing::Current);
+    rig.saw("win-2", Purpose::Release, Standing::Current);
     rig.act(&["win-2"]);
     assert_eq!(rig.slots(&names), [""; 0]);
     for name in names {
@@ -157,7 +137,7 @@ fn a_node_out_of_reach_holds_no_other_release_and_a_pause_holds_all() {
     let names = ["win-1", "win-2"];
     let mut rig = to_be_released(&names, &json!({}));
     rig.is_fresh = true;
-    seen(&mut rig, "win-1", Standing::Unreachable);
+    rig.saw("win-1", Purpose::Release, Standing::Unreachable);
     assert_eq!(rig.slots(&names), ["win-2"]);
     let mut rig = to_be_released(&names, &json!({"paused": true}));
     rig.is_fresh = true;

@@ -10,9 +10,7 @@ fn pools(blue: &Value) -> Rig {
         rig.add_node(name, "windows");
     }
     for name in ["win-1", "win-2"] {
-        rig.change_node(name, |node| {
-            node.labels = [("pool".into(), "blue".into())].into();
-        });
+        rig.label(name, "pool", "blue");
     }
     rig.want_pool(blue);
     rig.pass(&[]);

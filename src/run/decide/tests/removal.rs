@@ -1,7 +1,7 @@
 //! csi-proxy is installed and removed with its users, and everything can be removed.
 
 use super::*;
-use crate::node::{Absence, HOST_KEYS_CONFIG_MAP, Hold, Purpose};
+use crate::node::{Absence, FIRST_CONTACT, HOST_KEYS_CONFIG_MAP, Hold, Purpose};
 use crate::services::Document;
 
 /// A DaemonSet for a driver, with this image and these volumes.
@@ -27,24 +27,60 @@ pub(super) fn with_pipes() -> Value {
     )
 }
 
+/// A pod on `win-1` that mounts this pipe.
+pub(super) fn pod_with_pipe(pipe: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "kube-system", "name": "left", "uid": "left"},
+        "spec": {
+            "nodeName": "win-1",
+            "volumes": [{"name": "p", "hostPath": {"path": format!(r"\\.\pipe\{pipe}")}}],
+        },
+    })
+}
+
+pub(super) fn where_needed() -> Value {
+    json!({"csiProxy": {"install": "WhereNeeded"}})
+}
+
+pub(super) fn all_removed() -> Value {
+    json!({"csiProxy": {"management": "Removed"}})
+}
+
 impl Rig {
     /// Known Windows nodes with labels; nothing uses csi-proxy.
     pub(super) fn with_labels(names: &[&str]) -> Self {
         let mut rig = Self::settled();
         for name in names {
             rig.add_node(name, "windows");
-            rig.change_node(name, |node| {
-                node.labels = [("kubernetes.io/os".into(), "windows".into())].into();
-            });
+            rig.label(name, "kubernetes.io/os", "windows");
         }
         // The operator has been there.
-        let pin = |name: &&str| {
-            let key = format!("ssh-ed25519 AAAA {}", crate::node::FIRST_CONTACT);
-            ((*name).to_owned(), key)
-        };
-        rig.put_config_map(HOST_KEYS_CONFIG_MAP, names.iter().map(pin).collect());
+        let pins: Vec<_> = names.iter().map(|name| (*name, FIRST_CONTACT)).collect();
+        rig.pin(&pins);
         rig.pause = 0;
         rig
+    }
+
+    /// Writes the pins of these nodes, each with its comment.
+    pub(super) fn pin(&mut self, pins: &[(&str, &str)]) {
+        let pin = |(name, comment): &(&str, &str)| {
+            ((*name).to_owned(), format!("ssh-ed25519 AAAA {comment}"))
+        };
+        self.put_config_map(HOST_KEYS_CONFIG_MAP, pins.iter().map(pin).collect());
+    }
+
+    pub(super) fn delete_driver(&mut self) {
+        let key = ObjectKey::new("kube-system", "driver");
+        self.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
+    }
+
+    /// Returns status, reason and message of a node's condition.
+    pub(super) fn condition(&self, node: &str, type_: &str) -> (String, String, String) {
+        let status = self.cluster.node_statuses.get(node).unwrap();
+        let mut conditions = status.conditions.iter();
+        let said = conditions.find(|it| it.type_ == type_).unwrap().clone();
+        (said.status, said.reason, said.message)
     }
 
     /// Runs passes and writes their statuses until there are none to write.
@@ -80,24 +116,16 @@ impl Rig {
 
     /// Records that the operator has removed everything from the node.
     pub(super) fn removed(&mut self, node: &str) {
-        let seen = Observation {
-            purpose: Purpose::Remove,
-            standing: Standing::Current,
-            reconciles: 1,
-            ..Observation::default()
-        };
-        self.observations.insert(node.to_owned(), seen);
+        self.saw(node, Purpose::Remove, Standing::Current);
     }
 }
 
 #[test]
 fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_after_it() {
     let mut rig = Rig::with_labels(&["win-1"]);
-    let pins = rig.cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
-    let pins = pins.unwrap().data.clone();
-    rig.put_config_map(HOST_KEYS_CONFIG_MAP, BTreeMap::new());
+    rig.pin(&[]);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
-    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.want(&where_needed());
     rig.act(&[]);
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
     assert_eq!(rig.management("win-1"), "NotNeeded");
@@ -107,11 +135,10 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     assert!(todo.assign, "at once");
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
     assert_eq!(rig.management("win-1"), "Managed");
-    rig.put_config_map(HOST_KEYS_CONFIG_MAP, pins);
+    rig.pin(&[("win-1", FIRST_CONTACT)]);
 
-    let key = ObjectKey::new("kube-system", "driver");
     rig.later(1_000);
-    rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
+    rig.delete_driver();
     rig.act(&[]);
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
     let due = |rig: &Rig| {
@@ -124,7 +151,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.act(&[]);
     assert_eq!(due(&rig), None);
     rig.later(500);
-    rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
+    rig.delete_driver();
     rig.act(&[]);
     rig.later(599);
     rig.act(&[]);
@@ -160,7 +187,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
 #[test]
 fn a_node_counts_as_one_without_csi_proxy_before_the_entry_is_written() {
     let mut rig = Rig::new();
-    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.want(&where_needed());
     rig.add_node("win-1", "windows");
     rig.add_configuration();
     let map = services::CONFIG_MAP.to_owned();
@@ -178,110 +205,87 @@ fn a_node_counts_as_one_without_csi_proxy_before_the_entry_is_written() {
 #[test]
 fn a_driver_of_the_host_counts_unless_it_is_known_to_do_without_and_a_pod_stands_for_its_set() {
     let mut rig = Rig::with_labels(&["win-1"]);
-    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.want(&where_needed());
     let is_used = |rig: &mut Rig| {
         rig.act(&[]);
-        let status = rig.cluster.node_statuses.get("win-1").unwrap();
-        let used = status.conditions.iter();
-        let used = used.clone().find(|it| it.type_ == "CSIProxyUsed").unwrap();
-        (used.status.clone(), used.reason.clone())
+        let (status, reason, _) = rig.condition("win-1", "CSIProxyUsed");
+        format!("{status} {reason}")
     };
-    let said = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
     let folder = json!([{"name": "p", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\disk.csi.azure.com"}}]);
-    for (image, status, reason) in [
-        ("x/azuredisk-csi:v1.13.0", "True", "HostProcess"),
-        ("x/azuredisk-csi:v1.30.0", "False", "NotUsed"),
-        ("x/ose-azure-disk-csi-driver:v4.20", "True", "HostProcess"),
+    for (image, used) in [
+        ("x/azuredisk-csi:v1.13.0", "True HostProcess"),
+        ("x/azuredisk-csi:v1.30.0", "False NotUsed"),
+        ("x/ose-azure-disk-csi-driver:v4.20", "True HostProcess"),
     ] {
         rig.put(&driver(image, &folder, true));
-        assert_eq!(is_used(&mut rig), said(status, reason), "{image}");
+        assert_eq!(is_used(&mut rig), used, "{image}");
     }
     rig.put(&driver("x/azuredisk-csi:v1.30.0", &folder, true));
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"namespace": "kube-system", "name": "left", "uid": "left"},
-        "spec": {
-            "nodeName": "win-1",
-            "volumes": [{"name": "p", "hostPath": {"path": r"\\.\pipe\csi-proxy-disk-v1"}}],
-        },
-    });
-    rig.put(&pod);
-    assert_eq!(is_used(&mut rig), said("True", "PipesMounted"));
+    // Names of pipes are case-insensitive.
+    for pipe in ["csi-proxy-disk-v1", "CSI-Proxy-disk-v1"] {
+        rig.put(&pod_with_pipe(pipe));
+        assert_eq!(is_used(&mut rig), "True PipesMounted", "{pipe}");
+        let pod = ObjectKey::new("kube-system", "left");
+        rig.cluster.pods.delete(&pod);
+        assert_eq!(is_used(&mut rig), "False NotUsed");
+    }
     // A DaemonSet that does not cover the node does not count; one whose pods are only waiting for the node does.
-    rig.cluster
-        .pods
-        .delete(&ObjectKey::new("kube-system", "left"));
     rig.put(&with_pipes());
-    let taint = |rig: &mut Rig, key: &str| {
-        rig.change_node("win-1", |node| {
-            node.taints = vec![Taint {
-                key: key.to_owned(),
-                value: None,
-                effect: "NoSchedule".to_owned(),
-            }];
-        });
-    };
-    taint(&mut rig, "os");
-    assert_eq!(is_used(&mut rig), said("False", "NotUsed"));
-    taint(&mut rig, "node.kubernetes.io/not-ready");
-    assert_eq!(is_used(&mut rig), said("True", "PipesMounted"));
+    rig.taint("win-1", "os");
+    assert_eq!(is_used(&mut rig), "False NotUsed");
+    rig.taint("win-1", "node.kubernetes.io/not-ready");
+    assert_eq!(is_used(&mut rig), "True PipesMounted");
 }
 
 #[test]
-fn the_agent_stays_for_the_services_of_others() {
-    let mut rig = Rig::with_labels(&["win-1"]);
-    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
-    let map = rig.cluster.config_maps.get(services::CONFIG_MAP).unwrap();
-    let mut data = map.data.clone();
-    let other = r#",{"name":"logs","path":"C:\\k\\logs.exe","bootstrap":false,"priority":3}]"#;
-    let entries = data["services"].trim_end_matches(']').to_owned() + other;
-    data.insert("services".to_owned(), entries);
-    rig.put_config_map(services::CONFIG_MAP, data);
-    rig.act(&[]);
-    rig.later(600);
-    rig.act(&[]);
-    let NodePlan::Reconcile(target) = rig.plan("win-1") else {
-        panic!("{:?}", rig.plan("win-1"))
-    };
-    let request = &target.desired.as_ref().unwrap().request;
-    let names: Vec<&str> = request.services.iter().map(|it| &*it.name).collect();
-    assert_eq!(names, ["logs"]);
-    assert!(request.files.is_empty() && request.pipes.is_empty());
-    let with = &rig.decisions.payload.agent.sha256;
-    assert_eq!(target.desired.as_ref().unwrap().agent_sha256, *with);
+fn the_agent_stays_for_the_services_of_others_and_csi_proxy_where_one_depends_on_it() {
+    for (needs, expected) in [
+        (json!([]), &["logs"][..]),
+        (json!(["csi-proxy"]), &["csi-proxy", "logs"]),
+    ] {
+        let mut rig = Rig::with_labels(&["win-1"]);
+        rig.want(&where_needed());
+        let map = rig.cluster.config_maps.get(services::CONFIG_MAP).unwrap();
+        let mut data = map.data.clone();
+        let mut entries: Vec<Value> = serde_json::from_str(&data["services"]).unwrap();
+        entries.push(json!({"name": "logs", "path": r"C:\k\logs.exe", "bootstrap": false, "priority": 3, "dependencies": needs}));
+        data.insert("services".to_owned(), json!(entries).to_string());
+        rig.put_config_map(services::CONFIG_MAP, data);
+        rig.act(&[]);
+        rig.later(600);
+        rig.act(&[]);
+        let NodePlan::Reconcile(target) = rig.plan("win-1") else {
+            panic!("{:?}", rig.plan("win-1"))
+        };
+        let desired = target.desired.as_ref().unwrap();
+        let request = &desired.request;
+        let names: Vec<&str> = request.services.iter().map(|it| &*it.name).collect();
+        assert_eq!(names, expected);
+        let has_csi_proxy = names.len() == 2;
+        assert_eq!(request.files.is_empty(), !has_csi_proxy);
+        assert_eq!(request.pipes.is_empty(), !has_csi_proxy);
+        assert_eq!(protocol::validate::validate(request), Ok(()));
+        assert_eq!(desired.agent_sha256, rig.decisions.payload.agent.sha256);
+    }
 }
 
 /// A cluster with two managed nodes, one node that has become another owner's, and a driver that uses csi-proxy.
 /// Everything is to be removed.
 fn to_be_removed() -> Rig {
     let mut rig = Rig::with_labels(&["win-1", "win-2", "theirs"]);
-    let pin = |name: &str, comment: &str| (name.to_owned(), format!("ssh-ed25519 AAAA {comment}"));
-    let mine = pin("win-2", "by-hand");
-    let pins = [pin("win-1", crate::node::FIRST_CONTACT), mine];
-    rig.put_config_map(HOST_KEYS_CONFIG_MAP, pins.into());
+    rig.pin(&[("win-1", FIRST_CONTACT), ("win-2", "by-hand")]);
     rig.change_node("theirs", |node| node.given = true);
     rig.act(&[]);
-    rig.change_node("theirs", |node| {
-        node.given = false;
-        node.platform = Some(PlatformSignal {
-            platform: Platform::Wmco,
-            shown: "label x".to_owned(),
-        });
-    });
+    rig.change_node("theirs", |node| node.given = false);
+    rig.belongs_to("theirs", Platform::Wmco);
     rig.put(&with_pipes());
     rig.act(&[]);
     // It was ours, so it is released first.
     assert_eq!(rig.management("theirs"), "Releasing");
-    let released = Observation {
-        purpose: Purpose::Release,
-        standing: Standing::Current,
-        reconciles: 1,
-        ..Observation::default()
-    };
-    rig.observations.insert("theirs".to_owned(), released);
+    rig.saw("theirs", Purpose::Release, Standing::Current);
     rig.act(&["theirs"]);
     rig.later(1_000);
-    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.want(&all_removed());
     rig.act(&[]);
     rig
 }
@@ -307,8 +311,7 @@ fn what_uses_csi_proxy_holds_its_removal_and_is_named() {
 #[test]
 fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     let mut rig = to_be_removed();
-    rig.cluster.owners[crate::index::WorkloadKind::DaemonSet]
-        .delete(&ObjectKey::new("kube-system", "driver"));
+    rig.delete_driver();
     rig.act(&[]);
     rig.later(600);
     rig.act(&[]);
@@ -320,13 +323,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     }
     // One after the other: both are observed, and one gets the slot.
     for node in ["win-1", "win-2"] {
-        let waits = Observation {
-            purpose: Purpose::Remove,
-            standing: Standing::Waiting,
-            reconciles: 1,
-            ..Observation::default()
-        };
-        rig.observations.insert(node.to_owned(), waits);
+        rig.saw(node, Purpose::Remove, Standing::Waiting);
     }
     assert_eq!(rig.slots(&["win-1", "win-2"]), ["win-1"]);
     rig.removed("win-1");
@@ -368,8 +365,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     assert!(message.contains("being deleted"), "{message}");
 
     rig.put_config_map(services::CONFIG_MAP, data);
-    let by_hand = ("win-2".to_owned(), "ssh-ed25519 AAAA by-hand".to_owned());
-    rig.put_config_map(HOST_KEYS_CONFIG_MAP, [by_hand].into());
+    rig.pin(&[("win-2", "by-hand")]);
     rig.act(&[]);
     assert_eq!(rig.progress().0, "Removed");
     assert_eq!(rig.management("theirs"), "External");

@@ -133,6 +133,28 @@ impl Rig {
         self.cluster.nodes.apply(name.into(), node);
     }
 
+    pub(super) fn label(&mut self, node: &str, key: &str, value: &str) {
+        let label = (key.into(), value.into());
+        self.change_node(node, |node| node.labels = [label].into());
+    }
+
+    pub(super) fn taint(&mut self, node: &str, key: &str) {
+        let taint = Taint {
+            key: key.to_owned(),
+            value: None,
+            effect: "NoSchedule".to_owned(),
+        };
+        self.change_node(node, |node| node.taints = vec![taint]);
+    }
+
+    /// Makes a node show that it is another owner's.
+    pub(super) fn belongs_to(&mut self, node: &str, platform: Platform) {
+        let shown = "label x".to_owned();
+        self.change_node(node, |node| {
+            node.platform = Some(PlatformSignal { platform, shown });
+        });
+    }
+
     pub(super) fn pass(&mut self, observed: &[&str]) -> Todo {
         self.pass_after(self.pause, observed)
     }
@@ -201,6 +223,17 @@ impl Rig {
             ..Observation::default()
         };
         self.observations.insert(node.to_owned(), observation);
+    }
+
+    /// Records an observation of a node for this purpose.
+    pub(super) fn saw(&mut self, node: &str, purpose: Purpose, standing: Standing) {
+        let seen = Observation {
+            purpose,
+            standing,
+            reconciles: 1,
+            ..Observation::default()
+        };
+        self.observations.insert(node.to_owned(), seen);
     }
 
     pub(super) fn slots(&mut self, observed: &[&str]) -> Vec<String> {

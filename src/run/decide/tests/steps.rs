@@ -10,9 +10,7 @@ fn canary(rollout: &Value) -> Rig {
     for name in ["win-2", "win-3"] {
         rig.add_node(name, "windows");
     }
-    rig.change_node("win-2", |node| {
-        node.labels = [("pool".into(), "canary".into())].into();
-    });
+    rig.label("win-2", "pool", "canary");
     let pool = json!({"name": "canaries", "nodeSelector": {"pool": "canary"}});
     rig.want(&json!({"rollout": rollout, "nodePools": [pool]}));
     rig.pass(&[]);
@@ -26,33 +24,6 @@ const ALL: [&str; 3] = ["win-1", "win-2", "win-3"];
 
 fn soaks() -> Value {
     json!({"maxUnavailable": 3, "strategy": {"steps": [{"pool": "canaries", "soakSeconds": 600}]}})
-}
-
-#[test]
-fn so_many_nodes_begin_and_nobody_takes_the_place_of_one_that_goes_out_of_reach() {
-    let rollout =
-        json!({"maxUnavailable": 3, "strategy": {"steps": [{"nodes": 1, "soakSeconds": 600}]}});
-    let mut rig = canary(&rollout);
-    assert_eq!(rig.slots(&ALL), ["win-1"]);
-    rig.see("win-1", Standing::Current);
-    assert!(rig.slots(&["win-1"]).is_empty());
-    rig.now += 60;
-    rig.see("win-1", Standing::Unreachable);
-    let todo = rig.pass(&["win-1"]);
-    assert!(rig.decisions.rollout.slots.is_empty());
-    assert_eq!(said(&todo).0, "StepBlocked");
-    // It is reachable again, and the soak time has continued. A paused pool is not waited for.
-    rig.now += 540;
-    rig.see("win-1", Standing::Current);
-    assert_eq!(rig.slots(&["win-1"]), ["win-2", "win-3"]);
-
-    let mut rig = canary(&rollout);
-    rig.change_node("win-1", |node| {
-        node.labels = [("pool".into(), "canary".into())].into();
-    });
-    let pool = json!({"name": "canaries", "nodeSelector": {"pool": "canary"}, "rollout": {"paused": true, "maxUnavailable": 1}});
-    rig.want(&json!({"rollout": rollout, "nodePools": [pool]}));
-    assert_eq!(rig.slots(&[]), ["win-3"]);
 }
 
 #[test]
@@ -118,10 +89,7 @@ fn nodes_wait_until_the_canary_has_answered_for_its_time() {
 
 #[test]
 fn a_canary_that_fails_in_its_time_holds_all_others() {
-    let mut rig = canary(&soaks());
-    rig.see("win-2", Standing::Failed);
-    let (reason, _, _) = said(&rig.pass(&ALL));
-    assert_eq!(reason, "Stopped");
+    // Whatever `maxFailures` allows.
     let mut more = soaks();
     more["maxFailures"] = 2.into();
     let mut rig = canary(&more);

@@ -31,23 +31,20 @@ fn a_burst_of_thousands_of_events_and_a_relist_of_everything_lose_no_decision() 
     rig.end_watches(None, End::Gone);
     let relists = rig.proxy.count(Verb::List, "pods") - lists;
     assert_eq!(relists, 2 * (PODS + 1).div_ceil(PAGE_SIZE), "pages");
-    rig.harness
-        .kubectl("delete pod -n shop web-0 --force --grace-period=0");
-    let control_plane = &rig.harness.sandbox.control_plane;
+    rig.kubectl("delete pod -n shop web-0 --force --grace-period=0");
+    let control_plane = rig.control_plane();
     control_plane
         .apply(&pod_that_needs_another_driver())
         .unwrap();
-    rig.harness.expect_gate(
+    rig.expect_gate(
         "False",
         "DriversMissing",
         &["pod shop/late", "file.csi.azure.com"],
     );
-    rig.harness
-        .sandbox
+    rig.sandbox
         .register("win-1", &["file.csi.azure.com"])
         .unwrap();
-    rig.harness
-        .sandbox
+    rig.sandbox
         .register("win-2", &["file.csi.azure.com"])
         .unwrap();
     rig.expect_open();

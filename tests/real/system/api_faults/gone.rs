@@ -19,11 +19,10 @@ fn gone_in_each_of_its_three_forms_leads_to_a_whole_list() {
         .order_times(2, On::to(Verb::Watch, "csinodes"), Fault::refuse(410));
     rig.proxy.end_watches(Some("csinodes"), End::Closed);
     // Before the second refusal, the list in between could deliver a registration.
-    rig.harness
-        .eventually("the watch is refused again", || order.hits() == 2);
+    rig.eventually("the watch is refused again", || order.hits() == 2);
     // The backoff was before the first refused watch, so the list in its place starts immediately.
-    rig.harness.eventually("the list does not wait", || {
-        let log = rig.harness.log();
+    rig.eventually("the list does not wait", || {
+        let log = rig.log();
         let mut lines = log.lines();
         lines.any(|line| line.contains("kind=CSINode") && line.ends_with("retry_seconds=0.0"))
     });
@@ -43,11 +42,10 @@ fn gone_in_each_of_its_three_forms_leads_to_a_whole_list() {
     for node in ["win-1", "win-2"] {
         rig.register(node, true);
     }
-    rig.harness
-        .eventually("the rest of the list is gone again and again", || {
-            order.hits() >= 3
-        });
-    assert_eq!(rig.harness.openings(), 0, "on half a list");
+    rig.eventually("the rest of the list is gone again and again", || {
+        order.hits() >= 3
+    });
+    assert_eq!(rig.openings(), 0, "on half a list");
     order.lift();
     rig.expect_open();
     running.assert_well();

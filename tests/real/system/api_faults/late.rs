@@ -5,14 +5,13 @@ use std::time::Duration;
 use testbed::api_proxy::{Fault, On, Verb};
 
 use super::Rig;
-
-const SETTINGS: &str = "windowsstorage/cluster";
+use crate::system::harness::SETTINGS;
 
 #[test]
 fn a_late_answer_to_a_write_takes_nothing_back_that_was_set_meanwhile() {
     let rig = Rig::new();
     let running = rig.start();
-    let harness = &rig.harness;
+    let harness = &*rig;
     let decide = |gate: &str| {
         harness.apply(&format!(
             "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {{name: cluster}}\nspec: {{upgradeGate: {gate}}}\n"

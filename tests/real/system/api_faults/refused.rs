@@ -30,10 +30,9 @@ fn retry_after_is_heeded_and_nothing_is_lost() {
         }
         paths
     };
-    rig.harness
-        .eventually("every kind was asked for three times", || {
-            by_path().values().filter(|asked| asked.len() >= 3).count() > 10
-        });
+    rig.eventually("every kind was asked for three times", || {
+        by_path().values().filter(|asked| asked.len() >= 3).count() > 10
+    });
     // Times are taken at the proxy, so a delay before the first of two requests shortens the gap.
     for (path, asked) in by_path() {
         for pair in asked.windows(2) {
@@ -42,7 +41,7 @@ fn retry_after_is_heeded_and_nothing_is_lost() {
             assert!(gap >= least, "{path} was asked for again after {gap:?}");
         }
     }
-    assert_eq!(rig.harness.openings(), 0);
+    assert_eq!(rig.openings(), 0);
     order.lift();
     rig.expect_open();
     running.assert_well();
@@ -58,8 +57,8 @@ fn refusals_are_told_and_not_hidden_by_retries() {
     ] {
         let order = rig.proxy.order(On::any(), Fault::refuse(status));
         rig.proxy.end_watches(None, End::Closed);
-        rig.harness.eventually("what cannot be read is told", || {
-            let log = rig.harness.log();
+        rig.eventually("what cannot be read is told", || {
+            let log = rig.log();
             log.contains(&format!("watch interrupted: {words}"))
         });
         rig.register("win-2", status == 503);
@@ -70,7 +69,7 @@ fn refusals_are_told_and_not_hidden_by_retries() {
             "win-1, win-2"
         });
     }
-    assert_eq!(rig.harness.openings(), 0);
+    assert_eq!(rig.openings(), 0);
     running.assert_well();
 }
 

@@ -23,10 +23,10 @@ fn difference(harness: &Harness) -> SignedDuration {
 #[test]
 fn nothing_is_decided_by_the_clock_of_the_day() {
     let mut scene = Scene::new();
-    let command = scene.harness().command.clone();
+    let command = scene.command.clone();
     let (clock, other) = (
-        Clock::new(scene.harness(), "clock"),
-        Clock::new(scene.harness(), "other-clock"),
+        Clock::new(&scene, "clock"),
+        Clock::new(&scene, "other-clock"),
     );
     scene.simulation.harness.command = command.with_variables(&clock.variables(false));
     let timings = [
@@ -46,8 +46,8 @@ fn nothing_is_decided_by_the_clock_of_the_day() {
     for (hours, opposite) in [(20, "-20h"), (-20, "+20h"), (0, "+0h")] {
         clock.shift(&format!("{hours:+}h"));
         other.shift(opposite);
-        scene.harness().eventually("the clock has jumped", || {
-            (difference(scene.harness()).as_hours() - hours).abs() <= 1
+        scene.eventually("the clock has jumped", || {
+            (difference(&scene).as_hours() - hours).abs() <= 1
         });
         let openings = scene.openings();
         scene.register(NODES[0], false);
@@ -57,7 +57,7 @@ fn nothing_is_decided_by_the_clock_of_the_day() {
         scene.expect_as_calm(&calm);
         scene.register(NODES[1], false);
         scene.expect_missing(NODES[1]);
-        let spec = &scene.harness().get(LEASE)["spec"];
+        let spec = &scene.get(LEASE)["spec"];
         assert_eq!(spec["holderIdentity"], "operator", "{spec}");
         assert_eq!(spec["leaseTransitions"], 0, "{spec}");
     }

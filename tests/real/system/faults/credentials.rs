@@ -39,7 +39,7 @@ impl Scene {
 
     /// Creates a token for the operator that is valid as long as this Secret exists.
     pub fn token_bound_to(&self, secret: &str) -> String {
-        let harness = self.harness();
+        let harness = &**self;
         harness.kubectl(&format!("create secret generic {secret} -n {NAMESPACE}"));
         let bound = format!("--bound-object-name={secret}");
         let kind = "--bound-object-kind=Secret";
@@ -50,8 +50,7 @@ impl Scene {
 
     /// Creates a token for the operator that is valid as long as its ServiceAccount exists.
     pub fn token(&self) -> String {
-        self.harness()
-            .kubectl(&format!("create token {ACCOUNT} -n {NAMESPACE}"))
+        self.kubectl(&format!("create token {ACCOUNT} -n {NAMESPACE}"))
     }
 
     /// Restarts the API server with a certificate of this authority.
@@ -71,17 +70,16 @@ impl Scene {
         assert!(log.contains("cluster's certificate files changed"), "{log}");
         let mark = self.mark();
         let operator = self.launch(&[]);
-        self.harness().eventually("it leads again", || {
+        self.eventually("it leads again", || {
             self.told_since(mark).contains("leads lease=")
         });
         operator
     }
 
     fn expect_told(&self, mark: usize, words: &str) {
-        self.harness()
-            .eventually(&format!("the operator says {words:?}"), || {
-                self.told_since(mark).contains(words)
-            });
+        self.eventually(&format!("the operator says {words:?}"), || {
+            self.told_since(mark).contains(words)
+        });
     }
 }
 
@@ -104,17 +102,13 @@ fn a_token_is_replaced_and_the_one_before_revoked() {
 
     // Revoked before there is a new token: nothing can be read, and the gate does not open.
     let mark = scene.mark();
-    scene
-        .harness()
-        .kubectl(&format!("delete secret first -n {NAMESPACE}"));
+    scene.kubectl(&format!("delete secret first -n {NAMESPACE}"));
     // Existing watches might continue for a while.
     scene.control_plane().restart_api_server().unwrap();
     scene.expect_told(mark, "Unauthorized");
-    scene
-        .harness()
-        .eventually("it says so where it is asked", || {
-            scene.ready().contains("Unauthorized")
-        });
+    scene.eventually("it says so where it is asked", || {
+        scene.ready().contains("Unauthorized")
+    });
     scene.register(NODES[1], true);
     assert_eq!(scene.openings(), openings);
     put(&folder, "token", scene.token_bound_to("second").as_bytes());
@@ -145,11 +139,9 @@ fn a_replaced_authority_restarts_the_operator_which_then_trusts_it_alone() {
     let mark = scene.mark();
     scene.serve_with(Issuer::Successor);
     scene.expect_told(mark, "certificate verify failed");
-    scene
-        .harness()
-        .eventually("it says so where it is asked", || {
-            scene.ready().contains("certificate verify failed")
-        });
+    scene.eventually("it says so where it is asked", || {
+        scene.ready().contains("certificate verify failed")
+    });
     scene.register(NODES[0], false);
     scene.trust(&folder, &[Issuer::First, Issuer::Successor]);
     operator = scene.restarted(operator);

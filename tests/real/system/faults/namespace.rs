@@ -23,14 +23,14 @@ fn a_namespace_that_is_deleted_and_recreated_takes_nothing_from_a_node() {
     let calm = scene.calm();
     let nodes = NODES.map(|node| scene.node(node));
     let (mark, openings) = (scene.mark(), scene.openings());
-    let mut key = scene.harness().get("secret/cloud-private-key");
+    let mut key = scene.get("secret/cloud-private-key");
     key["metadata"]
         .as_object_mut()
         .unwrap()
         .retain(|field, _| ["name", "namespace"].contains(&field.as_str()));
 
     // While it is terminating, its objects disappear one after the other, and none can be created.
-    let harness = scene.harness();
+    let harness = &*scene;
     harness.kubectl(&format!("delete namespace {NAMESPACE} --wait=false"));
     for kind in ["configmaps", "leases", "operatorconditions", "secrets"] {
         harness.kubectl(&format!("delete {kind} --all -n {NAMESPACE}"));

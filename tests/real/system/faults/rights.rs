@@ -49,16 +49,14 @@ fn without(resources: &[&str]) -> String {
 
 /// Waits until the gate names exactly these kinds as forbidden.
 fn expect_unread(scene: &Scene, kinds: &[&str]) {
-    scene
-        .harness()
-        .eventually(&format!("the gate misses {kinds:?}"), || {
-            let (status, reason, message) = scene.harness().gate();
-            // With the preceding space, so that CronJob does not match Job.
-            let named = |kind: &str| message.contains(&format!(" {kind} (reading it is forbidden"));
-            let all = KINDS.iter().map(|(_, kind)| *kind);
-            let named: Vec<&str> = all.filter(|kind| named(kind)).collect();
-            status == "False" && reason == "ReadinessUnknown" && named == kinds
-        });
+    scene.eventually(&format!("the gate misses {kinds:?}"), || {
+        let (status, reason, message) = scene.gate();
+        // With the preceding space, so that CronJob does not match Job.
+        let named = |kind: &str| message.contains(&format!(" {kind} (reading it is forbidden"));
+        let all = KINDS.iter().map(|(_, kind)| *kind);
+        let named: Vec<&str> = all.filter(|kind| named(kind)).collect();
+        status == "False" && reason == "ReadinessUnknown" && named == kinds
+    });
 }
 
 #[test]
@@ -95,47 +93,17 @@ fn every_kind_that_the_verdict_rests_on_is_missed_for_itself() {
 
 /// An open gate closes after two minutes without permissions: a restart of the API server must not close it.
 fn a_gate_that_is_open_is_closed_in_the_end(scene: &Scene, calm: &Calm) {
-    without_the_drivers_of_nodes(scene);
-    assert_eq!(scene.harness().gate().0, "True");
+    let control_plane = scene.control_plane();
+    control_plane.apply(&without(&["csinodes"])).unwrap();
+    control_plane.restart_api_server().unwrap();
+    scene.eventually("it says so where it is asked", || {
+        scene.ready().contains("CSINode (reading it is forbidden")
+    });
+    assert_eq!(scene.gate().0, "True");
     // Longer than the timeout of the harness.
     std::thread::sleep(Duration::from_secs(60));
     expect_unread(scene, &["CSINode"]);
     scene.register(NODES[1], false);
-    scene.control_plane().apply(MANIFEST).unwrap();
+    control_plane.apply(MANIFEST).unwrap();
     scene.expect_as_calm(calm);
-}
-
-fn without_the_drivers_of_nodes(scene: &Scene) {
-    let control_plane = scene.control_plane();
-    control_plane.apply(&without(&["csinodes"])).unwrap();
-    control_plane.restart_api_server().unwrap();
-    scene
-        .harness()
-        .eventually("it says so where it is asked", || {
-            scene.ready().contains("CSINode (reading it is forbidden")
-        });
-}
-
-#[test]
-fn a_driver_that_cannot_be_seen_opens_nothing() {
-    let scene = Scene::new();
-    let mut operator = scene.start();
-    let calm = scene.calm();
-    let openings = scene.openings();
-    without_the_drivers_of_nodes(&scene);
-    scene.register(NODES[1], true);
-    let mark = scene.mark();
-    scene
-        .harness()
-        .eventually("it was asked for once more", || {
-            scene
-                .told_since(mark)
-                .contains("csinodes.storage.k8s.io is forbidden")
-        });
-    assert_eq!(scene.openings(), openings);
-    scene.control_plane().apply(MANIFEST).unwrap();
-    scene.expect_open();
-    scene.register(NODES[1], false);
-    scene.expect_as_calm(&calm);
-    assert_eq!(operator.ended().unwrap(), None);
 }

@@ -2,20 +2,20 @@
 
 use super::{NODES, Scene};
 
-/// Makes the API server unreachable by `end`, and removes the driver of a node meanwhile, so that the driver is gone
-/// when the operator can read again.
-fn while_the_api_server_is_away(end: impl FnOnce(&Scene)) {
+#[test]
+fn an_api_server_that_was_killed_and_started_again_makes_no_difference() {
     let scene = Scene::new();
     let mut operator = scene.start();
     let calm = scene.calm();
     scene.register(NODES[1], true);
     scene.expect_open();
     let (mark, openings) = (scene.mark(), scene.openings());
-    end(&scene);
-    scene.harness().eventually("the operator notices", || {
+    let control_plane = scene.control_plane();
+    control_plane.stop_api_server().unwrap();
+    scene.eventually("the operator notices", || {
         scene.told_since(mark).contains("watch interrupted")
     });
-    let control_plane = scene.control_plane();
+    // The driver is gone when the operator can read again.
     control_plane.start_api_server().unwrap();
     scene.register(NODES[1], false);
     scene.expect_missing(NODES[1]);
@@ -26,16 +26,6 @@ fn while_the_api_server_is_away(end: impl FnOnce(&Scene)) {
     control_plane.start_api_server().unwrap();
     scene.expect_as_calm(&calm);
     assert_eq!(operator.ended().unwrap(), None);
-}
-
-#[test]
-fn an_api_server_that_was_killed_and_started_again_makes_no_difference() {
-    while_the_api_server_is_away(|scene| scene.control_plane().stop_api_server().unwrap());
-}
-
-#[test]
-fn an_api_server_that_ends_properly_and_starts_again_makes_no_difference() {
-    while_the_api_server_is_away(|scene| scene.control_plane().terminate_api_server().unwrap());
 }
 
 #[test]
@@ -50,20 +40,16 @@ fn an_etcd_that_was_killed_and_started_again_makes_no_difference() {
     let mark = scene.mark();
     assert!(
         scene
-            .harness()
             .sandbox
             .control_plane
             .kubectl(&["label", "node", NODES[0], "a=b", "--request-timeout=5s"])
             .is_err()
     );
     control_plane.restart_etcd().unwrap();
-    scene
-        .harness()
-        .eventually("the API server has etcd again", || {
-            let labelled =
-                control_plane.kubectl(&["label", "node", NODES[0], "a=c", "--overwrite"]);
-            labelled.is_ok()
-        });
+    scene.eventually("the API server has etcd again", || {
+        let labelled = control_plane.kubectl(&["label", "node", NODES[0], "a=c", "--overwrite"]);
+        labelled.is_ok()
+    });
     assert_eq!(scene.openings(), openings, "{}", scene.told_since(mark));
     scene.expect_as_calm(&calm);
     assert_eq!(operator.ended().unwrap(), None);
@@ -81,7 +67,7 @@ fn an_etcd_that_hangs_holds_writes_up_and_nothing_else_comes_of_it() {
     std::thread::scope(|scope| {
         // In flight while nothing can be written, so its result is known only later.
         let late = scope.spawn(|| scene.register(NODES[0], false));
-        scene.harness().eventually("the operator notices", || {
+        scene.eventually("the operator notices", || {
             scene.told_since(mark).contains("cannot renew the lease")
         });
         control_plane.pause_etcd(false).unwrap();

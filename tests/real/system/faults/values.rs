@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use testbed::objects::{NAMESPACE, WORKLOADS};
 
 use super::{NODES, Scene};
+use crate::system::harness::SETTINGS;
 
 /// Clears the screen, starts a new line, and contains a script.
 const HOSTILE: &str = "\u{1b}[2J\r\nverdict: True\u{202e}<script>alert(1)</script>";
@@ -12,76 +13,6 @@ impl Scene {
     fn apply(&self, object: &Value) {
         self.control_plane().apply(&object.to_string()).unwrap();
     }
-
-    /// Allows any content in `WindowsStorage`, as another version of its CRD might.
-    fn define_loosely(&self) {
-        let loose = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let schema = "/spec/versions/0/schema/openAPIV3Schema";
-        let patch = json!([{"op": "replace", "path": schema, "value": loose}]).to_string();
-        let name = "windowsstorages.windowsstorage.dev";
-        self.harness()
-            .kubectl_with(&["patch", "crd", name, "--type=json", "-p", &patch]);
-    }
-
-    fn patch_settings(&self, patch: &Value) {
-        let patch = patch.to_string();
-        let object = "windowsstorage/cluster";
-        self.harness()
-            .kubectl_with(&["patch", object, "--type=merge", "-p", &patch]);
-    }
-}
-
-#[test]
-fn settings_of_a_wrong_type_open_nothing_and_unknown_ones_are_no_fault() {
-    let scene = Scene::new();
-    let mut operator = scene.start();
-    let calm = scene.calm();
-    let nodes = NODES.map(|node| scene.node(node));
-    let openings = scene.openings();
-    scene.define_loosely();
-    let unknown = json!({"spec": {"tomorrow": {"a": [1, null]}, "ssh": {"jumpHost": HOSTILE}}});
-    // A CRD takes effect a moment after it was written.
-    scene.harness().eventually("what is unknown is kept", || {
-        scene.patch_settings(&unknown);
-        scene.harness().get("windowsstorage/cluster")["spec"]["tomorrow"].is_object()
-    });
-    scene.register(NODES[0], false);
-    scene.expect_missing("win-000, win-001");
-    scene.register(NODES[0], true);
-    scene.expect_missing(NODES[1]);
-
-    scene.patch_settings(&json!({"spec": {"upgradeGate": HOSTILE}}));
-    scene
-        .harness()
-        .eventually("it says so where it is asked", || {
-            scene.ready().contains("WindowsStorage")
-        });
-    scene.register(NODES[1], true);
-    scene
-        .harness()
-        .expect_gate("False", "ReadinessUnknown", &["WindowsStorage"]);
-    // All of these quote the value that is in place of a mode.
-    assert_calm_text(&scene.ready());
-    assert_calm_text(&scene.harness().log());
-    assert_tame(&json!(scene.harness().gate()));
-    scene.patch_settings(&json!({"spec": {"upgradeGate": 7, "probeIntervalSeconds": HOSTILE}}));
-    assert_eq!(scene.openings(), openings);
-    assert_eq!(NODES.map(|node| scene.node(node)), nodes);
-    scene.register(NODES[1], false);
-    let gone = json!({"upgradeGate": null, "probeIntervalSeconds": 10, "tomorrow": null, "ssh": {"jumpHost": null}});
-    scene.patch_settings(&json!({"spec": gone}));
-    scene.define("windowsstorages");
-    scene.simulation.want(&json!({}));
-    scene.expect_missing(NODES[1]);
-    // Removes the defaults that were written for the removed fields.
-    scene
-        .harness()
-        .eventually("the settings are as they were", || {
-            scene.patch_settings(&json!({"spec": {"upgradeGate": "Enforce"}}));
-            scene.end()["settings"] == calm.held["settings"]
-        });
-    scene.expect_as_calm(&calm);
-    assert_eq!(operator.ended().unwrap(), None);
 }
 
 #[test]
@@ -136,22 +67,15 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
     for object in &objects {
         scene.apply(object);
     }
-    scene
-        .harness()
-        .expect_gate("False", "NoCSIMigration", &["kubernetes.io/rbd"]);
-    scene.harness().expect(
+    scene.expect_gate("False", "NoCSIMigration", &["kubernetes.io/rbd"]);
+    scene.expect(
         &format!("windowsnodestorage/{long}"),
         "CSINodePresent",
         "False",
         "CSINodeMissing",
     );
-    scene.harness().expect(
-        "windowsstorage/cluster",
-        "InstancesValid",
-        "False",
-        "InvalidInstance",
-    );
-    let harness = scene.harness();
+    scene.expect(SETTINGS, "InstancesValid", "False", "InvalidInstance");
+    let harness = &*scene;
     let shown = [
         harness.kubectl("get windowsstorages,windowsnodestorages -o json"),
         harness.kubectl("get events -A -o json"),

@@ -1,20 +1,17 @@
-//! A minimal kubelet, from which the API server requests logs: HTTPS with a self-signed certificate.
+//! A minimal kubelet, from which the API server requests logs: HTTPS.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use openssl::asn1::Asn1Time;
-use openssl::hash::MessageDigest;
-use openssl::pkey::PKey;
-use openssl::rsa::Rsa;
-use openssl::ssl::{SslAcceptor, SslMethod};
-use openssl::x509::{X509, X509NameBuilder};
+use openssl::ssl::{SslAcceptor, SslFiletype, SslMethod};
 use serde_json::json;
-use testbed::control_plane::ControlPlane;
 use testbed::objects::NAMESPACE;
+
+use crate::system::harness::Harness;
 
 /// A kubelet with one pod, whose only container has been restarted once.
 pub struct Kubelet {
@@ -24,12 +21,23 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    pub fn start() -> Self {
+    /// Starts a kubelet, and creates its node with the operator's pod on it.
+    pub fn start(harness: &Harness) -> Self {
+        let folder = harness.control_plane().dir().join("kubelet");
+        fs::create_dir(&folder).unwrap();
+        let control_plane = harness.control_plane();
+        control_plane.write_certificate(&folder, "linux-1").unwrap();
+        let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
+        let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+        acceptor.set_certificate_chain_file(certificate).unwrap();
+        acceptor
+            .set_private_key_file(key, SslFiletype::PEM)
+            .unwrap();
+        let acceptor = acceptor.build();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let ends = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&ends);
-        let acceptor = acceptor();
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if is_over.load(Ordering::Relaxed) {
@@ -39,49 +47,39 @@ impl Kubelet {
                 let _ = answer(&acceptor, stream.unwrap());
             }
         });
+        run_operator(harness, port);
         Self {
             port,
             ends,
             thread: Some(thread),
         }
     }
+}
 
-    /// Creates a node with this kubelet, and the operator's pod on it.
-    pub fn run_operator(&self, control_plane: &ControlPlane) {
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "linux-1", "labels": {"kubernetes.io/os": "linux"}}});
-        let label = json!({"app.kubernetes.io/name": "windows-storage-operator"});
-        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+/// Creates a node with a kubelet at this port, and the operator's pod on it.
+fn run_operator(harness: &Harness, port: u16) {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "linux-1", "labels": {"kubernetes.io/os": "linux"}}});
+    let label = json!({"app.kubernetes.io/name": "windows-storage-operator"});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "windows-storage-operator-0", "namespace": NAMESPACE, "labels": label},
             "spec": {"nodeName": "linux-1", "automountServiceAccountToken": false,
                 "serviceAccountName": "windows-storage-operator", "tolerations": [{"operator": "Exists"}],
                 "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
                 "containers": [{"name": "operator", "image": "example.com/operator:1", "securityContext":
                     {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}});
-        for object in [node, pod] {
-            control_plane.apply(&object.to_string()).unwrap();
-        }
-        let node = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}}}});
-        let started = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
-        let pod = json!({"status": {"phase": "Running", "containerStatuses": [{"name": "operator", "ready": true,
+    for object in [node, pod] {
+        harness.apply(&object.to_string());
+    }
+    let node = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}});
+    let started = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+    let pod = json!({"status": {"phase": "Running", "containerStatuses": [{"name": "operator", "ready": true,
             "restartCount": 1, "image": "a", "imageID": "a", "state": started}]}});
-        for (object, status) in [
-            ("node/linux-1", node),
-            ("pod/windows-storage-operator-0", pod),
-        ] {
-            let status = status.to_string();
-            let patch = [
-                "patch",
-                object,
-                "-n",
-                NAMESPACE,
-                "--subresource=status",
-                "--type=merge",
-                "-p",
-                &status,
-            ];
-            control_plane.kubectl(&patch).unwrap();
-        }
+    for (object, status) in [
+        ("node/linux-1", node),
+        ("pod/windows-storage-operator-0", pod),
+    ] {
+        harness.patch_status(object, &status);
     }
 }
 
@@ -94,29 +92,6 @@ impl Drop for Kubelet {
             let _ = thread.join();
         }
     }
-}
-
-fn acceptor() -> SslAcceptor {
-    let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
-    let mut name = X509NameBuilder::new().unwrap();
-    name.append_entry_by_text("CN", "linux-1").unwrap();
-    let name = name.build();
-    let mut certificate = X509::builder().unwrap();
-    certificate.set_version(2).unwrap();
-    certificate.set_subject_name(&name).unwrap();
-    certificate.set_issuer_name(&name).unwrap();
-    certificate.set_pubkey(&key).unwrap();
-    certificate
-        .set_not_before(&Asn1Time::days_from_now(0).unwrap())
-        .unwrap();
-    certificate
-        .set_not_after(&Asn1Time::days_from_now(1).unwrap())
-        .unwrap();
-    certificate.sign(&key, MessageDigest::sha256()).unwrap();
-    let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
-    acceptor.set_certificate(&certificate.build()).unwrap();
-    acceptor.set_private_key(&key).unwrap();
-    acceptor.build()
 }
 
 fn answer(acceptor: &SslAcceptor, stream: TcpStream) -> std::io::Result<()> {

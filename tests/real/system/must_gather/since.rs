@@ -9,6 +9,7 @@ use testbed::simulated_host::File;
 
 use super::command;
 use super::kubelet::Kubelet;
+use crate::system::harness::assert_has;
 use crate::system::simulated::Simulation;
 
 const AGENT: &str = r"C:\var\log\windows-storage-agent";
@@ -26,12 +27,11 @@ fn succeeded(output: &Output) {
 fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
     let simulation = Simulation::new(1);
     let harness = &simulation.harness;
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.eventually("the node is ready", || simulation.ready().len() == 1);
     operator.terminate().unwrap();
-    let kubelet = Kubelet::start();
-    kubelet.run_operator(control_plane);
+    let _kubelet = Kubelet::start(harness);
     let epoch = SystemTime::UNIX_EPOCH;
     let now = SystemTime::now().duration_since(epoch).unwrap().as_secs();
     let now = u32::try_from(now).unwrap();
@@ -58,10 +58,7 @@ fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
     );
     assert_eq!(text(&dest, &format!("{of_node}/agent.log.1")), None);
     assert!(summary.contains("logs since: "), "{summary}");
-    assert!(
-        summary.contains("1 older one(s) not asked for"),
-        "{summary}"
-    );
+    assert_has(&summary, &["1 older one(s) not asked for"]);
     assert!(!summary.contains("could not be collected"), "{summary}");
     let log = text(&dest, &format!("{of_operator}/current.log"));
     assert_eq!(log.as_deref(), Some(""));
@@ -75,10 +72,7 @@ fn lines_of_the_operator_and_files_of_nodes_from_before_are_left_out() {
     assert_eq!(log.as_deref(), Some("of now\n"));
     assert!(text(&dest, &format!("{of_node}/agent.log.1")).is_some());
     let summary = text(&dest, "summary.txt").unwrap();
-    assert!(
-        summary.contains("logs since: 2026-01-01T12:00:00Z"),
-        "{summary}"
-    );
+    assert_has(&summary, &["logs since: 2026-01-01T12:00:00Z"]);
 }
 
 #[test]

@@ -75,13 +75,8 @@ fn what_has_in_tree_volumes_already_goes_on() {
     };
     let new = |object: &Value| to_new(&control_plane, object);
     let volume = in_tree("azureDisk");
-    control_plane
-        .kubectl(&[
-            "delete",
-            "validatingadmissionpolicybinding",
-            "windows-storage-in-tree-volumes",
-        ])
-        .unwrap();
+    let binding = "validatingadmissionpolicybinding windows-storage-in-tree-volumes";
+    assert!(said_of(&control_plane, &format!("delete {binding}")).is_taken);
     let before = deployment("shop", &windows(&volume));
     eventually("without its binding the policy does nothing", || {
         said(&control_plane, &["create"], Some(&before)).is_taken
@@ -90,17 +85,9 @@ fn what_has_in_tree_volumes_already_goes_on() {
     eventually("it is enforced again", || {
         new(&pod("shop", &windows(&volume))).is_refused("in-tree volumes")
     });
-    let scaled = said(
-        &control_plane,
-        &["scale", "deployment/d", "-n", "shop", "--replicas=2"],
-        None,
-    );
+    let scaled = said_of(&control_plane, "scale deployment/d -n shop --replicas=2");
     assert!(scaled.is_silent(), "{scaled:?}");
-    let restarted = said(
-        &control_plane,
-        &["rollout", "restart", "deployment/d", "-n", "shop"],
-        None,
-    );
+    let restarted = said_of(&control_plane, "rollout restart deployment/d -n shop");
     assert!(restarted.is_silent(), "{restarted:?}");
     let mut more = before.clone();
     let volumes = &mut more["spec"]["template"]["spec"]["volumes"];

@@ -70,8 +70,7 @@ fn others_cannot_claim_an_owner() {
     }
     // All rights in a namespace are not enough.
     let binding = "create rolebinding tenants --clusterrole=cluster-admin --group=tenants -n shop";
-    let binding: Vec<&str> = binding.split(' ').collect();
-    control_plane.kubectl(&binding).unwrap();
+    assert!(said_of(&control_plane, binding).is_taken);
     let tenant = control_plane.kubeconfig_for("eve", &["tenants"]).unwrap();
     let harmless = self::pod("shop", &json!({}));
     eventually("the tenant may create pods", || {

@@ -74,31 +74,14 @@ fn the_operator_works_under_policies_that_refuse() {
     }
     harness.assert_nothing_was_forbidden();
     // The operator's manifests are accepted, including its pods.
-    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
-    let installed = said(
+    let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests");
+    let installed = said_of(
         &sandbox.control_plane,
-        &[
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "-k",
-            manifests.to_str().unwrap(),
-        ],
-        None,
+        &format!("apply --server-side --force-conflicts -k {manifests}"),
     );
     assert!(installed.is_silent(), "{installed:?}");
-    let deployment = sandbox
-        .control_plane
-        .kubectl(&[
-            "get",
-            "deployment",
-            "windows-storage-operator",
-            "-n",
-            NAMESPACE,
-            "-o",
-            "json",
-        ])
-        .unwrap();
+    let line = format!("get deployment windows-storage-operator -n {NAMESPACE} -o json");
+    let deployment = harness.kubectl(&line);
     let deployment: Value = serde_json::from_str(&deployment).unwrap();
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator", "namespace": NAMESPACE},
         "spec": deployment["spec"]["template"]["spec"]});

@@ -111,36 +111,3 @@ fn forms(secret: &str) -> Vec<(&'static str, String)> {
     }
     forms
 }
-
-#[test]
-fn a_canary_is_found_in_every_form_and_not_where_it_is_not() {
-    let secret = "canary/7f+3a=9c \"quoted\"";
-    let canary = Canary::new("it", secret);
-    let api_form = encode_block(format!("k: {secret}\n").as_bytes());
-    let bytes = format!("{:?}", secret.as_bytes());
-    let planted = [
-        format!("before {secret} after"),
-        serde_json::json!({"a": secret}).to_string(),
-        serde_json::json!({"a": serde_json::json!({"a": secret}).to_string()}).to_string(),
-        serde_json::json!(secret.as_bytes()).to_string(),
-        "canary%2F7f%2B3a%3D9c%20%22quoted%22".to_owned(),
-        api_form.clone(),
-        api_form.replace('+', "-").replace('/', "_"),
-        encode_block(format!("{secret}.").as_bytes()),
-        encode_block(format!(" {secret}.").as_bytes()),
-        secret
-            .bytes()
-            .fold(String::new(), |text, byte| format!("{text}{byte:02x}")),
-        secret
-            .bytes()
-            .fold(String::new(), |text, byte| format!("{text}{byte:02X}")),
-        bytes,
-    ];
-    for text in &planted {
-        assert!(canary.find(text.as_bytes()).is_some(), "{text}");
-        let in_bytes = [&[0xff, 0xfe, 0][..], text.as_bytes()].concat();
-        assert!(canary.find(&in_bytes).is_some(), "{text}");
-    }
-    assert_eq!(canary.find(secret.replace('9', "8").as_bytes()), None);
-    assert_eq!(canary.find(&secret.as_bytes()[..secret.len() - 2]), None);
-}

@@ -1,5 +1,6 @@
 //! A changed host key is accepted by a command.
 
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -7,16 +8,16 @@ use testbed::simulated_host::KeyKind;
 use windows_storage_operator::node::HostKey;
 
 use super::Simulation;
+use crate::system::harness::assert_has;
 
 const MAP: &str = "configmap/windows-storage-host-keys";
 const NODE: &str = "windowsnodestorage/win-000";
 
-fn command(simulation: &Simulation, arguments: &[&str]) -> Command {
+fn command(kubeconfig: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
-    // The operator's own permissions are enough, so the command can be run in its pod.
     command
         .args(["accept-host-key", "--kubeconfig"])
-        .arg(simulation.harness.command.kubeconfig())
+        .arg(kubeconfig)
         .args(arguments)
         .env_remove("KUBECONFIG")
         .env_remove("POD_NAMESPACE")
@@ -24,19 +25,24 @@ fn command(simulation: &Simulation, arguments: &[&str]) -> Command {
     command
 }
 
+/// Runs the command with the operator's own permissions, which are enough, so that it can be run in its pod.
 fn accept(simulation: &Simulation, arguments: &[&str]) -> (Option<i32>, String, String) {
+    accept_as(simulation.harness.command.kubeconfig(), arguments)
+}
+
+fn accept_as(kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let Output {
         status,
         stdout,
         stderr,
-    } = command(simulation, arguments).output().unwrap();
+    } = command(kubeconfig, arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
 
 /// Runs the command on a terminal, with this input.
 fn accept_on_terminal(simulation: &Simulation, typed: &str) -> (Option<i32>, String) {
-    let shown = command(simulation, &["win-000"]);
+    let shown = command(simulation.harness.command.kubeconfig(), &["win-000"]);
     let words = std::iter::once(shown.get_program()).chain(shown.get_args());
     let words: Vec<String> = words
         .map(|word| format!("'{}'", word.to_str().unwrap()))
@@ -122,10 +128,7 @@ fn the_operator_goes_on_with_a_node_whose_new_key_is_accepted() {
     assert_eq!(status, Some(2), "{stderr}");
     let (status, terminal) = accept_on_terminal(&simulation, "n\n");
     assert_eq!(status, Some(1), "{terminal}");
-    assert!(
-        terminal.contains("[y/N]") && terminal.contains("nothing was changed"),
-        "{terminal}"
-    );
+    assert_has(&terminal, &["[y/N]", "nothing was changed"]);
     assert_eq!(pins(&simulation), before);
 
     let (status, stdout, stderr) = accept(&simulation, &["win-000", "--fingerprint", &new]);
@@ -194,10 +197,7 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
 
     simulation.wait(host.power_off()).unwrap();
     let refusal = yes(&["win-000"]);
-    assert!(
-        refusal.contains("no SSH connection") && refusal.contains("kubectl exec -it"),
-        "{refusal}"
-    );
+    assert_has(&refusal, &["no SSH connection", "kubectl exec -it"]);
     simulation.wait(host.boot()).unwrap();
 
     harness.kubectl("annotate node win-001 windowsmachineconfig.openshift.io/version=10.0.0");
@@ -216,21 +216,12 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
     assert_eq!(pins(&simulation), before);
 
     let stranger = harness
-        .sandbox
-        .control_plane
+        .control_plane()
         .kubeconfig_for("stranger", &[])
         .unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .args(["accept-host-key", "win-000", "--yes", "--kubeconfig"])
-        .arg(stranger)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let refusal = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        refusal.contains("cannot read Node win-000") && refusal.contains("forbidden"),
-        "{refusal}"
-    );
+    let (status, _, refusal) = accept_as(&stranger, &["win-000", "--yes"]);
+    assert_eq!(status, Some(1), "{refusal}");
+    assert_has(&refusal, &["cannot read Node win-000", "forbidden"]);
 }
 
 #[test]
@@ -238,15 +229,11 @@ fn a_key_is_pinned_where_the_operator_is_and_nowhere_else() {
     let simulation = Simulation::new(1);
     let harness = &simulation.harness;
     let refusal = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-            .args(["accept-host-key", "win-000", "--yes", "--kubeconfig"])
-            .arg(harness.sandbox.control_plane.kubeconfig())
-            .args(arguments)
-            .env_remove("POD_NAMESPACE")
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
+        let all = [&["win-000", "--yes"], arguments].concat();
+        let kubeconfig = harness.control_plane().kubeconfig();
+        let (status, _, stderr) = accept_as(kubeconfig, &all);
+        assert_eq!(status, Some(1), "{stderr}");
+        stderr
     };
     let told =
         |namespace: &str| format!("in the namespace {namespace}; is the operator in another one?");
@@ -256,23 +243,19 @@ fn a_key_is_pinned_where_the_operator_is_and_nowhere_else() {
     }
     let usual = refusal(&[]);
     assert!(usual.contains(&told("windows-storage-operator")), "{usual}");
-    let deployment = "deployment/windows-storage-operator";
-    let create = [
-        "create",
-        "deployment",
-        "windows-storage-operator",
-        "--image=x",
-        "-n",
-        "default",
-    ];
-    harness.kubectl_with(&create);
-    let label = "app.kubernetes.io/name=windows-storage-operator";
-    harness.kubectl(&format!("label {deployment} {label} -n default"));
+    let install = |namespace: &str| {
+        let name = "windows-storage-operator";
+        harness.kubectl(&format!(
+            "create deployment {name} --image=x -n {namespace}"
+        ));
+        let label = format!("app.kubernetes.io/name={name}");
+        harness.kubectl(&format!("label deployment/{name} {label} -n {namespace}"));
+    };
+    install("default");
     let found = refusal(&[]);
     assert!(found.contains(&told("default")), "{found}");
     harness.kubectl("create namespace second");
-    harness.kubectl_with(&[&create[..5], &["second"]].concat());
-    harness.kubectl(&format!("label {deployment} {label} -n second"));
+    install("second");
     let refusal = refusal(&[]);
     assert!(refusal.contains("more than one namespace"), "{refusal}");
     assert!(harness.get(MAP).is_null(), "nothing was pinned");
@@ -299,7 +282,7 @@ fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
         let object = format!("windowsnodestorage/{node}");
         harness.expect(&object, "CSIProxyReady", "Unknown", "HostKeyChanged");
     }
-    let file = harness.sandbox.control_plane.dir().join("fingerprints");
+    let file = harness.control_plane().dir().join("fingerprints");
     // The fingerprint of another node does not count for this one.
     let first = shown("win-000");
     let lines = format!("# blue\nwin-000 {first}\nwin-001 {first}\nwin-002 {third}\n");
@@ -312,27 +295,11 @@ fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
     );
     assert_eq!(status, Some(1), "{out}{err}");
     assert!(out.contains("node/win-000 host key accepted"), "{out}");
-    assert!(
-        out.contains("node/win-002 host key is trusted already"),
-        "{out}"
-    );
-    assert!(
-        err.contains("node/win-001 not accepted: the file does not have"),
-        "{err}"
-    );
+    assert_has(&out, &["node/win-002 host key is trusted already"]);
+    assert_has(&err, &["node/win-001 not accepted: the file does not have"]);
     assert!(err.contains("1 of 3 host keys were not accepted"), "{err}");
-    harness.expect(
-        "windowsnodestorage/win-000",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
-    harness.expect(
-        "windowsnodestorage/win-001",
-        "CSIProxyReady",
-        "Unknown",
-        "HostKeyChanged",
-    );
+    harness.expect_csi_proxy("win-000");
+    harness.expect_node("win-001", "Unknown", "HostKeyChanged");
     let (status, ..) = accept(&simulation, &of_pool);
     assert_eq!(
         status,
@@ -341,12 +308,7 @@ fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
     );
     let (status, out, err) = accept(&simulation, &[&of_pool[..], &["--yes"]].concat());
     assert_eq!(status, Some(0), "{out}{err}");
-    harness.expect(
-        "windowsnodestorage/win-001",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-001");
     let (status, _, err) = accept(&simulation, &["--selector", "pool=grey", "--yes"]);
     assert!(
         status == Some(1) && err.contains("no node has the labels"),

@@ -22,6 +22,7 @@ use testbed::sandbox::Operator;
 use testbed::simulated_host::{Moment as CutAt, SimulatedHost};
 
 use super::Simulation;
+use crate::system::harness::SETTINGS;
 use judge::Judge;
 use moment::{Before, Moment, PHASES, Phase};
 use payloads::Payloads;
@@ -121,13 +122,13 @@ impl Chaos {
     fn new(seed: u64) -> Self {
         let simulation = Simulation::new(HOSTS);
         let harness = &simulation.harness;
-        let copy = harness.sandbox.control_plane.dir().join("chaos.kubeconfig");
+        let copy = harness.control_plane().dir().join("chaos.kubeconfig");
         std::fs::copy(harness.command.kubeconfig(), &copy).unwrap();
         let proxy = ApiProxy::start(&copy).unwrap();
         let drivers: Vec<String> = (simulation.hosts.iter())
             .map(|host| objects::csi_node(host.name(), &[DRIVER]))
             .collect();
-        let control_plane = &harness.sandbox.control_plane;
+        let control_plane = harness.control_plane();
         control_plane.apply(&drivers.join("---\n")).unwrap();
         control_plane
             .apply(&objects::azure_disk_workload("win-000"))
@@ -158,7 +159,7 @@ impl Chaos {
         let harness = &self.simulation.harness;
         let command = harness.command.with_payload(&payload);
         let command = command.with_kubeconfig(self.proxy.kubeconfig());
-        let log = harness.sandbox.control_plane.dir().join("operator.log");
+        let log = harness.control_plane().dir().join("operator.log");
         command.start(Some(&log), &[], true).unwrap()
     }
 
@@ -210,8 +211,7 @@ impl Chaos {
             };
             nodes.iter().filter(is_there).count() == HOSTS
         });
-        let settings = "windowsstorage/cluster";
-        harness.expect(settings, "RolloutProgressing", "False", "Complete");
+        harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
     }
 
     /// Targets another version, with alternating limits of one node and two nodes at a time.

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Simulation;
+use crate::system::harness::SETTINGS;
 
 /// A request of a first reconcile after the agent was transferred and before the end.
 const IN_THE_MIDDLE: u64 = 20;
@@ -29,12 +30,7 @@ fn what_is_wanted_may_change_in_the_middle() {
         host.command_of("csi-proxy")
             .is_some_and(|command| command.ends_with("-v=9"))
     });
-    harness.expect(
-        "windowsstorage/cluster",
-        "RolloutProgressing",
-        "False",
-        "Complete",
-    );
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
 }
 
 #[test]
@@ -51,24 +47,8 @@ fn two_operators_at_once_hurt_no_node() {
     }
     let new = simulation.payload("v1.3.0");
     let _operators = [harness.start_with(&new), harness.start_with(&new)];
-    harness.eventually("all nodes have the new csi-proxy", || {
-        simulation
-            .hosts
-            .iter()
-            .all(|host| simulation.version(host.name()) == "v1.3.0")
-    });
-    harness.expect(
-        "windowsstorage/cluster",
-        "RolloutProgressing",
-        "False",
-        "Complete",
-    );
-    for host in &simulation.hosts {
-        let content = host.with_disk(|disk| {
-            disk.file(r"C:\k\csi-proxy.exe")
-                .map(|file| file.content().to_vec())
-        });
-        assert_eq!(content.as_deref(), Some(&b"MZ csiProxy v1.3.0"[..]));
-    }
+    simulation.expect_all_have("v1.3.0");
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
+    assert_eq!(simulation.nodes_with("v1.3.0").len(), 4);
     harness.assert_nothing_was_forbidden();
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testbed::objects;
 
 use super::Simulation;
-use crate::system::harness::Harness;
+use crate::system::harness::{Harness, SETTINGS};
 
 /// Sets up pools: two nodes in pool blue, one in green, one in none. Only blue has SSH access to its nodes.
 fn pools(simulation: &Simulation, blue: &Value) {
@@ -35,7 +35,7 @@ pub fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
         .arg("rollout")
         .args(arguments)
         .arg("--kubeconfig")
-        .arg(harness.sandbox.control_plane.kubeconfig())
+        .arg(harness.control_plane().kubeconfig())
         .output()
         .unwrap();
     let said = [output.stdout, output.stderr].concat();
@@ -50,7 +50,7 @@ pub fn refusal(harness: &Harness, spec: &Value) -> String {
         "metadata": {"name": "cluster"},
         "spec": spec,
     });
-    let control_plane = &harness.sandbox.control_plane;
+    let control_plane = harness.control_plane();
     let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
     let applied = control_plane.kubectl_with_input(&arguments, &object.to_string());
     applied
@@ -101,10 +101,9 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     assert_eq!(green["status"]["management"], "External");
     let by = "spec.nodePools of WindowsStorage, pool green";
     assert_eq!(green["status"]["managedBy"], by);
-    let settings = "windowsstorage/cluster";
-    let said = harness.expect(settings, "CredentialsValid", "False", "CredentialsMissing");
+    let said = harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
     assert!(said.contains("has no key private-key.pem"), "{said}");
-    let said = harness.expect(settings, "NodePoolsValid", "True", "WithoutNodes");
+    let said = harness.expect(SETTINGS, "NodePoolsValid", "True", "WithoutNodes");
     assert!(said.contains("grey"), "{said}");
     assert_eq!(simulation.host("win-002").counters().logins, 0);
 
@@ -117,8 +116,8 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     assert!(code == Some(1) && said.contains(problem), "{said}");
     assert!(operator.terminate().unwrap().success());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
-    harness.expect(settings, "RolloutProgressing", "False", "Paused");
-    let progress = || harness.get(settings)["status"]["rollout"]["pools"].clone();
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Paused");
+    let progress = || harness.get(SETTINGS)["status"]["rollout"]["pools"].clone();
     harness.eventually("both nodes of pool blue wait", || {
         progress()[0]["waitingNodes"] == 2
     });

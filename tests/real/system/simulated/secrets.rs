@@ -3,8 +3,6 @@
 use serde_json::json;
 use testbed::objects::NAMESPACE;
 
-use super::Simulation;
-
 /// The value in every place that may contain a secret.
 pub const MARK: &str = "hunter2-must-not-be-seen";
 
@@ -40,25 +38,4 @@ pub fn secrets() -> String {
         deployment(json!({"name": "windows-storage-operator", "namespace": "default"})),
     ];
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
-}
-
-impl Simulation {
-    /// Returns parts of the SSH key, both as in files and as in the API, each of which would reveal it.
-    pub fn key_traces(&self) -> Vec<String> {
-        const LONG: usize = 40;
-        let key = self.fleet.private_key().unwrap();
-        let of_api = openssl::base64::encode_block(key.as_bytes());
-        let middle = of_api.len() / 2;
-        let mut traces: Vec<String> = [0, 100, middle, of_api.len() - LONG]
-            .map(|begin| of_api[begin..begin + LONG].to_owned())
-            .into();
-        // Verifies that the search would find them.
-        let arguments = ["get", "secrets", "-A", "-o", "json"];
-        let control_plane = &self.harness.sandbox.control_plane;
-        let secrets = control_plane.kubectl(&arguments).unwrap();
-        assert!(traces.iter().all(|trace| secrets.contains(trace)));
-        traces.push("PRIVATE KEY".to_owned());
-        traces.extend(key.lines().skip(1).take(2).map(str::to_owned));
-        traces
-    }
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Simulation;
+use crate::system::harness::{SETTINGS, assert_has};
 
 #[test]
 fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
@@ -34,16 +35,8 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
     write(&json!([service, ours]).to_string());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.expect_csi_proxy("win-000");
-    let told = harness.expect(
-        "windowsnodestorage/win-001",
-        "CSIProxyReady",
-        "False",
-        "UnresolvedCommand",
-    );
-    assert!(
-        told.contains("overlay") && told.contains("SUBNET"),
-        "{told}"
-    );
+    let told = harness.expect_node("win-001", "False", "UnresolvedCommand");
+    assert_has(&told, &["overlay", "SUBNET"]);
     harness.kubectl("annotate node win-001 example.org/subnet=10.1.1.0/24");
     harness.expect_csi_proxy("win-001");
 
@@ -58,16 +51,11 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
         "our own entry is mended and not added: {good}"
     );
     write(&good.replace("{.metadata", "metadata"));
-    let message = harness.expect(
-        "windowsstorage/cluster",
-        "ServicesValid",
-        "False",
-        "InvalidServices",
-    );
+    let message = harness.expect(SETTINGS, "ServicesValid", "False", "InvalidServices");
     assert!(message.contains("overlay"), "{message}");
     assert_eq!(simulation.ready().len(), 2);
     write(&good);
-    harness.expect("windowsstorage/cluster", "ServicesValid", "True", "Valid");
+    harness.expect(SETTINGS, "ServicesValid", "True", "Valid");
     let logins = simulation.host("win-000").counters().logins;
     harness.eventually("the node was looked at again", || {
         simulation.host("win-000").counters().logins > logins

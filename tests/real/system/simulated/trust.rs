@@ -5,6 +5,7 @@ use testbed::objects;
 use testbed::simulated_host::KeyKind;
 
 use super::Simulation;
+use crate::system::harness::SETTINGS;
 
 #[test]
 fn a_strict_operator_logs_in_to_known_hosts_only() {
@@ -18,12 +19,7 @@ fn a_strict_operator_logs_in_to_known_hosts_only() {
     simulation.want(&json!({"ssh": ssh}));
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     for node in ["win-000", "win-001"] {
-        let message = harness.expect(
-            &format!("windowsnodestorage/{node}"),
-            "CSIProxyReady",
-            "Unknown",
-            "HostKeyUnknown",
-        );
+        let message = harness.expect_node(node, "Unknown", "HostKeyUnknown");
         assert!(message.contains("ssh-keygen -lf"), "{message}");
     }
     assert!(
@@ -42,15 +38,10 @@ fn a_strict_operator_logs_in_to_known_hosts_only() {
     );
     list(&format!("{known}nonsense\n"));
     harness.expect_csi_proxy("win-000");
-    let message = harness.expect(
-        "windowsstorage/cluster",
-        "HostKeysValid",
-        "False",
-        "InvalidKnownHosts",
-    );
+    let message = harness.expect(SETTINGS, "HostKeysValid", "False", "InvalidKnownHosts");
     assert!(message.contains("line 3"), "{message}");
     list(&known);
-    harness.expect("windowsstorage/cluster", "HostKeysValid", "True", "Valid");
+    harness.expect(SETTINGS, "HostKeysValid", "True", "Valid");
     assert_eq!(
         simulation.host("win-001").counters().logins,
         0,
@@ -60,12 +51,7 @@ fn a_strict_operator_logs_in_to_known_hosts_only() {
     // A reinstalled host is refused until its line is updated.
     let logins = first.counters().logins;
     first.change_host_keys(&[KeyKind::Ed25519]).unwrap();
-    let message = harness.expect(
-        "windowsnodestorage/win-000",
-        "CSIProxyReady",
-        "Unknown",
-        "HostKeyChanged",
-    );
+    let message = harness.expect_node("win-000", "Unknown", "HostKeyChanged");
     assert!(message.contains("known_hosts"), "{message}");
     assert!(first.counters().logins <= logins + 1);
     harness.assert_nothing_was_forbidden();
@@ -91,12 +77,7 @@ fn a_key_that_the_machine_config_operator_noted_has_to_be_the_one_that_is_shown(
     annotate("win-001", &keys[0]);
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.expect_csi_proxy("win-000");
-    harness.expect(
-        "windowsnodestorage/win-001",
-        "CSIProxyReady",
-        "Unknown",
-        "HostKeyChanged",
-    );
+    harness.expect_node("win-001", "Unknown", "HostKeyChanged");
     assert_eq!(simulation.host("win-001").counters().logins, 0);
 }
 
@@ -104,23 +85,14 @@ impl Simulation {
     /// Changes the address in a node's status, as a compromised kubelet could.
     fn tell_address(&self, node: &str, address: &str) {
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
-        let arguments = [
-            "patch",
-            "node",
-            node,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-        ];
-        let status = status.to_string();
-        let arguments: Vec<&str> = arguments.into_iter().chain([&*status]).collect();
-        self.harness.kubectl_with(&arguments);
+        let object = format!("node/{node}");
+        self.harness.patch_status(&object, &status);
     }
 
     /// Adds a Node with this address.
     fn join(&self, node: &str, address: &str) {
         let new = [objects::windows_node(node), objects::csi_node(node, &[])].join("---\n");
-        let control_plane = &self.harness.sandbox.control_plane;
+        let control_plane = self.harness.control_plane();
         control_plane.apply(&new).unwrap();
         self.tell_address(node, address);
     }

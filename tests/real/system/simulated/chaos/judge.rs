@@ -120,7 +120,7 @@ impl Judge {
     }
 
     fn judge_gate(&mut self, simulation: &Simulation, kill: u64) {
-        let control_plane = &simulation.harness.sandbox.control_plane;
+        let control_plane = simulation.harness.control_plane();
         let account = "windows-storage-operator";
         let requests = control_plane.requests_since(&mut self.place, NAMESPACE, account);
         self.gate.extend(requests.unwrap().iter().filter_map(value));

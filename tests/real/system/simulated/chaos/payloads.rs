@@ -1,13 +1,13 @@
 //! Payloads of many versions, with programs that take several writes to transfer.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
-use serde_json::json;
 use testbed::simulated_host::{File, SimulatedHost};
 use windows_storage_operator::payload::sha256_hex;
+
+use crate::system::harness::write_payload;
 
 const SIZE: usize = 150_000;
 /// Path of csi-proxy on a host.
@@ -44,25 +44,9 @@ impl Payloads {
     }
 
     pub fn make(&self, number: u32) {
-        let folder = self.of(number);
-        fs::create_dir_all(&folder).unwrap();
-        let mut manifest = json!({});
-        let agent = env!("CARGO_PKG_VERSION");
-        let version = Self::version(number);
-        for (program, file, version, content) in [
-            (
-                "csiProxy",
-                "csi-proxy.exe",
-                &*version,
-                content(number.into()),
-            ),
-            ("agent", "agent.exe", agent, content(0)),
-        ] {
-            fs::write(folder.join(file), &content).unwrap();
-            let sha256 = sha256_hex(&content);
-            manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
-        }
-        fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+        let agent = (&*content(0), env!("CARGO_PKG_VERSION"));
+        let csi_proxy = (&*content(number.into()), &*Self::version(number));
+        write_payload(&self.of(number), agent, csi_proxy);
     }
 }
 
