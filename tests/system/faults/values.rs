@@ -46,7 +46,7 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": long, "labels": {"kubernetes.io/os": "windows"}, "annotations": {"a": HOSTILE}},
         }),
-        pod(&long, json!({"name": "data", "rbd": ceph})),
+        pod(long, json!({"name": "data", "rbd": ceph})),
         json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {
