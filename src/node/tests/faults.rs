@@ -235,36 +235,6 @@ async fn a_payload_that_was_changed_is_refused_before_a_byte_is_sent() {
 }
 
 #[tokio::test]
-async fn all_nodes_at_work_are_served_from_one_copy() {
-    const HOSTS: usize = 8;
-    let scene = Arc::new(Scene::new());
-    let hosts: Vec<_> = (0..HOSTS).map(|_| Arc::new(scene.host())).collect();
-    let mut reconciles = tokio::task::JoinSet::new();
-    for host in &hosts {
-        // Holds each host at the first packet of its file: after the login, the agent's service is looked up, other owners
-        // are checked with three commands, SFTP starts, a folder is created, and the file is opened.
-        let first_write = 3 + 2 + 3 * 2 + 3 + 2 + 1;
-        host.hold_at(first_write);
-        let (scene, host) = (Arc::clone(&scene), Arc::clone(host));
-        reconciles.spawn(async move { scene.problem(&host, &scene.old).await });
-    }
-    for host in &hosts {
-        host.wait_until(|seen| seen.held == 1 && seen.uploads == 1)
-            .await
-            .unwrap();
-    }
-    let copy = scene.old.payload.agent.read().unwrap();
-    assert_eq!(Arc::strong_count(&copy), HOSTS + 1);
-    drop(copy);
-    for host in &hosts {
-        host.release();
-    }
-    while let Some(problem) = reconciles.join_next().await {
-        assert_eq!(problem.unwrap(), None);
-    }
-}
-
-#[tokio::test]
 async fn the_server_hears_from_us_while_a_long_command_runs() {
     let scene = Scene::new();
     let host = Arc::new(scene.host_with_old().await);

@@ -51,16 +51,8 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     let claim = harness.expect_one("PersistentVolumeClaim", "orders", "DriversMissing");
     assert_eq!(claim["type"], "Warning");
     let note = claim["note"].as_str().unwrap();
-    assert_has(&note, &["disk.csi.azure.com", "win-1", "web-0"]);
-    let uid = harness.kubectl_with(&[
-        "get",
-        "pvc",
-        "orders",
-        "-n",
-        "shop",
-        "-o",
-        "jsonpath={.metadata.uid}",
-    ]);
+    assert_has(note, &["disk.csi.azure.com", "win-1", "web-0"]);
+    let uid = harness.kubectl("get pvc orders -n shop -o jsonpath={.metadata.uid}");
     assert_eq!(claim["regarding"]["uid"], uid.as_str());
     let pod = harness.expect_one("Pod", "old-0", "NoCSIMigration");
     assert_eq!(pod["metadata"]["namespace"], "shop");

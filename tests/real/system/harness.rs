@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testbed::control_plane::{ControlPlane, Request};
+use testbed::control_plane::Request;
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
+use testbed::reused::Reused;
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
 use windows_storage_operator::payload::sha256_hex;
@@ -117,7 +118,7 @@ impl Harness {
         self.sandbox.register(node, drivers).unwrap();
     }
 
-    pub fn control_plane(&self) -> &ControlPlane {
+    pub fn control_plane(&self) -> &Reused {
         &self.sandbox.control_plane
     }
 

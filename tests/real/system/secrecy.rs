@@ -53,15 +53,8 @@ impl Simulation {
             "metadata": {"name": "cloud-private-key", "namespace": NAMESPACE}});
         let control_plane = self.harness.control_plane();
         // Deletes the old one first, so that no trace of it is left.
-        let name = [
-            "delete",
-            "secret",
-            "cloud-private-key",
-            "-n",
-            NAMESPACE,
-            "--ignore-not-found",
-        ];
-        control_plane.kubectl(&name).unwrap();
+        let name = format!("cloud-private-key -n {NAMESPACE} --ignore-not-found");
+        self.harness.kubectl(&format!("delete secret {name}"));
         control_plane
             .kubectl_with_input(&["apply", "-f", "-"], &secret.to_string())
             .unwrap();

@@ -90,14 +90,8 @@ impl Simulation {
             items.push(status);
         }
         let statuses = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        let arguments = [
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--subresource=status",
-            "-f",
-            "-",
-        ];
+        let line = "apply --server-side --force-conflicts --subresource=status -f -";
+        let arguments: Vec<&str> = line.split(' ').collect();
         self.harness
             .control_plane()
             .kubectl_with_input(&arguments, &statuses.to_string())

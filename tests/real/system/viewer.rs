@@ -111,16 +111,9 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
     harness.kubectl(&format!(
         "create role windows-storage-operator-logs -n {NAMESPACE} --verb=get --resource=pods/log"
     ));
-    harness.kubectl_with(&[
-        "create",
-        "role",
-        "windows-storage-operator-nodes",
-        "-n",
-        NAMESPACE,
-        "--verb=get",
-        "--resource=secrets",
-        "--resource-name=cloud-private-key",
-    ]);
+    let key = "--verb=get --resource=secrets --resource-name=cloud-private-key";
+    let role = "windows-storage-operator-nodes";
+    harness.kubectl(&format!("create role {role} -n {NAMESPACE} {key}"));
     for role in [
         "windows-storage-operator-logs",
         "windows-storage-operator-nodes",

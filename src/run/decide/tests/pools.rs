@@ -1,5 +1,6 @@
 //! Tests of settings that differ by pool.
 
+use super::rig::said;
 use super::*;
 use crate::node::PRIVATE_KEY;
 
@@ -110,14 +111,6 @@ fn a_pool_with_a_limit_of_its_own_is_counted_apart() {
     // A pause applies only to its pool.
     rig.want_pool(&json!({"rollout": {"paused": true}}));
     assert_eq!(rig.slots(&[]), ["win-3"]);
-}
-
-/// Returns reason and message of a condition.
-fn said(todo: &Todo, type_: &str) -> Option<(String, String)> {
-    let (_, status) = todo.settings.as_ref()?;
-    let mut conditions = status.conditions.iter();
-    let said = conditions.find(|condition| condition.type_ == type_)?;
-    Some((said.reason.clone(), said.message.clone()))
 }
 
 #[test]

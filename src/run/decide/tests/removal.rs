@@ -107,11 +107,8 @@ impl Rig {
 
     /// Returns reason and message of the rollout condition.
     pub(super) fn progress(&mut self) -> (String, String) {
-        let (_, status) = self.pass(&["win-1", "win-2"]).settings.unwrap();
-        let mut conditions = status.conditions.iter();
-        let said = conditions.find(|it| it.type_ == "RolloutProgressing");
-        let said = said.unwrap();
-        (said.reason.clone(), said.message.clone())
+        let todo = self.pass(&["win-1", "win-2"]);
+        super::rig::said(&todo, "RolloutProgressing").unwrap()
     }
 
     /// Records that the operator has removed everything from the node.

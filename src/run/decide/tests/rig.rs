@@ -260,3 +260,11 @@ impl Rig {
         self.cluster.settings.apply("cluster".to_owned(), object);
     }
 }
+
+/// Returns reason and message of a condition of the settings.
+pub(super) fn said(todo: &Todo, type_: &str) -> Option<(String, String)> {
+    let (_, status) = todo.settings.as_ref()?;
+    let mut conditions = status.conditions.iter();
+    let said = conditions.find(|condition| condition.type_ == type_)?;
+    Some((said.reason.clone(), said.message.clone()))
+}

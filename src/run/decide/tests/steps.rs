@@ -48,12 +48,9 @@ fn other_steps_begin_with_the_first_and_another_soak_time_does_not() {
 /// Returns what the new status says about the rollout: reason, message and steps.
 fn said(todo: &Todo) -> (String, String, Option<StrategyStatus>) {
     let (_, status) = todo.settings.as_ref().unwrap();
-    let mut conditions = status.conditions.iter();
-    let said = conditions
-        .find(|it| it.type_ == "RolloutProgressing")
-        .unwrap();
+    let (reason, message) = super::rig::said(todo, "RolloutProgressing").unwrap();
     let steps = status.rollout.as_ref().unwrap().strategy.clone();
-    (said.reason.clone(), said.message.clone(), steps)
+    (reason, message, steps)
 }
 
 #[test]

@@ -70,15 +70,7 @@ fn a_list_that_is_cut_is_not_taken_for_a_whole_one() {
             .apply(&pod_that_needs_another_driver())
             .unwrap();
         rig.expect_gate("False", "DriversMissing", &["pod shop/late"]);
-        let delete = [
-            "delete",
-            "pod",
-            "late",
-            "--namespace=shop",
-            "--force",
-            "--grace-period=0",
-        ];
-        rig.kubectl_with(&delete);
+        rig.kubectl("delete pod late --namespace=shop --force --grace-period=0");
         rig.expect_missing("win-1, win-2");
     }
     rig.register("win-2", true);

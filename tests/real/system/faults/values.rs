@@ -21,13 +21,10 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
     let mut operator = scene.start();
     let calm = scene.calm();
     let openings = scene.openings();
-    let long = [
-        "a".repeat(63),
-        "b".repeat(63),
-        "c".repeat(63),
-        "d".repeat(61),
-    ]
-    .join(".");
+    let long = ["a", "b", "c", "d"]
+        .map(|letter| letter.repeat(63))
+        .join(".");
+    let long = &long[..253];
     assert_eq!(long.len(), 253);
     // About the maximum that the API server accepts.
     let heavy = "x".repeat(250_000);
@@ -49,7 +46,7 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": long, "labels": {"kubernetes.io/os": "windows"}, "annotations": {"a": HOSTILE}},
         }),
-        pod(&long, json!({"name": "data", "rbd": ceph})),
+        pod(long, json!({"name": "data", "rbd": ceph})),
         json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {
@@ -88,15 +85,8 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
     assert_calm_text(&harness.log());
     for object in objects.iter().rev() {
         // Nothing else finishes the deletion of pods and claims.
-        let arguments = [
-            "delete",
-            "--ignore-not-found",
-            "--force",
-            "--grace-period=0",
-            "--wait=false",
-            "-f",
-            "-",
-        ];
+        let line = "delete --ignore-not-found --force --grace-period=0 --wait=false -f -";
+        let arguments: Vec<&str> = line.split(' ').collect();
         let control_plane = scene.control_plane();
         control_plane
             .kubectl_with_input(&arguments, &object.to_string())
