@@ -31,6 +31,16 @@ impl Node {
         self.start_agent();
     }
 
+    /// Repeats a change that was cut off, and checks that it is done then.
+    fn gets_there(&self, id: &str, content: &[u8], point: &str) {
+        let again = self.apply(id, content);
+        let is_done = matches!(again.end.outcome, Outcome::Applied | Outcome::Unchanged);
+        assert!(
+            is_done && is_well(&again.state, content),
+            "{point}: {again:?}"
+        );
+    }
+
     /// Waits until nothing of a change is left to do.
     fn settled(&self, point: &str) -> NodeState {
         // Checking the file is cheap; the agent's own report decides.
@@ -84,12 +94,7 @@ fn at_every_point_of_an_upgrade() {
             "{point}: {state:?}"
         );
         assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
-        let again = node.apply(ids[next], &versions[next]);
-        assert!(
-            matches!(again.end.outcome, Outcome::Applied | Outcome::Unchanged),
-            "{point}: {again:?}"
-        );
-        assert!(is_well(&again.state, &versions[next]), "{point}: {again:?}");
+        node.gets_there(ids[next], &versions[next], point);
         now = next;
     }
 }
@@ -164,12 +169,7 @@ fn at_every_point_of_a_first_installation() {
             "{point}: {state:?}"
         );
         assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
-        let again = node.apply("first", &good);
-        assert!(
-            matches!(again.end.outcome, Outcome::Applied | Outcome::Unchanged),
-            "{point}: {again:?}"
-        );
-        assert!(is_well(&again.state, &good), "{point}: {again:?}");
+        node.gets_there("first", &good, point);
     }
 }
 

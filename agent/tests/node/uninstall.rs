@@ -7,7 +7,7 @@ use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, INCOMING_DIR,
     JOURNAL_FILE, STATE_DIR,
 };
-use protocol::{Answer, FailureCategory, Format, Packed};
+use protocol::{Answer, FailureCategory, Format, Packed, Request};
 
 use crate::host::{Build, Node, agent, csi_proxy, request, request_for, service};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
@@ -19,6 +19,22 @@ impl Node {
         fs::create_dir_all(self.local(BOOTSTRAP_DIR)).unwrap();
         fs::write(self.local(PROGRAM), agent(build)).unwrap();
         self.try_answer(&format!("{PROGRAM} uninstall {options}"))
+    }
+
+    /// Uninstalls the agent, and checks that it is gone.
+    #[track_caller]
+    fn uninstalled(&self, build: Build, options: &str) {
+        let answer = self.uninstall(build, options);
+        assert_eq!(answer, Some(Answer::Uninstalled {}));
+        self.assert_agent_is_gone();
+    }
+
+    /// Brings the program of the service `logs`, and returns a request for it and for csi-proxy.
+    fn with_logs(&self, csi_proxy: &[u8]) -> Request {
+        let mut both = request_for("both", csi_proxy);
+        both.services.push(service("logs", r"C:\k\logs.exe"));
+        fs::write(self.local(r"C:\k\logs.exe"), standin(Behaviour::Well, &[])).unwrap();
+        both
     }
 
     fn is_there(&self, path: &str) -> bool {
@@ -52,19 +68,13 @@ impl Node {
 fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
     let node = Node::new();
     let csi_proxy = csi_proxy("1.3.0");
-    let mut both = request_for("both", &csi_proxy);
-    both.services.push(service("logs", r"C:\k\logs.exe"));
-    fs::write(node.local(r"C:\k\logs.exe"), standin(Behaviour::Well, &[])).unwrap();
+    let both = node.with_logs(&csi_proxy);
     let applied = node.apply_request(&both, Some(&csi_proxy));
     let before = crate::host::csi_proxy_of(&applied.state).process_id;
     assert!(before.is_some());
     assert!(node.is_event_source());
 
-    assert_eq!(
-        node.uninstall(Build::Payload, "--keep-csi-proxy"),
-        Some(Answer::Uninstalled {})
-    );
-    node.assert_agent_is_gone();
+    node.uninstalled(Build::Payload, "--keep-csi-proxy");
     #[cfg(unix)]
     testbed::node_agent::csi_proxy_answers(&node.host).unwrap();
     assert_eq!(
@@ -80,11 +90,7 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
     let kept = node.apply_request(&both, None);
     assert_eq!(crate::host::csi_proxy_of(&kept.state).process_id, before);
     for _ in 0..2 {
-        assert_eq!(
-            node.uninstall(Build::Payload, ""),
-            Some(Answer::Uninstalled {})
-        );
-        node.assert_agent_is_gone();
+        node.uninstalled(Build::Payload, "");
         for path in [CSI_PROXY_EXE, CSI_PROXY_LOG_DIR] {
             assert!(!node.is_there(path), "{path}");
         }
@@ -97,9 +103,7 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
 fn csi_proxy_goes_with_the_request_that_does_not_list_it_and_the_agent_stays() {
     let node = Node::new();
     let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
-    let mut both = request_for("both", &csi_proxy);
-    both.services.push(service("logs", r"C:\k\logs.exe"));
-    fs::write(node.local(r"C:\k\logs.exe"), standin(Behaviour::Well, &[])).unwrap();
+    let both = node.with_logs(&csi_proxy);
     node.apply_request(&both, Some(&csi_proxy));
     assert!(node.is_there(CSI_PROXY_EXE));
 
@@ -129,12 +133,7 @@ fn cut_off_at_any_point_it_is_done_the_next_time() {
         assert_eq!(node.uninstall(Build::FaultInjection, ""), None, "{point}");
         assert!(node.is_there(STATE_DIR), "{point}");
         node.points();
-        assert_eq!(
-            node.uninstall(Build::FaultInjection, ""),
-            Some(Answer::Uninstalled {}),
-            "{point}"
-        );
-        node.assert_agent_is_gone();
+        node.uninstalled(Build::FaultInjection, "");
         assert!(!node.is_there(CSI_PROXY_EXE), "{point}");
     }
 }
@@ -148,11 +147,7 @@ fn a_csi_proxy_of_another_owner_stays() {
     node.run("net start csi-proxy");
     let refused = node.apply("theirs", &theirs);
     assert!(refused.end.failure.is_some(), "{refused:?}");
-    assert_eq!(
-        node.uninstall(Build::Payload, ""),
-        Some(Answer::Uninstalled {})
-    );
-    node.assert_agent_is_gone();
+    node.uninstalled(Build::Payload, "");
     assert!(node.is_there(CSI_PROXY_EXE));
     assert!(node.ask("sc query csi-proxy").contains("RUNNING"));
 }
@@ -203,10 +198,7 @@ fn a_service_that_was_left_to_another_program_stays() {
     node.run(&change);
     node.run("sc description csi-proxy Theirs");
     until("it is left", || node.state().foreign.len() == 1);
-    assert_eq!(
-        node.uninstall(Build::Payload, ""),
-        Some(Answer::Uninstalled {})
-    );
+    node.uninstalled(Build::Payload, "");
     assert!(
         node.has_service("csi-proxy"),
         "what was left to another program was deleted"
@@ -238,11 +230,7 @@ fn a_command_that_still_waits_for_a_file_keeps_nothing() {
             let running = node.run("tasklist").to_lowercase();
             running.matches("windows-storage-agent.exe").count() == 2
         });
-        assert_eq!(
-            node.uninstall(Build::Payload, ""),
-            Some(Answer::Uninstalled {})
-        );
-        node.assert_agent_is_gone();
+        node.uninstalled(Build::Payload, "");
         assert!(waiting.join().unwrap().stdout.is_empty());
     });
 }

@@ -165,77 +165,28 @@ mod tests {
         assert_eq!(advice("rbd", "1.27", None), None);
     }
 
+    /// Each line: plugin, today's version, whether kubelets note that it is redirected, code, and words of the message.
+    /// It can be turned on before it is the default, and off until the gate is locked.
+    const ADVICE: &str = "
+azure-file 1.23 - InTreeRecommended at Kubernetes 1.23 the in-tree plugin kubernetes.io/azure-file serves its volumes; from Kubernetes 1.24 on
+azure-file 4.12 - InTreeRecommended from OpenShift 4.13 on
+azure-disk 1.24 off InTreeRecommended from Kubernetes 1.25 on
+vsphere-volume 4.13 off InTreeRecommended from OpenShift 4.14 on
+vsphere-volume 4.13 on CSIRecommended gone from OpenShift 4.17
+vsphere-volume 1.26 - CSIRecommended by default from Kubernetes 1.25 on
+portworx-volume 1.27 on CSIRecommended by default from Kubernetes 1.31 on
+gce-pd 4.15 - PluginRemoved OpenShift 4.15 has no in-tree plugin
+gce-pd 1.28 off PluginRemoved Kubernetes 1.28 has no in-tree plugin
+";
+
     #[test]
     fn the_advice_names_the_version_at_which_the_cluster_loses_the_plugin() {
-        for (plugin, today, noted, code, words) in [
-            (
-                "azure-file",
-                "1.23",
-                None,
-                "InTreeRecommended",
-                "at Kubernetes 1.23 the in-tree plugin kubernetes.io/azure-file serves its volumes; from Kubernetes 1.24 on",
-            ),
-            (
-                "azure-file",
-                "4.12",
-                None,
-                "InTreeRecommended",
-                "from OpenShift 4.13 on",
-            ),
-            // Turned off, which is possible until the gate is locked.
-            (
-                "azure-disk",
-                "1.24",
-                Some(false),
-                "InTreeRecommended",
-                "from Kubernetes 1.25 on",
-            ),
-            (
-                "vsphere-volume",
-                "4.13",
-                Some(false),
-                "InTreeRecommended",
-                "from OpenShift 4.14 on",
-            ),
-            (
-                "vsphere-volume",
-                "4.13",
-                Some(true),
-                "CSIRecommended",
-                "gone from OpenShift 4.17",
-            ),
-            (
-                "vsphere-volume",
-                "1.26",
-                None,
-                "CSIRecommended",
-                "by default from Kubernetes 1.25 on",
-            ),
-            // Turned on before it is the default.
-            (
-                "portworx-volume",
-                "1.27",
-                Some(true),
-                "CSIRecommended",
-                "by default from Kubernetes 1.31 on",
-            ),
-            (
-                "gce-pd",
-                "4.15",
-                None,
-                "PluginRemoved",
-                "OpenShift 4.15 has no in-tree plugin",
-            ),
-            (
-                "gce-pd",
-                "1.28",
-                Some(false),
-                "PluginRemoved",
-                "Kubernetes 1.28 has no in-tree plugin",
-            ),
-        ] {
+        for line in ADVICE.lines().skip(1) {
+            let mut parts = line.splitn(5, ' ');
+            let [plugin, today, noted, code, words] = [(); 5].map(|()| parts.next().unwrap());
+            let noted = (noted != "-").then_some(noted == "on");
             let finding = advice(plugin, today, noted).unwrap();
-            assert_eq!(finding.code, code, "{plugin} {today}");
+            assert_eq!(finding.code, code, "{line}");
             assert!(finding.message.contains(words), "{}", finding.message);
         }
     }

@@ -169,40 +169,6 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_serves_its_volumes_up_to_the_version_of_the_tables() {
-        // The first minor versions of Kubernetes 1 and OpenShift 4 that redirect.
-        for (plugin, kubernetes, openshift) in [
-            ("aws-ebs", 23, 12),
-            ("azure-disk", 23, 12),
-            ("azure-file", 24, 13),
-            ("gce-pd", 23, 12),
-            ("cinder", 18, 5),
-            ("vsphere-volume", 25, 13),
-            ("portworx-volume", 31, 18),
-            ("rbd", 31, 18),
-            ("cephfs", 31, 18),
-            ("glusterfs", 26, 13),
-            ("flocker", 25, 12),
-            ("quobyte", 25, 12),
-            ("storageos", 25, 12),
-            ("scaleio", 22, 9),
-        ] {
-            let plugin = plugins::by_name(&format!("kubernetes.io/{plugin}")).unwrap();
-            let empty = Cluster::default();
-            let is_served = |target: String| {
-                let served = served_at(&empty, target.parse().unwrap());
-                served.contains(&plugin)
-            };
-            for minor in 23..=37 {
-                let (here, name) = (minor < kubernetes, plugin.name);
-                assert_eq!(is_served(format!("1.{minor}")), here, "{name} 1.{minor}");
-                let (there, minor) = (minor - 13 < openshift, minor - 13);
-                assert_eq!(is_served(format!("4.{minor}")), there, "{name} 4.{minor}");
-            }
-        }
-    }
-
-    #[test]
     fn a_version_of_another_distribution_is_refused_where_a_node_shows_which_it_is() {
         let kubernetes: Release = "1.27".parse().unwrap();
         let openshift: Release = "4.14".parse().unwrap();

@@ -70,14 +70,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_text_is_there_once() {
-        let mut names = Names::default();
-        let (one, other) = (names.intern("shop"), names.intern("shop"));
-        assert!(ArcStr::ptr_eq(&one, &other));
-        assert_eq!(names.known.len(), 1);
-    }
-
-    #[test]
     fn names_are_looked_through_only_when_their_size_has_doubled() {
         let mut names = Names::default();
         let kept: Vec<Name> = (10_000..20_000)

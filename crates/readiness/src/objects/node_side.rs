@@ -368,27 +368,17 @@ mod tests {
     fn a_driver_in_host_process_containers_may_use_the_pipes_unless_it_is_known_not_to() {
         let host = json!({"windowsOptions": {"hostProcess": true}});
         let volume = json!({"name": "v", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\a.b"}});
-        for (image, may_use) in [
-            (
-                "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi:v1.13.9",
-                true,
-            ),
-            (
-                "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi:v1.14.0",
-                false,
-            ),
-            (
-                "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi@sha256:00",
-                true,
-            ),
-            ("registry.k8s.io/csi-vsphere/driver:v3.5.0", false),
-            ("registry.k8s.io/csi-vsphere/driver:v3.4.0", true),
-            (
-                "registry.redhat.io/openshift4/ose-azure-disk-csi-driver-rhel9:v4.20",
-                true,
-            ),
-            ("example.org/own:v9.0.0", true),
+        for line in [
+            "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi:v1.13.9 true",
+            "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi:v1.14.0 false",
+            "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi@sha256:00 true",
+            "registry.k8s.io/csi-vsphere/driver:v3.5.0 false",
+            "registry.k8s.io/csi-vsphere/driver:v3.4.0 true",
+            "registry.redhat.io/openshift4/ose-azure-disk-csi-driver-rhel9:v4.20 true",
+            "example.org/own:v9.0.0 true",
         ] {
+            let (image, may_use) = line.split_once(' ').unwrap();
+            let may_use = may_use == "true";
             let spec = |of_pod: &serde_json::Value, of_container: &serde_json::Value| {
                 json!({
                     "securityContext": of_pod, "volumes": [volume],

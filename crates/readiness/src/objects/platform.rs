@@ -74,76 +74,37 @@ mod tests {
 
     use super::*;
 
+    /// Each line: labels, annotations and the kubelet's version, and the platform with what shows it.
+    const SHOWN: &str = r#"
+{} {} v1.30.4 ->
+{"kubernetes.io/os": "x"} {} v1.30.4+rke2r1 ->
+{"node.openshift.io/os_id": "rhel"} {} ->
+{"node.openshift.io/os_id": "Windows"} {} -> WMCO by label node.openshift.io/os_id
+{} {"windowsmachineconfig.openshift.io/pub-key-hash": ""} -> WMCO by annotation windowsmachineconfig.openshift.io/pub-key-hash
+{"windowsmachineconfig.openshift.io/upgrading": "x"} {} -> WMCO by label windowsmachineconfig.openshift.io/upgrading
+{"kubernetes.azure.com/managedby": "x"} {} v1.30.4-eks-1 -> AKS by label kubernetes.azure.com/managedby
+{"kubernetes.azure.com/cluster": "x"} {} ->
+{"kubernetes.azure.com/role": "x"} {} ->
+{"eks.amazonaws.com/nodegroup": "x"} {} -> EKS by label eks.amazonaws.com/nodegroup
+{} {} v1.30.4-eks-036c24b -> EKS by kubelet version v1.30.4-eks-036c24b
+{"cloud.google.com/gke-nodepool": "x"} {} -> GKE by label cloud.google.com/gke-nodepool
+{} {} v1.30.4-gke.1348000 -> GKE by kubelet version v1.30.4-gke.1348000
+{"rke.cattle.io/machine": "x"} {} -> Rancher by label rke.cattle.io/machine
+{"cattle.io/os": "x"} {} -> Rancher by label cattle.io/os
+{"cattle.io/os-extra": "x"} {} ->
+{"cattle.io/os": "windows", "eks.amazonaws.com/nodegroup": "a"} {} v1.30.4-gke.1 -> EKS by label eks.amazonaws.com/nodegroup
+"#;
+
+    /// Linux nodes of OpenShift also have its label, and AKS Engine sets those of AKS but no longer manages csi-proxy.
     #[test]
     fn the_first_platform_that_a_node_shows_is_named_with_what_shows_it() {
-        let label = |key: &str| json!({"labels": {key: "x"}});
-        for (metadata, kubelet, expected) in [
-            (json!({}), "v1.30.4", ""),
-            (label("kubernetes.io/os"), "v1.30.4+rke2r1", ""),
-            // Linux nodes of OpenShift also have this label.
-            (
-                json!({"labels": {"node.openshift.io/os_id": "rhel"}}),
-                "",
-                "",
-            ),
-            (
-                json!({"labels": {"node.openshift.io/os_id": "Windows"}}),
-                "",
-                "WMCO by label node.openshift.io/os_id",
-            ),
-            (
-                json!({"annotations": {"windowsmachineconfig.openshift.io/pub-key-hash": ""}}),
-                "",
-                "WMCO by annotation windowsmachineconfig.openshift.io/pub-key-hash",
-            ),
-            (
-                label("windowsmachineconfig.openshift.io/upgrading"),
-                "",
-                "WMCO by label windowsmachineconfig.openshift.io/upgrading",
-            ),
-            (
-                label("kubernetes.azure.com/managedby"),
-                "v1.30.4-eks-1",
-                "AKS by label kubernetes.azure.com/managedby",
-            ),
-            // AKS Engine sets these too, but no longer manages csi-proxy.
-            (label("kubernetes.azure.com/cluster"), "", ""),
-            (label("kubernetes.azure.com/role"), "", ""),
-            (
-                label("eks.amazonaws.com/nodegroup"),
-                "",
-                "EKS by label eks.amazonaws.com/nodegroup",
-            ),
-            (
-                json!({}),
-                "v1.30.4-eks-036c24b",
-                "EKS by kubelet version v1.30.4-eks-036c24b",
-            ),
-            (
-                label("cloud.google.com/gke-nodepool"),
-                "",
-                "GKE by label cloud.google.com/gke-nodepool",
-            ),
-            (
-                json!({}),
-                "v1.30.4-gke.1348000",
-                "GKE by kubelet version v1.30.4-gke.1348000",
-            ),
-            (
-                label("rke.cattle.io/machine"),
-                "",
-                "Rancher by label rke.cattle.io/machine",
-            ),
-            (label("cattle.io/os"), "", "Rancher by label cattle.io/os"),
-            (label("cattle.io/os-extra"), "", ""),
-            // Conflicting labels.
-            (
-                json!({"labels": {"cattle.io/os": "windows", "eks.amazonaws.com/nodegroup": "a"}}),
-                "v1.30.4-gke.1",
-                "EKS by label eks.amazonaws.com/nodegroup",
-            ),
-        ] {
-            assert_eq!(shown(&metadata, &[], kubelet), expected, "{metadata}");
+        for line in SHOWN.lines().skip(1) {
+            let (node, expected) = line.split_once("->").unwrap();
+            let mut maps = serde_json::Deserializer::from_str(node).into_iter::<Value>();
+            let [labels, annotations] = [(); 2].map(|()| maps.next().unwrap().unwrap());
+            let kubelet = node[maps.byte_offset()..].trim();
+            let metadata = json!({"labels": labels, "annotations": annotations});
+            assert_eq!(shown(&metadata, &[], kubelet), expected.trim(), "{line}");
         }
         let taint = Taint {
             key: "windowsmachineconfig.openshift.io/upgrade".to_owned(),

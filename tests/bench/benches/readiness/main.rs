@@ -4,7 +4,6 @@
 
 mod cluster;
 
-use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use cluster::{DRIVERS, Size};
@@ -75,9 +74,7 @@ fn measure(mut group: BenchmarkGroup<'_, WallTime>, size: Size) {
     group.sample_size(EVENTS).sampling_mode(SamplingMode::Flat);
     // Counts the events only: building the objects takes a hundred times as long.
     group.measurement_time(Duration::from_millis(100));
-    live.pods(&mut group, size);
-    live.storage(&mut group, size);
-    live.nodes(&mut group, size);
+    live.events(&mut group, size);
     group.finish();
 }
 
@@ -103,72 +100,31 @@ impl Live {
         time
     }
 
-    fn pods(&mut self, group: &mut BenchmarkGroup<'_, WallTime>, size: Size) {
-        let ended = |number| {
-            let mut pod = cluster::pod(number, size);
-            pod["status"]["phase"] = json!("Succeeded");
-            pod
-        };
-        let live = RefCell::new(self);
+    fn events(&mut self, group: &mut BenchmarkGroup<'_, WallTime>, size: Size) {
         events(group, "event: pod ends", size.claims, |number| {
-            let mut live = live.borrow_mut();
-            let time = live.put(&ended(number));
-            live.put(&cluster::pod(number, size));
+            let pod = cluster::pod(number, size);
+            let mut ended = pod.clone();
+            ended["status"]["phase"] = json!("Succeeded");
+            let time = self.put(&ended);
+            self.put(&pod);
             time
         });
-        events(group, "event: pod starts", size.claims, |number| {
-            let mut live = live.borrow_mut();
-            live.put(&ended(number));
-            live.put(&cluster::pod(number, size))
-        });
-        let without = size.pods - size.claims;
-        events(group, "event: pod without storage", without, |number| {
-            let mut pod = cluster::pod(size.claims + number, size);
-            pod["spec"]["nodeName"] = json!("node-00001");
-            live.borrow_mut().put(&pod)
-        });
-    }
-
-    fn storage(&mut self, group: &mut BenchmarkGroup<'_, WallTime>, size: Size) {
-        let live = RefCell::new(self);
         let mut changes = 0;
         events(group, "event: claim changes", size.claims, |number| {
             changes += 1;
             let mut claim = cluster::claim(number);
             claim["spec"]["storageClassName"] = json!(["other", "another"][changes % 2]);
-            live.borrow_mut().put(&claim)
+            self.put(&claim)
         });
-        events(group, "event: volume changes", size.claims, |number| {
-            let mut live = live.borrow_mut();
-            let volume = cluster::volume(number);
-            let mut other = cluster::volume(number + 16);
-            other["metadata"]["name"] = volume["metadata"]["name"].clone();
-            let time = live.put(&other);
-            live.put(&volume);
-            time
+        events(group, "event: CSINode changes", size.nodes, |number| {
+            changes += 1;
+            self.put(&cluster::csi_node(number, changes % DRIVERS.len()))
         });
         group.sample_size(PASSES);
         events(group, "event: class of 1/20 of the claims", 2, |number| {
             let mut class = cluster::class(1);
             class["provisioner"] = json!(format!("provisioner-{number}"));
-            live.borrow_mut().put(&class)
-        });
-        group.sample_size(EVENTS);
-    }
-
-    fn nodes(&mut self, group: &mut BenchmarkGroup<'_, WallTime>, size: Size) {
-        let live = RefCell::new(self);
-        let mut changes = 0;
-        events(group, "event: CSINode changes", size.nodes, |number| {
-            changes += 1;
-            let csi_node = cluster::csi_node(number, changes % DRIVERS.len());
-            live.borrow_mut().put(&csi_node)
-        });
-        events(group, "event: node changes", size.nodes, |number| {
-            changes += 1;
-            let mut node = cluster::node(number);
-            node["status"]["nodeInfo"]["kubeletVersion"] = json!(format!("v1.33.{changes}"));
-            live.borrow_mut().put(&node)
+            self.put(&class)
         });
     }
 }

@@ -153,48 +153,6 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_follows_the_labels_of_nodes_and_outlives_the_last_of_them() {
-        let mut systems = Systems::default();
-        let pool = selector("pool", "a");
-        let (windows, linux) = (Name::from("win-1"), Name::from("linux-1"));
-        assert_eq!(systems.answer(&pool), None);
-        let here = [("pool", "a")];
-        let there = [("pool", "b")];
-        for (name, node, answer) in [
-            (
-                &windows,
-                Some(node("windows", &here)),
-                Some(System::Windows),
-            ),
-            (&linux, Some(node("linux", &there)), Some(System::Windows)),
-            // For a while, both nodes have the label.
-            (&linux, Some(node("linux", &here)), None),
-            (&linux, Some(node("linux", &there)), Some(System::Windows)),
-            (&linux, Some(node("linux", &here)), None),
-            (&windows, Some(node("windows", &there)), Some(System::Other)),
-            (&windows, Some(node("windows", &here)), None),
-            (&linux, None, Some(System::Windows)),
-            // No node has the label, so the last answer stays.
-            (
-                &windows,
-                Some(node("windows", &there)),
-                Some(System::Windows),
-            ),
-            (&windows, None, Some(System::Windows)),
-            (&linux, Some(node("linux", &here)), Some(System::Other)),
-        ] {
-            let before = systems.known_answer(&pool);
-            let changed = systems.node_changed(name, node.as_ref());
-            let dependency = Dependency::Selector(pool.clone());
-            assert_eq!(systems.known_answer(&pool), answer, "{name} {node:?}");
-            assert_eq!(changed.contains(&dependency), before != answer);
-        }
-        systems.forget(&pool);
-        systems.node_changed(&linux, None);
-        assert_eq!(systems.answer(&pool), None, "nothing is remembered");
-    }
-
-    #[test]
     fn each_of_very_many_selectors_has_its_own_answer() {
         let mut systems = Systems::default();
         let pools: Vec<Name> = (0..10_000)

@@ -80,37 +80,3 @@ pub fn unlink<K: Eq + Hash>(
     }
     is_last
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::index::ObjectKey;
-
-    #[test]
-    fn a_key_is_forgotten_with_the_last_of_its_workloads() {
-        let workload = |name| WorkloadKey::pod(ObjectKey::new("shop", name));
-        let [one, two, three] = ["one", "two", "three"].map(workload);
-        let mut map = HashMap::new();
-        let of = |map: &HashMap<u8, Workloads>| -> Vec<WorkloadKey> {
-            let found = map.get(&1).into_iter();
-            found.flat_map(Workloads::iter).cloned().collect()
-        };
-        link(&mut map, &1, &one);
-        link(&mut map, &1, &one);
-        assert!(matches!(map.get(&1), Some(Workloads::One(_))));
-        link(&mut map, &1, &two);
-        link(&mut map, &1, &three);
-        assert_eq!(of(&map), [one.clone(), three.clone(), two.clone()]);
-        unlink(&mut map, &1, &one);
-        unlink(&mut map, &1, &two);
-        assert!(matches!(map.get(&1), Some(Workloads::One(left)) if *left == three));
-        unlink(&mut map, &1, &one);
-        assert_eq!(
-            of(&map),
-            std::slice::from_ref(&three),
-            "it was none of them any more"
-        );
-        unlink(&mut map, &1, &three);
-        assert!(map.is_empty());
-    }
-}
