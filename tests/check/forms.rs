@@ -6,9 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::run::{
-    Ended, FOLDERS, check_file, check_files, check_in, check_stdin, folder, input, objects,
-};
+use crate::run::{Ended, FOLDERS, check_file, check_in, check_stdin, folder, input, objects};
 
 fn expected(folder: &str) -> Value {
     check_in(&input(), &["-o", "json", "-f", folder]).json()
@@ -90,20 +88,6 @@ fn one_cluster_in_any_form_and_order_gives_one_report() {
             assert_same(&expected, &check_file("all.yaml", &bytes));
             assert_same(&expected, &check_stdin(&bytes));
         }
-    }
-}
-
-#[test]
-fn given_twice() {
-    for name in FOLDERS {
-        let text = documents(&objects(name));
-        let twice = check_files(&[("a.yaml", text.as_bytes()), ("b.yaml", text.as_bytes())]);
-        assert_same(&expected(name), &twice);
-        let again = format!("./{name}/../{name}");
-        let named_twice = check_in(&input(), &["-o", "json", "-f", name, "-f", &again]);
-        assert_same(&expected(name), &named_twice);
-        let once = check_in(&input(), &["-o", "json", "-f", name]);
-        assert_eq!(once.stderr, named_twice.stderr, "files are read once");
     }
 }
 
