@@ -11,7 +11,7 @@ use testbed::objects::NAMESPACE;
 use testbed::windows_host::{Fleet, WindowsHost};
 use windows_storage_operator::node::HOST_KEYS_CONFIG_MAP;
 
-use crate::{CLUSTERS, assert_alike, build, held_cluster, here, input};
+use crate::{assert_alike, assert_judges_files, build, held_cluster, here, input};
 
 /// Wine needs seconds to start a program on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -40,14 +40,7 @@ fn it_judges_files_as_the_program_of_this_machine_does() {
     let mut copy = Command::new("cp");
     copy.arg("-r").arg(input()).arg(&folder);
     testbed::commands::printed(&mut copy).unwrap();
-    for (cluster, status) in CLUSTERS {
-        for format in ["table", "json"] {
-            let line = format!("check -f {cluster} -o {format}");
-            let there = run(&host, r#""C:\must gather""#, &line);
-            let words: Vec<&str> = line.split(' ').collect();
-            assert_alike(&there, &here(&words), status);
-        }
-    }
+    assert_judges_files(|line| run(&host, r#""C:\must gather""#, line));
     // Paths as users type them on Windows, and a file as PowerShell's > writes it.
     let text = fs::read_to_string(input().join("ready-1.31/all.yaml")).unwrap();
     let utf16 = format!("\u{feff}{}", text.replace('\n', "\r\n"));
