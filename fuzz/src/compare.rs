@@ -7,17 +7,12 @@ use windows_storage_operator::visible::is_hidden;
 pub fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len()
-                && one
-                    .iter()
-                    .zip(other)
-                    .all(|(one, other)| is_same(one, other))
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len() && pairs.all(|(one, other)| is_same(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
-            one.len() == other.len()
-                && one
-                    .iter()
-                    .all(|(name, one)| other.get(name).is_some_and(|other| is_same(one, other)))
+            let is_in = |(name, one)| other.get(name).is_some_and(|other| is_same(one, other));
+            one.len() == other.len() && one.iter().all(is_in)
         }
         (Value::Number(one), Value::Number(other)) => {
             one == other

@@ -166,79 +166,75 @@ mod tests {
         folder
     }
 
-    #[test]
-    fn a_directory_is_walked_in_a_stable_order() {
-        let folder = folder(&[
-            "d/b.yaml",
-            "d/a/x.JSON",
-            "d/a/y.Yml",
+    /// Files, links as `target > path`, what is given, what is found, and how the errors begin.
+    const CASES: &[[&str; 5]] = &[
+        // In a stable order, of files with the right names; one that is given itself has any name, and is read once.
+        [
+            "d/b.yaml d/a/x.JSON d/a/y.Yml d/c.txt d/z.yaml.bak",
+            "",
+            "d",
+            "d/a/x.JSON d/a/y.Yml d/b.yaml",
+            "",
+        ],
+        [
+            "d/b.yaml c.txt",
+            "",
+            "c.txt d/b.yaml d c.txt d",
+            "c.txt d/b.yaml",
+            "",
+        ],
+        [
+            "a.yaml",
+            "",
+            "- a.yaml -",
+            "- a.yaml",
+            "standard input: given twice; give `-f -` once",
+        ],
+        // What is missing is an error.
+        [
             "d/c.txt",
-            "d/z.yaml.bak",
-        ]);
-        assert_eq!(
-            names(folder.path(), &["d"]),
-            (
-                vec!["d/a/x.JSON".into(), "d/a/y.Yml".into(), "d/b.yaml".into()],
-                vec![]
-            )
-        );
-    }
+            "gone>d/link.yaml",
+            "absent.yaml d",
+            "",
+            "absent.yaml: cannot be read: |d/link.yaml: cannot be read: ",
+        ],
+        [
+            "d/c.txt",
+            "",
+            "d",
+            "",
+            "d: no *.yaml, *.yml or *.json in it",
+        ],
+        // Links are followed, and loops end.
+        [
+            "d/sub/a.yaml real.yaml other/o.yaml",
+            "../real.yaml>d/file.yaml ..>d/sub/up sub>d/also ../other>d/there self>d/self",
+            "d",
+            "d/also/a.yaml d/file.yaml d/there/o.yaml",
+            "d/self: ",
+        ],
+        // Special files are skipped.
+        ["d/a.yaml", "/dev/zero>d/zero.yaml", "d", "d/a.yaml", ""],
+    ];
 
     #[test]
-    fn a_file_named_itself_is_read_whatever_its_name_and_once() {
-        let folder = folder(&["d/b.yaml", "c.txt"]);
-        assert_eq!(
-            names(folder.path(), &["c.txt", "d/b.yaml", "d", "c.txt", "d"]),
-            (vec!["c.txt".into(), "d/b.yaml".into()], vec![])
-        );
-    }
-
-    #[test]
-    fn what_is_missing_is_an_error() {
-        let folder = folder(&["d/c.txt"]);
-        symlink("gone", folder.path().join("d/link.yaml")).unwrap();
-        let (found, errors) = names(folder.path(), &["absent.yaml", "d"]);
-        assert_eq!(found, Vec::<String>::new());
-        assert_eq!(errors.len(), 2, "{errors:?}");
-        assert!(errors[0].starts_with("absent.yaml: cannot be read: "));
-        assert!(errors[1].starts_with("d/link.yaml: cannot be read: "));
-    }
-
-    #[test]
-    fn a_directory_without_a_file_to_read_is_an_error() {
-        let folder = folder(&["d/c.txt"]);
-        let (_, errors) = names(folder.path(), &["d"]);
-        assert!(
-            errors[0].starts_with("d: no *.yaml, *.yml or *.json in it"),
-            "{errors:?}"
-        );
-    }
-
-    #[test]
-    fn links_are_followed_and_loops_end() {
-        let folder = folder(&["d/sub/a.yaml", "real.yaml", "other/o.yaml"]);
-        let d = folder.path().join("d");
-        symlink("../real.yaml", d.join("file.yaml")).unwrap();
-        symlink("..", d.join("sub/up")).unwrap();
-        symlink("sub", d.join("also")).unwrap();
-        symlink("../other", d.join("there")).unwrap();
-        symlink("self", d.join("self")).unwrap();
-        let (found, errors) = names(folder.path(), &["d"]);
-        assert_eq!(found, ["d/also/a.yaml", "d/file.yaml", "d/there/o.yaml"]);
-        assert_eq!(errors.len(), 1, "{errors:?}");
-        assert!(errors[0].starts_with("d/self: "));
-    }
-
-    #[test]
-    fn special_files_in_a_directory_are_skipped() {
-        let folder = folder(&["d/a.yaml"]);
-        let _socket =
-            std::os::unix::net::UnixListener::bind(folder.path().join("d/socket.yaml")).unwrap();
-        symlink("/dev/zero", folder.path().join("d/zero.yaml")).unwrap();
-        assert_eq!(
-            names(folder.path(), &["d"]),
-            (vec!["d/a.yaml".into()], vec![])
-        );
+    fn each_source_is_found_once_and_what_is_missing_is_an_error() {
+        for [files, links, given, expected, begin] in CASES {
+            let words = |text: &'static str| text.split_whitespace().collect::<Vec<_>>();
+            let folder = folder(&words(files));
+            for link in words(links) {
+                let (target, path) = link.split_once('>').unwrap();
+                symlink(target, folder.path().join(path)).unwrap();
+            }
+            let (found, errors) = names(folder.path(), &words(given));
+            assert_eq!(found, words(expected), "{given}");
+            let begin: Vec<_> = begin.split('|').filter(|it| !it.is_empty()).collect();
+            assert_eq!(errors.len(), begin.len(), "{errors:?}");
+            for (error, begin) in errors.iter().zip(begin) {
+                assert!(error.starts_with(begin), "{error}");
+            }
+        }
+        assert_eq!(Source::from(PathBuf::from("-")), Source::StandardInput);
     }
 
     #[test]
@@ -256,14 +252,5 @@ mod tests {
             );
         }
         fs::set_permissions(&sub, fs::Permissions::from_mode(0o700)).unwrap();
-    }
-
-    #[test]
-    fn standard_input_is_read_once() {
-        let folder = folder(&["a.yaml"]);
-        let (found, errors) = names(folder.path(), &["-", "a.yaml", "-"]);
-        assert_eq!(found, ["-", "a.yaml"]);
-        assert_eq!(errors, ["standard input: given twice; give `-f -` once"]);
-        assert_eq!(Source::from(PathBuf::from("-")), Source::StandardInput);
     }
 }

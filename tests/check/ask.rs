@@ -35,12 +35,9 @@ fn nodes_for_programs_are_those_of_the_report() {
     assert_eq!(list["kind"], "NodeReadinessList");
     assert_eq!(list["items"][0]["kubeletVersion"], "v1.27.9");
     let report = ask_about("azure-1.27", &["check", "-o", "json"]).json();
-    let nodes = report["nodes"].as_array().unwrap();
-    let items = list["items"].as_array().unwrap();
-    assert_eq!(nodes.len(), items.len());
-    for (node, item) in nodes.iter().zip(items) {
+    for (number, node) in report["nodes"].as_array().unwrap().iter().enumerate() {
         for (field, value) in node.as_object().unwrap() {
-            assert_eq!(&item[field], value, "{field}");
+            assert_eq!(&list["items"][number][field], value, "{field}");
         }
     }
 }

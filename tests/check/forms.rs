@@ -6,9 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::run::{
-    Ended, FOLDERS, check_file, check_files, check_in, check_stdin, folder, input, objects,
-};
+use crate::run::{Ended, FOLDERS, check_file, check_in, check_stdin, folder, input, objects};
 
 fn expected(folder: &str) -> Value {
     check_in(&input(), &["-o", "json", "-f", folder]).json()
@@ -93,56 +91,22 @@ fn one_cluster_in_any_form_and_order_gives_one_report() {
     }
 }
 
-#[test]
-fn given_twice() {
-    for name in FOLDERS {
-        let text = documents(&objects(name));
-        let twice = check_files(&[("a.yaml", text.as_bytes()), ("b.yaml", text.as_bytes())]);
-        assert_same(&expected(name), &twice);
-        let again = format!("./{name}/../{name}");
-        let named_twice = check_in(&input(), &["-o", "json", "-f", name, "-f", &again]);
-        assert_same(&expected(name), &named_twice);
-        let once = check_in(&input(), &["-o", "json", "-f", name]);
-        assert_eq!(once.stderr, named_twice.stderr, "files are read once");
-    }
-}
-
-/// Writes the objects in the layout of `oc adm inspect`.
+/// Writes the objects in folders as `oc adm inspect` does: lists by namespace, and what has none each in a file.
 fn inspect(objects: &[Value], root: &Path) {
-    let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for object in objects {
-        let of = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-        let group = match of("/apiVersion").unwrap().split_once('/') {
-            Some((group, _)) => group.to_owned(),
-            None => "core".to_owned(),
+    for (number, object) in objects.iter().enumerate() {
+        let one = std::slice::from_ref(object);
+        let (file, text) = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => {
+                let text = documents(&typed_lists(one));
+                (format!("namespaces/{namespace}/core/{number}s.yaml"), text)
+            }
+            None => (
+                format!("cluster-scoped-resources/core/{number}.yaml"),
+                documents(one),
+            ),
         };
-        let plural = format!("{}s", of("/kind").unwrap().to_lowercase());
-        let namespaced = !matches!(
-            plural.as_str(),
-            "nodes"
-                | "csinodes"
-                | "csidrivers"
-                | "persistentvolumes"
-                | "storageclasss"
-                | "runtimeclasss"
-        );
-        let file = if namespaced {
-            let namespace = of("/metadata/namespace").unwrap_or("default");
-            format!("namespaces/{namespace}/{group}/{plural}.yaml")
-        } else {
-            let name = of("/metadata/name").unwrap();
-            format!("cluster-scoped-resources/{group}/{plural}/{name}.yaml")
-        };
-        files.entry(file).or_default().push(object.clone());
-    }
-    for (file, objects) in files {
-        let path = root.join(&file);
+        let path = root.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let text = if file.starts_with("namespaces") {
-            documents(&typed_lists(&objects))
-        } else {
-            documents(&objects)
-        };
         std::fs::write(path, text).unwrap();
     }
 }

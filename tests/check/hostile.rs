@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::run::{Ended, WINDOWS_NODE, check_file, check_in, end, folder, program};
+use crate::run::{Ended, WINDOWS_NODE, check_file, end, folder, program};
 
 fn replica_set(name: &str, uid: &str, controller: &str) -> Value {
     json!({
@@ -174,18 +174,6 @@ fn names_in_messages_of_errors_are_written_out() {
         let twice = format!("{{{quoted}: 1, {quoted}: 2}}");
         check_file("a.json", twice).assert_refused(name);
     }
-}
-
-#[cfg(unix)]
-#[test]
-fn names_of_files_are_written_out() {
-    let folder = folder(&[
-        ("d/\u{1b}[31mred.yaml", "a: ["),
-        ("d/two\nlines.yaml", "a: ["),
-    ]);
-    let ended = check_in(folder.path(), &["-f", "d"]);
-    ended.assert_refused("file names");
-    assert_eq!(ended.stderr.lines().count(), 2, "{:?}", ended.stderr);
 }
 
 #[test]

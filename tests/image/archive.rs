@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use testbed::cleanup::Guardian;
+use testbed::commands::printed;
 
 /// The image for one architecture.
 pub struct Image {
@@ -49,17 +50,12 @@ impl Image {
     pub fn target(&self) -> &'static str {
         match &*self.architecture {
             "amd64" => "x86_64-unknown-linux-gnu",
-            "arm64" => "aarch64-unknown-linux-gnu",
-            other => panic!("an image for {other}"),
+            _ => "aarch64-unknown-linux-gnu",
         }
     }
 
     fn unpack(archive: &Path) -> Vec<Self> {
-        assert!(
-            archive.exists(),
-            "{} is not there: make image-dev",
-            archive.display()
-        );
+        assert!(archive.exists(), "{archive:?} is not there: make image-dev");
         let guardian = Arc::new(Guardian::temp("image").unwrap());
         let archived = guardian.dir().join("archive");
         untar(archive, &archived);
@@ -131,11 +127,9 @@ impl Image {
 
     /// Returns whether it has the operator of `make image`, not a test build.
     pub fn is_release(&self) -> bool {
-        match &self.config["config"]["Labels"]["windowsstorage.dev/cargo-profile"] {
-            profile if profile == "release" => true,
-            profile if profile == "dev" => false,
-            profile => panic!("{profile} is no profile"),
-        }
+        let profile = &self.config["config"]["Labels"]["windowsstorage.dev/cargo-profile"];
+        assert!(profile == "release" || profile == "dev", "{profile}");
+        profile == "release"
     }
 }
 
@@ -157,22 +151,17 @@ fn archive() -> PathBuf {
 
 /// Returns everything below a directory, without the directory itself, as paths relative to it.
 pub fn walk(dir: &Path) -> Vec<(PathBuf, fs::Metadata)> {
-    walkdir::WalkDir::new(dir)
-        .min_depth(1)
-        .into_iter()
-        .map(|entry| {
-            let entry = entry.unwrap();
-            let path = entry.path().strip_prefix(dir).unwrap().to_owned();
-            (path, entry.metadata().unwrap())
-        })
-        .collect()
+    let entries = walkdir::WalkDir::new(dir).min_depth(1).into_iter();
+    let entries = entries.map(Result::unwrap).map(|entry| {
+        let path = entry.path().strip_prefix(dir).unwrap().to_owned();
+        (path, entry.metadata().unwrap())
+    });
+    entries.collect()
 }
 
 /// Returns the SHA-256 of a file in hexadecimal.
 pub fn sha256(path: &Path) -> String {
-    let output = Command::new("sha256sum").arg(path).output().unwrap();
-    assert!(output.status.success(), "sha256sum {}", path.display());
-    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+    printed(Command::new("sha256sum").arg(path)).unwrap()[..64].to_owned()
 }
 
 fn json(path: &Path) -> Value {
@@ -183,13 +172,8 @@ fn json(path: &Path) -> Value {
 /// Unpacks an archive with its modes, and as root also with its owners.
 fn untar(archive: &Path, dir: &Path) {
     fs::create_dir_all(dir).unwrap();
-    let status = Command::new("tar")
-        .args(["--extract", "--preserve-permissions", "--numeric-owner"])
-        .arg("--file")
-        .arg(archive)
-        .arg("--directory")
-        .arg(dir)
-        .status()
-        .unwrap();
-    assert!(status.success(), "tar of {}: {status}", archive.display());
+    let mut tar = Command::new("tar");
+    tar.args(["--extract", "--preserve-permissions", "--numeric-owner"])
+        .args(["--file".as_ref(), archive, "--directory".as_ref(), dir]);
+    printed(&mut tar).unwrap();
 }

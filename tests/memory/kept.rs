@@ -100,7 +100,11 @@ impl Growing {
                 realistic::workload_name(os, false, set),
                 uid("replicaset", set),
             );
-            let owner = owner("ReplicaSet", &name, &uid);
+            let owner = Owner {
+                kind: "ReplicaSet",
+                name: &name,
+                uid: &uid,
+            };
             let node = realistic::node_name(os, number % NODES);
             let pod = realistic::stateless_pod(os, set, ordinal, &node, &owner);
             with(pod, realistic::pod_status(number))
@@ -119,7 +123,11 @@ impl Growing {
                 realistic::workload_name(os, true, set),
                 uid("statefulset", set),
             );
-            let owner = owner("StatefulSet", &name, &uid);
+            let owner = Owner {
+                kind: "StatefulSet",
+                name: &name,
+                uid: &uid,
+            };
             let node = realistic::node_name(os, number % NODES);
             let pod = realistic::stateful_pod(os, set, ordinal, &node, &owner);
             with(pod, realistic::pod_status(number))
@@ -175,8 +183,4 @@ fn with(mut object: Value, more: Value) -> Value {
 fn identified(mut object: Value, uid: &str) -> Value {
     object["metadata"]["uid"] = uid.into();
     object
-}
-
-fn owner<'a>(kind: &'static str, name: &'a str, uid: &'a str) -> Owner<'a> {
-    Owner { kind, name, uid }
 }

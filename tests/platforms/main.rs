@@ -70,3 +70,14 @@ fn assert_alike(there: &Output, here: &Output, status: i32) {
     assert_eq!(there_out, here_out);
     assert_eq!(there_err, here_err);
 }
+
+/// Asserts that the program there, given arguments after the folder of the clusters, judges them as the one here.
+fn assert_judges_files(run: impl Fn(&str) -> Output) {
+    for (cluster, status) in CLUSTERS {
+        for format in ["table", "json"] {
+            let line = format!("check -f {cluster} -o {format}");
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_alike(&run(&line), &here(&words), status);
+        }
+    }
+}

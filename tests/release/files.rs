@@ -15,13 +15,9 @@ const REGISTRY: &str = "registry.example.com/storage";
 
 fn release(umask: &str, time_zone: &str) -> String {
     let mut release = Command::new("bash");
+    let script = "umask $0 && exec tools/release $1 dev";
     release
-        .args([
-            "-c",
-            "umask $0 && exec tools/release $1 dev",
-            umask,
-            VERSION,
-        ])
+        .args(["-c", script, umask, VERSION])
         .envs([
             ("REGISTRY", REGISTRY),
             ("REPOSITORY", "https://example.com/operator"),
@@ -70,26 +66,10 @@ fn a_release_is_complete_names_images_by_digest_and_is_the_same_each_time() {
         .filter(|name| name != "SHA256SUMS")
         .collect();
     assert_eq!(summed, there.iter().map(String::as_str).collect());
-    for part in [
-        "windows-storage-operator.oci.tar",
-        "windows-storage-operator-must-gather.oci.tar",
-        "windows-storage-operator-bundle.oci.tar",
-        "windows-storage-operator-catalog.oci.tar",
-        "install.yaml",
-        "crds.yaml",
-        "imageset-config.yaml",
-        concat!(
-            "windows-storage-operator-",
-            env!("CARGO_PKG_VERSION"),
-            ".tgz"
-        ),
-        "windows-storage.yaml",
-        ".cdx.json",
-        "licences_",
-        "samples_",
-        "kubectl-windows_storage_",
-        "_windows_amd64.tar.gz",
-    ] {
+    let parts = "operator.oci.tar must-gather.oci.tar bundle.oci.tar catalog.oci.tar install.yaml crds.yaml \
+        imageset-config.yaml windows-storage.yaml .cdx.json licences_ samples_ kubectl-windows_storage_ _windows_amd64.tar.gz";
+    let chart = format!("windows-storage-operator-{VERSION}.tgz");
+    for part in parts.split_whitespace().chain([&*chart]) {
         assert!(
             there.iter().any(|name| name.contains(part)),
             "{part}: {there:?}"
@@ -100,10 +80,8 @@ fn a_release_is_complete_names_images_by_digest_and_is_the_same_each_time() {
     assert_eq!(images.lines().count(), 4, "{images}");
     let image = |name: &str| {
         let start = format!("{REGISTRY}/windows-storage-operator{name}@sha256:");
-        images
-            .lines()
-            .find(|line| line.starts_with(&start))
-            .unwrap()
+        let mut lines = images.lines();
+        lines.find(|line| line.starts_with(&start)).unwrap()
     };
     assert!(text("install.yaml").contains(&format!("image: {}\n", image(""))));
     let sbom = there
@@ -114,10 +92,8 @@ fn a_release_is_complete_names_images_by_digest_and_is_the_same_each_time() {
     assert_eq!(sbom["bomFormat"], "CycloneDX");
 
     // OLM reads the contents of the bundle image and the catalog image.
-    let csv = unpacked(
-        "bundle",
-        "manifests/windows-storage-operator.clusterserviceversion.yaml",
-    );
+    let csv = "manifests/windows-storage-operator.clusterserviceversion.yaml";
+    let csv = unpacked("bundle", csv);
     let csv: Value = serde_yaml::from_str(&csv).unwrap();
     let related = csv["spec"]["relatedImages"].as_sequence().unwrap().iter();
     let related: Vec<&str> = related.map(|one| one["image"].as_str().unwrap()).collect();

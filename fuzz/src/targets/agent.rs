@@ -22,10 +22,8 @@ pub fn agent_request(bytes: &[u8]) {
     }
     for file in &request.files {
         let packed = file.packed.as_ref().map(|packed| &packed.path);
-        for path in [Some(&file.path), file.upload.as_ref(), packed]
-            .into_iter()
-            .flatten()
-        {
+        let paths = [Some(&file.path), file.upload.as_ref(), packed];
+        for path in paths.into_iter().flatten() {
             let path = path.to_lowercase();
             assert!(path.starts_with(r"c:\"), "{path}");
             // Neither out of the folder nor to a stream, a device or another name of the same file. Windows takes dots at
@@ -36,29 +34,17 @@ pub fn agent_request(bytes: &[u8]) {
             let is_literal = |part: &str| !part.is_empty() && !part.ends_with(['.', ' ']);
             assert!(parts.all(is_literal), "{path}");
         }
-        assert!(
-            file.path.to_lowercase().starts_with(r"c:\k\"),
-            "{}",
-            file.path
-        );
-        assert!(
-            !file
-                .path
-                .to_lowercase()
-                .starts_with(r"c:\k\windows-storage\"),
-            "{}",
-            file.path
-        );
+        let path = file.path.to_lowercase();
+        let of_agent = path.starts_with(r"c:\k\windows-storage\");
+        assert!(path.starts_with(r"c:\k\") && !of_agent, "{path}");
     }
     let order = start_order(&request.services).unwrap();
     assert_eq!(order.len(), request.services.len());
     for (number, service) in order.iter().enumerate() {
         for dependency in &service.dependencies {
             let mut before = order[..number].iter();
-            assert!(
-                before.any(|other| key(&other.name) == key(dependency)),
-                "{dependency} comes too late"
-            );
+            let is_before = before.any(|other| key(&other.name) == key(dependency));
+            assert!(is_before, "{dependency} comes too late");
         }
     }
     let _ = plan(&request, &Observed::default());
@@ -67,13 +53,11 @@ pub fn agent_request(bytes: &[u8]) {
         ..Ran::default()
     };
     if let Ok(commands) = commands(&request, said) {
-        let resolved = resolved(&request, &commands);
-        assert!(
-            resolved
-                .services
-                .iter()
-                .all(|service| service.powershell_pre_scripts.is_empty())
-        );
+        let services = resolved(&request, &commands).services;
+        let mut scripts = services
+            .iter()
+            .map(|service| &service.powershell_pre_scripts);
+        assert!(scripts.all(Vec::is_empty));
     }
 }
 

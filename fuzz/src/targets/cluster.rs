@@ -68,11 +68,8 @@ fn same_as_received(json: &str, value: &Value) {
             ..Cluster::default()
         };
         kind.absorb(&mut live, &received);
-        assert_eq!(
-            put.is_ok(),
-            kind.table(&live).problem().is_none(),
-            "{put:?}: {json}"
-        );
+        let problem = kind.table(&live).problem();
+        assert_eq!(put.is_ok(), problem.is_none(), "{put:?}: {json}");
         if put.is_ok() {
             assert_eq!(rows(&live), rows(&loader.finish()), "{json}");
         }
@@ -80,17 +77,12 @@ fn same_as_received(json: &str, value: &Value) {
 }
 
 fn rows(cluster: &Cluster) -> String {
-    let sets = &cluster.owners[WorkloadKind::DaemonSet];
-    let of_cluster: (Vec<_>, Vec<_>) = (
-        cluster.nodes.iter().collect(),
-        cluster.volumes.iter().collect(),
-    );
-    let of_namespaces: (Vec<_>, Vec<_>, Vec<_>) = (
-        cluster.pods.iter().collect(),
-        cluster.claims.iter().collect(),
-        sets.iter().collect(),
-    );
-    format!("{of_cluster:?} {of_namespaces:?}")
+    let nodes: Vec<_> = cluster.nodes.iter().collect();
+    let volumes: Vec<_> = cluster.volumes.iter().collect();
+    let pods: Vec<_> = cluster.pods.iter().collect();
+    let claims: Vec<_> = cluster.claims.iter().collect();
+    let sets: Vec<_> = cluster.owners[WorkloadKind::DaemonSet].iter().collect();
+    format!("{nodes:?} {volumes:?} {pods:?} {claims:?} {sets:?}")
 }
 
 /// The judgement on any objects, in every format and asked about every name.
@@ -117,10 +109,7 @@ pub fn report(bytes: &[u8]) {
     assert!(is_same(&json, &yaml), "{json} {yaml}");
     html::check(&page);
     let nodes = report.nodes.iter().map(|node| node.name.clone());
-    let volumes = report
-        .volumes
-        .iter()
-        .map(|volume| volume.workload.name.clone());
+    let volumes = report.volumes.iter().map(|it| it.workload.name.clone());
     for name in nodes.chain(volumes).take(20) {
         let question = Question { kind: None, name };
         if let Some(explanation) = explain(&question, "default", &report, &cluster) {

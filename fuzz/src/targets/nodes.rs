@@ -50,11 +50,7 @@ pub fn agent_answer(bytes: &[u8]) {
             }
             status(result.state);
         }
-        Answer::Installed { state, .. } => {
-            if let Some(state) = state {
-                status(*state);
-            }
-        }
+        Answer::Installed { state, .. } => state.into_iter().for_each(|state| status(*state)),
         Answer::Uninstalled {} => {}
         Answer::Error(failure) => is_visible(&printable(&failure.message), "a failure"),
     }
@@ -124,21 +120,16 @@ pub fn known_hosts(bytes: &[u8]) {
 /// The Secret: a private key, and its passphrase. Neither shows in what is said of it.
 pub fn private_key(bytes: &[u8]) {
     let separator = SEPARATOR.as_bytes();
-    let at = bytes
-        .windows(separator.len())
-        .position(|window| window == separator);
-    let (key, passphrase) = match at {
-        Some(at) => (&bytes[..at], Some(&bytes[at + separator.len()..])),
-        None => (bytes, None),
-    };
+    let mut windows = bytes.windows(separator.len());
+    let at = windows.position(|window| window == separator);
     let mut secret = Secret::default();
-    secret
-        .data
-        .insert(PRIVATE_KEY.to_owned(), Zeroizing::new(key.to_vec()));
-    if let Some(passphrase) = passphrase {
-        secret
-            .data
-            .insert(PASSPHRASE.to_owned(), Zeroizing::new(passphrase.to_vec()));
+    let mut put = |name: &str, value: &[u8]| {
+        let value = Zeroizing::new(value.to_vec());
+        secret.data.insert(name.to_owned(), value);
+    };
+    put(PRIVATE_KEY, &bytes[..at.unwrap_or(bytes.len())]);
+    if let Some(at) = at {
+        put(PASSPHRASE, &bytes[at + separator.len()..]);
     }
     match check_private_key(Some(&secret), "ns", PRIVATE_KEY) {
         Ok(key) => {

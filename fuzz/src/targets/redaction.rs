@@ -11,13 +11,7 @@ const CANARY: &str = "canary-7f3a";
 /// Below these the names and values are kept, because selectors must still fit them.
 const KEPT: [&str; 4] = ["labels", "matchLabels", "nodeSelector", "selector"];
 /// Fields whose values are lists of a shape of their own: what is put into them is not what stands there in a cluster.
-const SHAPED: [&str; 5] = [
-    "ports",
-    "securityContext",
-    "resources",
-    "volumeMounts",
-    "envFrom",
-];
+const SHAPED: &str = "ports securityContext resources volumeMounts envFrom";
 
 /// The ways in which the secret may stand in an object: a field's name and its value.
 static FORMS: LazyLock<Vec<(String, Value)>> =
@@ -59,17 +53,15 @@ fn put(
     let inner: Vec<String> = object
         .iter()
         .filter(|(name, value)| {
-            !KEPT.contains(&name.as_str())
-                && !SHAPED.contains(&name.as_str())
-                && (value.is_object() || value.is_array())
+            let name = name.as_str();
+            let is_left = KEPT.contains(&name) || SHAPED.split(' ').any(|it| it == name);
+            !is_left && (value.is_object() || value.is_array())
         })
         .map(|(name, _)| name.clone())
         .collect();
     // One more than there are: here.
-    match inner
-        .get(at % (inner.len() + 1))
-        .and_then(|name| object.get_mut(name))
-    {
+    let next = inner.get(at % (inner.len() + 1));
+    match next.and_then(|name| object.get_mut(name)) {
         Some(Value::Object(inner)) => put(inner, steps, name, value),
         Some(Value::Array(items)) => {
             if let Some(inner) = items.iter_mut().find_map(Value::as_object_mut) {

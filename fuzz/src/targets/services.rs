@@ -1,7 +1,5 @@
 //! ConfigMap `windows-services`, and paths into Nodes.
 
-use std::collections::BTreeMap;
-
 use protocol::order::same_name;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -20,13 +18,9 @@ pub fn services(bytes: &[u8]) {
         ("files", files),
         ("environmentVars", environment),
     ];
-    let data: BTreeMap<String, String> = given
-        .into_iter()
-        .filter(|(_, text)| !text.is_empty())
-        .map(|(key, text)| (key.to_owned(), text))
-        .collect();
+    let given = given.into_iter().filter(|(_, text)| !text.is_empty());
     let before = ConfigMap {
-        data,
+        data: given.map(|(key, text)| (key.to_owned(), text)).collect(),
         immutable: false,
         resource_version: "1".to_owned(),
     };
@@ -79,8 +73,7 @@ fn same_but_ours(before: &ConfigMap, after: &ConfigMap, ours: &str) {
     let text = |map: &ConfigMap| {
         map.data
             .get(SERVICES)
-            .cloned()
-            .unwrap_or_else(|| "[]".to_owned())
+            .map_or("[]".to_owned(), String::clone)
     };
     let (before, after) = (text(before), text(after));
     // Of the others nothing but their names is read: half a surrogate elsewhere is theirs to mend.
@@ -100,10 +93,8 @@ fn same_but_ours(before: &ConfigMap, after: &ConfigMap, ours: &str) {
         // It was changed in its place, and the white space around it stays.
         let start = then.get().as_ptr().addr() - before.as_ptr().addr();
         let end = start + then.get().len();
-        assert_eq!(
-            format!("{}{now}{}", &before[..start], &before[end..]),
-            after
-        );
+        let expected = format!("{}{now}{}", &before[..start], &before[end..]);
+        assert_eq!(expected, after);
     }
 }
 

@@ -8,34 +8,30 @@ use crate::chart::install::{assert_the_operator_works, cluster};
 fn the_administrator_of_a_namespace_installs_what_a_cluster_administrator_has_prepared() {
     let (control_plane, administrator) = cluster();
     // This controller aggregates the rules of the role `admin`.
-    control_plane
-        .start_controller_manager("clusterrole-aggregation-controller")
-        .unwrap();
-    control_plane
-        .kubectl(&["create", "namespace", "storage"])
-        .unwrap();
-    let bind = "create rolebinding owner --namespace storage --clusterrole admin --user owner";
-    let bind: Vec<&str> = bind.split(' ').collect();
-    control_plane.kubectl(&bind).unwrap();
+    let controller = "clusterrole-aggregation-controller";
+    control_plane.start_controller_manager(controller).unwrap();
+    for create in [
+        "create namespace storage",
+        "create rolebinding owner --namespace storage --clusterrole admin --user owner",
+    ] {
+        let words: Vec<&str> = create.split(' ').collect();
+        control_plane.kubectl(&words).unwrap();
+    }
     let owner = Helm::with(&control_plane.kubeconfig_for("owner", &[]).unwrap());
 
     let install = "install ws CHART --namespace storage";
-    let refusal = owner.refusal(install);
-    let told = "customresourcedefinitions.apiextensions.k8s.io";
-    assert!(
-        refusal.contains(told) && refusal.contains("forbidden"),
-        "{refusal}"
-    );
+    let is_forbidden = |line: &str, what: &str| {
+        let refusal = owner.refusal(line);
+        let told = refusal.contains(what) && refusal.contains("forbidden");
+        assert!(told, "{refusal}");
+    };
+    is_forbidden(install, "customresourcedefinitions.apiextensions.k8s.io");
     let apply = ["apply", "--server-side", "-f", "-"];
     let definitions = administrator.run("show crds CHART");
     control_plane
         .kubectl_with_input(&apply, &definitions)
         .unwrap();
-    let refusal = owner.refusal(&format!("{install} --skip-crds"));
-    assert!(
-        refusal.contains("clusterroles") && refusal.contains("forbidden"),
-        "{refusal}"
-    );
+    is_forbidden(&format!("{install} --skip-crds"), "clusterroles");
 
     let show = "template windows-storage-operator CHART --namespace storage \\\n  --show-only templates/rbac.yaml";
     let told = show.replace("CHART", "charts/windows-storage-operator");

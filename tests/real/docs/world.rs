@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use tempfile::TempDir;
+use testbed::commands::printed;
 use testbed::control_plane::ControlPlane;
 use testbed::markdown;
 use testbed::objects::{self, NAMESPACE};
@@ -225,25 +226,18 @@ impl World {
             block.code
         );
         let output = self.shell(&script);
+        let (place, printed, log) = (&block.place, text(&output), self.log());
         assert!(
             output.status.success(),
-            "{}: {}\n{}\n{}\nthe operator's log:\n{}",
-            block.place,
-            output.status,
-            block.code,
-            text(&output),
-            self.log()
+            "{place}: {script}\n{printed}\nthe operator's log:\n{log}"
         );
     }
 
     /// Runs the commands of a block one by one and compares their output with the page.
     fn examples(&self, block: &Block) {
-        assert!(
-            block.code.starts_with("$ "),
-            "{}: output first",
-            block.place
-        );
-        for (command, shown) in markdown::examples(&block.code) {
+        let (place, code) = (&block.place, &block.code);
+        assert!(code.starts_with("$ "), "{place}: output first");
+        for (command, shown) in markdown::examples(code) {
             let started = Instant::now();
             loop {
                 let output = self.shell(&command);
@@ -254,12 +248,10 @@ impl World {
                     break;
                 }
                 let reads = READS.iter().any(|read| command.starts_with(read));
+                let log = self.log();
                 assert!(
                     reads && started.elapsed() < PATIENCE,
-                    "{}: {command}\nended with {status} and printed\n{printed}\nbut the page shows\n{shown}\nthe \
-                     operator's log:\n{}",
-                    block.place,
-                    self.log()
+                    "{place}: {command}\nended with {status} and printed\n{printed}\nbut the page shows\n{shown}\n{log}"
                 );
                 thread::sleep(Duration::from_millis(500));
             }
@@ -270,12 +262,8 @@ impl World {
     fn on_node(&self, block: &Block) {
         for line in block.code.lines().filter(|line| !line.trim().is_empty()) {
             let output = self.hosts[0].run(line).unwrap();
-            assert!(
-                output.status.success(),
-                "{}: {line}\n{}",
-                block.place,
-                text(&output)
-            );
+            let (place, printed) = (&block.place, text(&output));
+            assert!(output.status.success(), "{place}: {line}\n{printed}");
         }
     }
 
@@ -292,16 +280,14 @@ impl World {
     }
 
     fn shell_once(&self, script: &str) -> Output {
+        let home = self.home.path().to_str().unwrap();
         Command::new("timeout")
             .args([LIMIT, "bash", "-uo", "pipefail", "-c", script])
             .current_dir(self.folder.path())
             .env_clear()
             .env("LANG", "C.UTF-8")
-            .env(
-                "PATH",
-                format!("{}:/usr/bin:/bin", self.home.path().join("bin").display()),
-            )
-            .env("HOME", self.home.path())
+            .env("PATH", format!("{home}/bin:/usr/bin:/bin"))
+            .env("HOME", home)
             .env("KUBECONFIG", self.sandbox.control_plane.kubeconfig())
             .output()
             .unwrap()
@@ -326,11 +312,7 @@ impl World {
 
     fn start_operator(&self, with_olm: bool) {
         let payload = root().join("target/payload");
-        assert!(
-            payload.join("payload.json").exists(),
-            "{} is not there: make payload",
-            payload.display()
-        );
+        assert!(payload.join("payload.json").exists(), "make payload");
         let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
         let command = OperatorCommand::new(&self.sandbox.control_plane, binary, &payload).unwrap();
         let operator = command.start(Some(&self.log_file()), &[], with_olm);
@@ -363,21 +345,14 @@ fn add_what_others_bring(control_plane: &ControlPlane) {
 /// Copies the parts of the project's tree that the pages use.
 fn project() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for part in ["manifests", "crds", "tests/check/input"] {
-        let from = root().join(part);
-        let to = folder.path().join(part);
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();
-        assert!(copied.unwrap().success(), "{part}");
-    }
-    // The folder that `oc adm must-gather` would leave.
-    let gathered = folder.path().join("must-gather.local.123");
-    fs::create_dir(&gathered).unwrap();
-    let from = folder.path().join("tests/check/input/vsphere-1.26");
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), gathered.join(entry.file_name())).unwrap();
-    }
+    // With the folder that `oc adm must-gather` would leave.
+    let script = r#"cp -r --parents manifests crds tests/check/input "$0"
+        cp -r tests/check/input/vsphere-1.26 "$0/must-gather.local.123""#;
+    let mut copy = Command::new("bash");
+    copy.args(["-euc", script])
+        .arg(folder.path())
+        .current_dir(root());
+    printed(&mut copy).unwrap();
     folder
 }
 

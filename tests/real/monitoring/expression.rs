@@ -23,9 +23,9 @@ pub fn asked(expression: &str) -> Asked {
     let mut asked = Asked::default();
     // Neither quotes nor ranges contain any.
     let mut text: String = expression.split('"').step_by(2).collect();
-    for (open, close) in [("[", ']'), ("by (", ')'), ("without (", ')'), ("on (", ')')] {
+    for open in ["[", "by (", "without (", "on (", "ignoring ("] {
         while let Some((before, rest)) = text.split_once(open) {
-            let (inner, after) = rest.split_once(close).unwrap();
+            let (inner, after) = rest.split_once([']', ')']).unwrap();
             let labels = inner.split(',').map(|label| label.trim().to_owned());
             // `on ()` names no labels.
             let labels = labels.filter(|label| open != "[" && !label.is_empty());

@@ -213,7 +213,9 @@ impl Node {
                 None => None,
             };
             let is_ready = answer.as_deref() == Some("ok");
-            let operator_condition = variable(&running.pod, "OPERATOR_CONDITION_NAME");
+            let mut environment = environment(&running.pod);
+            let operator_condition = environment.remove("OPERATOR_CONDITION_NAME");
+            let operator_condition = operator_condition.unwrap_or_default();
             if is_ready && !running.was_ready {
                 running.was_ready = true;
                 let (cluster, namespace) = (&self.cluster, &self.namespace);
@@ -252,11 +254,6 @@ fn container(pod: &Pod) -> &Container {
     let containers = &pod.spec.as_ref().unwrap().containers;
     assert_eq!(containers.len(), 1, "the operator's Pod has one container");
     &containers[0]
-}
-
-/// Returns the value of a container's environment variable, or an empty string.
-fn variable(pod: &Pod, name: &str) -> String {
-    environment(pod).remove(name).unwrap_or_default()
 }
 
 fn environment(pod: &Pod) -> BTreeMap<String, String> {

@@ -49,7 +49,11 @@ async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
         cluster.wait_until_gone(kind, NAMESPACE, &v1).await;
     }
     let deployment = cluster.get("Deployment", NAMESPACE, NAMESPACE).await;
-    assert_eq!(owners(&deployment), [v2.as_str()]);
+    let owners = &deployment["metadata"]["ownerReferences"];
+    assert_eq!(
+        (&owners[0]["name"], &owners[1]),
+        (&v2.as_str().into(), &Value::Null)
+    );
     page::follow(&cluster, "After it");
     assert_nothing_was_forbidden(&cluster, &kubelet, &v2);
 }
@@ -148,10 +152,8 @@ async fn neither_does_what_comes_while_watches_are_broken(cluster: &Cluster, v1:
 fn assert_never_open(written: &[String]) {
     // At least two writes: both nodes lack the driver, then one. A write that not everything is read may come first.
     assert!(written.len() >= 2, "{written:?}");
-    assert!(
-        written.iter().all(|status| status == "False"),
-        "{written:?}"
-    );
+    let is_held = written.iter().all(|status| status == "False");
+    assert!(is_held, "{written:?}");
 }
 
 /// Deletes an object, and recreates it after `meanwhile`.
@@ -232,13 +234,10 @@ async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
 
 /// The RBAC of the CSV and of OLM must be enough for everything the operator did.
 fn assert_nothing_was_forbidden(cluster: &Cluster, kubelet: &Kubelet, operator_condition: &str) {
-    let all = kubelet.at_first_readiness();
-    let of_it = all
-        .iter()
-        .filter(|ready| ready.operator_condition == operator_condition);
-    let logs: Vec<String> = of_it
-        .map(|ready| cluster.operator_log(&ready.pod))
-        .collect();
+    let mut ready = kubelet.at_first_readiness();
+    ready.retain(|ready| ready.operator_condition == operator_condition);
+    let logs = ready.iter().map(|ready| cluster.operator_log(&ready.pod));
+    let logs: Vec<String> = logs.collect();
     assert_eq!(logs.len(), REPLICAS);
     let forbidden: Vec<&str> = logs
         .iter()
@@ -246,13 +245,4 @@ fn assert_nothing_was_forbidden(cluster: &Cluster, kubelet: &Kubelet, operator_c
         .filter(|line| line.contains("forbidden") && !line.contains(refusal::MESSAGE))
         .collect();
     assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
-}
-
-fn owners(object: &Value) -> Vec<&str> {
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    owners
-        .into_iter()
-        .flatten()
-        .map(|owner| owner["name"].as_str().unwrap())
-        .collect()
 }

@@ -16,18 +16,6 @@ use crate::olm::refusal::Refused;
 const MISSING: &str = "missing on win-1, win-2";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_windows_nodes_no_upgrade_is_held() {
-    let cluster = Cluster::start().await;
-    let (_kubelet, v1) = install_first(&cluster, NAMESPACE, "0.1.0").await;
-    let (v2, message) = (csv_name("0.2.0"), "no Windows nodes");
-    cluster.wait_for_gate(NAMESPACE, &v1, "True", message).await;
-    install(&cluster, NAMESPACE, "0.2.0", Some("0.1.0"));
-    cluster.wait_for_phase(NAMESPACE, &v2, "Succeeded").await;
-    cluster.wait_for_gate(NAMESPACE, &v2, "True", message).await;
-    cluster.wait_until_gone(CSV, NAMESPACE, &v1).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn an_administrator_overrides_the_gate() {
     let cluster = &held_cluster().await;
     let (_kubelet, v1) = install_first(cluster, NAMESPACE, "0.1.0").await;

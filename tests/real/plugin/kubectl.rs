@@ -8,7 +8,7 @@ use testbed::objects;
 use testbed::parts::part;
 use testbed::sandbox::install;
 
-use crate::plugin::{PLUGIN, both, linked};
+use crate::plugin::{PLUGIN, linked};
 
 /// kubectl with the plugin on its PATH.
 struct Kubectl {
@@ -28,7 +28,8 @@ impl Kubectl {
             .env("HOME", self.folder.path())
             .stdin(std::process::Stdio::null());
         let output = kubectl.output().unwrap();
-        let text = both(&output);
+        let streams = [&output.stdout, &output.stderr];
+        let text = streams.map(|text| String::from_utf8_lossy(text)).concat();
         assert_eq!(output.status.code(), Some(status), "{line}: {text}");
         for part in parts {
             assert!(text.contains(part), "{line}: {part} is not in {text}");
@@ -82,22 +83,4 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
         1,
         &["no context nowhere"],
     );
-}
-
-#[test]
-fn the_plugin_calls_itself_as_it_is_called() {
-    let folder = linked();
-    let run = |name: &str, arguments: &[&str]| {
-        let mut command = Command::new(folder.path().join(name));
-        both(&command.args(arguments).output().unwrap())
-    };
-    for arguments in [&["--help"][..], &["check", "--help"], &["chekc"], &["why"]] {
-        let text = run(PLUGIN, arguments);
-        assert!(text.contains("Usage: kubectl windows-storage"), "{text}");
-        let text = run("windows-storage-operator", arguments);
-        assert!(text.contains("Usage: windows-storage-operator"), "{text}");
-    }
-    let version = run(PLUGIN, &["--version"]);
-    let expected = format!("kubectl windows-storage {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(version, expected);
 }

@@ -7,7 +7,6 @@ mod kubectl;
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Output;
 
 use tempfile::TempDir;
 
@@ -22,11 +21,4 @@ fn linked() -> TempDir {
         symlink(program, folder.path().join(name)).unwrap();
     }
     folder
-}
-
-/// Returns both output streams of a command, regardless of its status.
-fn both(output: &Output) -> String {
-    [&output.stdout, &output.stderr]
-        .map(|text| String::from_utf8_lossy(text))
-        .concat()
 }

@@ -62,31 +62,22 @@ fn drivers_need_a_privileged_namespace_and_the_workloads_do_not() {
     namespace(&control_plane, "any", Some("privileged"));
     namespace(&control_plane, "some", Some("baseline"));
     for sample in all() {
-        let at = sample.path();
         let set = sample.daemon_set();
         let spec = &set["spec"]["template"]["spec"];
         admitted(&control_plane, "any", spec).unwrap();
-        let error = admitted(&control_plane, "some", spec)
-            .expect_err(&at.display().to_string())
-            .to_string();
-        assert!(error.contains("violates PodSecurity"), "{error}");
-        assert!(error.contains("hostPath volumes"), "{error}");
-        assert_eq!(
-            error.contains("hostProcess"),
-            sample.is_host_process(),
-            "{error}"
-        );
+        let error = admitted(&control_plane, "some", spec).unwrap_err();
+        let error = error.to_string();
+        for part in ["violates PodSecurity", "hostPath volumes"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let is_host_process = error.contains("hostProcess");
+        assert_eq!(is_host_process, sample.is_host_process(), "{error}");
 
         let objects = sample.objects();
-        let mut labels = objects
-            .iter()
-            .filter(|object| object["kind"] == "Namespace");
-        assert_eq!(
-            labels.next().unwrap()["metadata"]["labels"][ENFORCE],
-            "baseline"
-        );
-        let mut pods = objects.iter().filter(|object| object["kind"] == "Pod");
-        admitted(&control_plane, WORKLOADS, &pods.next().unwrap()["spec"]).unwrap();
+        let of_kind = |kind: &str| objects.iter().find(|it| it["kind"] == kind).unwrap();
+        let labels = &of_kind("Namespace")["metadata"]["labels"];
+        assert_eq!(labels[ENFORCE], "baseline");
+        admitted(&control_plane, WORKLOADS, &of_kind("Pod")["spec"]).unwrap();
     }
 }
 
@@ -118,12 +109,9 @@ fn samples_work_under_the_policies() {
     }
     for sample in all() {
         let path = sample.path();
-        let applied = control_plane
-            .kubectl_command()
-            .args(["apply", "--dry-run=server", "-k"])
-            .arg(&path)
-            .output()
-            .unwrap();
+        let mut kubectl = control_plane.kubectl_command();
+        kubectl.args(["apply", "--dry-run=server", "-k"]);
+        let applied = kubectl.arg(&path).output().unwrap();
         let said = String::from_utf8(applied.stderr).unwrap();
         assert!(applied.status.success(), "{said}");
         assert!(!said.contains("ValidatingAdmissionPolicy"), "{said}");

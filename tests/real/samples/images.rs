@@ -34,24 +34,15 @@ fn images(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn every_image_has_its_version_from_the_one_list_and_every_entry_is_used() {
-    let pinned: BTreeSet<String> = pins()
-        .iter()
-        .map(|pin| {
-            let text = |name: &str| pin[name].as_str().unwrap();
-            let tag = text("newTag");
-            assert!(
-                tag != "latest" && tag.contains(|c: char| c.is_ascii_digit()),
-                "{tag}"
-            );
-            format!("{}:{tag}", text("newName"))
-        })
-        .collect();
+    let pinned = pins().into_iter().map(|pin| {
+        let [name, tag] = ["newName", "newTag"].map(|key| pin[key].as_str().unwrap().to_owned());
+        let is_version = tag.contains(|c: char| c.is_ascii_digit());
+        assert!(tag != "latest" && is_version, "{tag}");
+        format!("{name}:{tag}")
+    });
     let mut used = BTreeSet::new();
-    for sample in all() {
-        sample
-            .objects()
-            .iter()
-            .for_each(|object| images(object, &mut used));
+    for object in all().flat_map(|sample| sample.objects()) {
+        images(&object, &mut used);
     }
-    assert_eq!(used, pinned);
+    assert_eq!(used, pinned.collect());
 }

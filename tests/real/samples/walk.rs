@@ -21,37 +21,28 @@ struct Cluster {
 impl Cluster {
     /// Starts with two Windows nodes, a Linux node, and the namespace of the driver's Linux part.
     fn start(folder: &str) -> Self {
-        let driver = DRIVERS
-            .iter()
-            .find(|driver| driver.folder == folder)
-            .unwrap();
+        let driver = DRIVERS.iter().find(|it| it.folder == folder).unwrap();
         let control_plane = ControlPlane::start().unwrap();
-        control_plane
-            .start_controller_manager("daemonset-controller")
-            .unwrap();
+        let controller = "daemonset-controller";
+        control_plane.start_controller_manager(controller).unwrap();
         let cluster = Self {
             control_plane,
             driver,
         };
+        let apply = |object: &str| cluster.control_plane.apply(object).unwrap();
         for node in WINDOWS {
-            cluster
-                .control_plane
-                .apply(&objects::windows_node(node))
-                .unwrap();
+            apply(&objects::windows_node(node));
             let status = objects::node_status("192.0.2.1");
             cluster.patch_status(&["node", node], &status);
             cluster.register(node, &[]);
         }
-        cluster
-            .control_plane
-            .apply("apiVersion: v1\nkind: Node\nmetadata: {name: linux-1, labels: {kubernetes.io/os: linux}}\n")
-            .unwrap();
+        apply(&objects::linux_node());
         // The API server adds this taint to new nodes until a kubelet reports them ready.
         cluster.kubectl(&["taint", "node", "--all", "node.kubernetes.io/not-ready-"]);
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": driver.namespace, "labels": {"pod-security.kubernetes.io/enforce": "privileged"},
         }});
-        cluster.control_plane.apply(&namespace.to_string()).unwrap();
+        apply(&namespace.to_string());
         cluster
     }
 
@@ -79,34 +70,29 @@ impl Cluster {
     }
 
     fn register(&self, node: &str, drivers: &[&str]) {
-        self.control_plane
-            .apply(&objects::csi_node(node, drivers))
-            .unwrap();
+        let object = objects::csi_node(node, drivers);
+        self.control_plane.apply(&object).unwrap();
     }
 
     fn check(&self) -> Report {
-        check(&[
-            "--kubeconfig",
-            self.control_plane.kubeconfig().to_str().unwrap(),
-        ])
+        let kubeconfig = self.control_plane.kubeconfig().to_str().unwrap();
+        check(&["--kubeconfig", kubeconfig])
     }
 
     /// Waits until the controller schedules this many pods of the DaemonSet.
     fn await_scheduled(&self, count: usize) {
         let (namespace, name) = self.driver_set();
         // Compares the generation, so that an earlier status does not count.
-        let set = self.read(&format!(
-            "/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}"
-        ));
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}");
+        let set = self.read(&path);
         let generation = &set["metadata"]["generation"];
         for condition in [
             format!("jsonpath={{.status.observedGeneration}}={generation}"),
             format!("jsonpath={{.status.desiredNumberScheduled}}={count}"),
         ] {
-            let condition = format!("--for={condition}");
-            let object = format!("daemonset/{name}");
-            let wait = ["wait", &object, "-n", namespace, &condition];
-            self.kubectl(&[&wait[..], &["--timeout=120s"]].concat());
+            let object =
+                format!("wait daemonset/{name} -n {namespace} --timeout=120s --for={condition}");
+            self.kubectl(&object.split(' ').collect::<Vec<_>>());
         }
     }
 
@@ -118,10 +104,10 @@ impl Cluster {
         for pod in list["items"].as_array().unwrap() {
             let name = pod["metadata"]["name"].as_str().unwrap();
             // The controller assigns pods to nodes by node affinity.
-            let node = pod
-                .pointer("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0")
-                .and_then(Value::as_str)
-                .unwrap();
+            let affinity = &pod["spec"]["affinity"]["nodeAffinity"];
+            let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
+            let field = &required["nodeSelectorTerms"][0]["matchFields"][0];
+            let node = field["values"][0].as_str().unwrap();
             self.bind(namespace, name, node);
             nodes.push(node.to_owned());
         }
@@ -135,9 +121,11 @@ impl Cluster {
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/binding");
-        self.control_plane
-            .kubectl_with_input(&["create", "--raw", &path, "-f", "-"], &binding.to_string())
-            .unwrap();
+        let create = ["create", "--raw", &path, "-f", "-"];
+        let bound = self
+            .control_plane
+            .kubectl_with_input(&create, &binding.to_string());
+        bound.unwrap();
         let status = json!({"status": {
             "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
         }});
@@ -147,14 +135,11 @@ impl Cluster {
     /// Returns whether the driver's ServiceAccount has this permission.
     fn may(&self, what: &[&str]) -> bool {
         let (namespace, name) = self.driver_set();
-        let output = self
-            .control_plane
-            .kubectl_command()
+        let mut kubectl = self.control_plane.kubectl_command();
+        kubectl
             .args(["auth", "can-i", "--as"])
-            .arg(format!("system:serviceaccount:{namespace}:{name}"))
-            .args(what)
-            .output()
-            .unwrap();
+            .arg(format!("system:serviceaccount:{namespace}:{name}"));
+        let output = kubectl.args(what).output().unwrap();
         let answer = String::from_utf8(output.stdout).unwrap();
         assert!(["yes", "no"].contains(&answer.trim()), "{what:?}: {answer}");
         output.status.success()
@@ -194,12 +179,20 @@ impl Cluster {
     /// Asserts that without its tolerations the DaemonSet gets no pods, and that `check` reports the cause.
     fn assert_found_out_without_tolerations(&self) {
         let (namespace, daemon_set) = self.driver_set();
-        let without = r#"[{"op": "remove", "path": "/spec/template/spec/tolerations"}]"#;
-        let patch = ["patch", "daemonset", daemon_set, "-n", namespace];
-        self.kubectl(&[&patch[..], &["--type=json", "-p", without]].concat());
+        let without = r#"-p=[{"op":"remove","path":"/spec/template/spec/tolerations"}]"#;
+        let patch = [
+            "patch",
+            "daemonset",
+            daemon_set,
+            "-n",
+            namespace,
+            "--type=json",
+            without,
+        ];
+        self.kubectl(&patch);
         self.await_scheduled(0);
-        let delete = ["delete", "pods", "--all", "-n", namespace];
-        self.kubectl(&[&delete[..], &["--force", "--grace-period=0"]].concat());
+        let delete = format!("delete pods --all -n {namespace} --force --grace-period=0");
+        self.kubectl(&delete.split(' ').collect::<Vec<_>>());
         for node in WINDOWS {
             self.register(node, &[]);
         }
@@ -267,10 +260,10 @@ fn walk(folder: &str) {
     assert_eq!(open.verdict().0, "True");
     assert_eq!(open.driver(name)["registeredOn"], json!(WINDOWS));
     // Kubernetes reads the CSIDriver to know how to attach volumes. The driver's controller installs it.
-    let finding = ("CSIDriverMissing", format!("CSIDriver/{name}"));
+    let object = format!("CSIDriver/{name}");
     let findings = open.findings();
     assert!(
-        findings.contains(&(finding.0, finding.1.as_str())),
+        findings.contains(&("CSIDriverMissing", &object)),
         "{findings:?}"
     );
 

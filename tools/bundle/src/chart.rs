@@ -161,7 +161,6 @@ fn refuse_unknown_fields(schema: &mut Value) {
 
 /// Returns an object as a template.
 fn templated(mut object: Value, path: &str) -> Result<String> {
-    follow_the_release(&mut object);
     let labels = mapping_at(&mut object, "metadata.labels", path)?;
     for (label, value) in [
         ("app.kubernetes.io/instance", "{{ .Release.Name }}"),
@@ -180,24 +179,10 @@ fn templated(mut object: Value, path: &str) -> Result<String> {
         }
         _ => {}
     }
-    template::fill(&serde_yaml::to_string(&object)?)
-}
-
-/// Puts objects, and the objects they refer to, into the namespace of the release.
-fn follow_the_release(value: &mut Value) {
-    match value {
-        Value::Mapping(members) => {
-            for (key, member) in members.iter_mut() {
-                if key.as_str() == Some("namespace") && member.as_str() == Some(PACKAGE) {
-                    *member = "{{ .Release.Namespace }}".into();
-                } else {
-                    follow_the_release(member);
-                }
-            }
-        }
-        Value::Sequence(items) => items.iter_mut().for_each(follow_the_release),
-        _ => {}
-    }
+    // Puts objects, and the objects they refer to, into the namespace of the release.
+    let [own, of_release] = [PACKAGE, "'{{ .Release.Namespace }}'"]
+        .map(|namespace| format!("namespace: {namespace}\n"));
+    template::fill(&serde_yaml::to_string(&object)?.replace(&own, &of_release))
 }
 
 /// Makes the Deployment configurable by the values.

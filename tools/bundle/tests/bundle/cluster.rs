@@ -3,24 +3,14 @@
 use std::collections::BTreeSet;
 
 use testbed::control_plane::ControlPlane;
-use testbed::parts::part;
+use testbed::olm::Olm;
 
 use crate::project::{CSV, at, list, newest, rendered, root, text};
-
-/// Installs the CRDs of OLM v0.
-pub fn install_olm_crds(control_plane: &ControlPlane) {
-    let crds = part("olm-crds").unwrap();
-    let crds = crds.to_str().unwrap();
-    control_plane
-        .kubectl(&["apply", "--server-side", "-f", crds])
-        .unwrap();
-    control_plane.await_definitions().unwrap();
-}
 
 #[test]
 fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
     let control_plane = ControlPlane::start().unwrap();
-    install_olm_crds(&control_plane);
+    Olm::install_definitions(&control_plane).unwrap();
     let manifests = root().join("bundle/manifests");
     // Strict: a field that OLM's CRDs do not define is an error rather than pruned.
     let strict = ["apply", "--server-side", "--validate=strict", "-f"];
@@ -32,15 +22,12 @@ fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
     let (_, csv) = rendered(&newest());
     let examples = text(&csv, "metadata/annotations/alm-examples");
     let examples: Vec<serde_json::Value> = serde_json::from_str(examples).unwrap();
-    let owned: BTreeSet<&str> = list(&csv, "spec/customresourcedefinitions/owned")
+    let owned = list(&csv, "spec/customresourcedefinitions/owned").iter();
+    let owned: BTreeSet<_> = owned.map(|owned| text(owned, "kind")).collect();
+    let kinds = examples
         .iter()
-        .map(|owned| text(owned, "kind"))
-        .collect();
-    let kinds: BTreeSet<&str> = examples
-        .iter()
-        .map(|example| example["kind"].as_str().unwrap())
-        .collect();
-    assert_eq!(kinds, owned);
+        .map(|example| example["kind"].as_str().unwrap());
+    assert_eq!(kinds.collect::<BTreeSet<_>>(), owned);
     for example in examples {
         let text = example.to_string();
         control_plane

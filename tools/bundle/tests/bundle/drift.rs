@@ -7,15 +7,9 @@ use crate::project::{copy, replace, root};
 #[test]
 fn the_committed_files_are_those_of_their_sources() {
     let files = Releases::read(&root()).unwrap().render(&root()).unwrap();
-    let drift: Vec<_> = bundler::differences(&root(), &files)
-        .unwrap()
-        .into_iter()
-        .map(|(path, _)| path)
-        .collect();
-    assert!(
-        drift.is_empty(),
-        "run make bundle: {drift:?} differ from their sources"
-    );
+    let drift = bundler::differences(&root(), &files).unwrap();
+    let drift: Vec<_> = drift.into_iter().map(|(path, _)| path).collect();
+    assert!(drift.is_empty(), "run make bundle: {drift:?} differ");
 }
 
 #[test]
@@ -23,11 +17,8 @@ fn writing_brings_everything_up_to_date_and_then_nothing() {
     let copy = copy();
     let render = || Releases::read(copy.path()).unwrap().render(copy.path());
     bundler::write(copy.path(), &render().unwrap()).unwrap();
-    assert!(
-        bundler::write(copy.path(), &render().unwrap())
-            .unwrap()
-            .is_empty()
-    );
+    let again = bundler::write(copy.path(), &render().unwrap()).unwrap();
+    assert!(again.is_empty(), "{again:?}");
 
     replace(copy.path(), "manifests/deployment.yaml", "10m", "11m");
     let strays = [

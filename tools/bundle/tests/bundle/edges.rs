@@ -28,13 +28,11 @@ fn the_last_openshift_is_named_only_where_it_is_given_and_as_a_minor_version() {
         })
     };
     assert_eq!(properties(None).unwrap(), Vec::<Value>::new());
-    let properties_of = properties(Some("4.20")).unwrap();
-    let [property] = &properties_of[..] else {
-        panic!("{properties_of:?}");
-    };
-    assert_eq!(text(property, "type"), "olm.maxOpenShiftVersion");
+    let given = properties(Some("4.20")).unwrap();
+    assert_eq!(given.len(), 1);
+    assert_eq!(text(&given[0], "type"), "olm.maxOpenShiftVersion");
     // A string, because the number 4.20 would be 4.2.
-    assert_eq!(text(property, "value"), "4.20");
+    assert_eq!(text(&given[0], "value"), "4.20");
     for nonsense in ["4", "4.21.3", "v4.21", "4.", "4.x", ""] {
         let error = properties(Some(nonsense)).unwrap_err().to_string();
         assert!(error.contains("MAJOR.MINOR"), "{nonsense}: {error}");

@@ -33,25 +33,9 @@ pub fn later(version: &str) -> Release {
 /// Copies all sources of a bundle.
 pub fn copy() -> TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for folder in [
-        "manifests",
-        "manifests/helm",
-        "manifests/monitoring",
-        "manifests/olm",
-        "crds",
-    ] {
-        fs::create_dir(copy.path().join(folder)).unwrap();
-        for entry in fs::read_dir(root().join(folder)).unwrap() {
-            let entry = entry.unwrap();
-            if entry.file_type().unwrap().is_file() {
-                fs::copy(
-                    entry.path(),
-                    copy.path().join(folder).join(entry.file_name()),
-                )
-                .unwrap();
-            }
-        }
-    }
+    let mut cp = std::process::Command::new("cp");
+    cp.args(["-r", "manifests", "crds"]).arg(copy.path());
+    testbed::commands::printed(cp.current_dir(root())).unwrap();
     copy
 }
 

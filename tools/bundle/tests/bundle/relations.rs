@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use semver::Version;
 use serde_yaml::Value;
 
 use crate::project::{at, documents, later, list, newest, rendered, root, text};
@@ -109,21 +108,6 @@ fn a_bundle_is_for_mirrors_where_all_of_its_images_have_a_digest() {
     release.must_gather_image = Some("example.org/no-tag".to_owned());
     let error = bundler::render(&root(), &release).unwrap_err().to_string();
     assert!(error.contains("is not NAME:TAG"), "{error}");
-}
-
-#[test]
-fn the_lowest_kubernetes_is_the_oldest_that_tests_run_on() {
-    let (files, csv) = rendered(&newest());
-    let lowest = Version::parse(text(&csv, "spec/minKubeVersion")).unwrap();
-    let folders = std::fs::read_dir(root().join("tools")).unwrap();
-    let names = folders.map(|folder| folder.unwrap().file_name().into_string().unwrap());
-    let versions =
-        names.filter_map(|name| Some(format!("{}.0", name.strip_prefix("kubernetes-")?)));
-    let tested = versions.filter_map(|version| Version::parse(&version).ok());
-    assert_eq!(tested.min().as_ref(), Some(&lowest));
-    // OpenShift 4.N is Kubernetes 1.(N + 13).
-    let first = format!("com.redhat.openshift.versions: v4.{}\n", lowest.minor - 13);
-    assert!(files[Path::new("bundle/metadata/annotations.yaml")].contains(&first));
 }
 
 #[test]
