@@ -1,5 +1,5 @@
-//! Measures the whole operator on real components, side by side with the alternatives. Machines are noisy, so figures
-//! that are compared come from one run, and a figure beyond its limit does not make the program fail.
+//! Measures the whole operator on real components. Machines are noisy, so figures that are compared come from one run, and
+//! a figure beyond its limit does not make the program fail.
 
 mod cluster;
 mod copy;
@@ -15,22 +15,22 @@ mod sizes;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use openssl::rand::rand_bytes;
 use serde_json::json;
 use testbed::simulated_host::File;
 
 use report::Row;
 
-/// Measure the operator of a release build, and compare it with the alternatives.
+/// Measure the operator of a release build.
 #[derive(Parser)]
 struct Arguments {
     /// What to measure; everything if nothing is named.
-    #[arg(value_name = "MEASUREMENT", value_parser = parse_measurement)]
-    measurements: Vec<&'static Measurement>,
+    #[arg(value_name = "MEASUREMENT", value_parser = PossibleValuesParser::new(MEASUREMENTS.iter().map(|(name, _)| *name)))]
+    measurements: Vec<String>,
     /// Measure with all repetitions and at full length.
     #[arg(long)]
     full: bool,
@@ -57,41 +57,17 @@ const MEASUREMENTS: &[Measurement] = &[
 /// Takes longer than all others together; it runs only in full or by name.
 const HUGE: &str = "huge";
 
-fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
-    let found = MEASUREMENTS.iter().find(|known| known.0 == name);
-    found.ok_or_else(|| {
-        let known: Vec<&str> = MEASUREMENTS.iter().map(|known| known.0).collect();
-        format!("there is {}", known.join(", "))
-    })
-}
-
-fn main() -> ExitCode {
-    let names: Vec<&str> = MEASUREMENTS.iter().map(|known| known.0).collect();
-    let help = format!("Measurements: {}", names.join(", "));
-    let matches = Arguments::command().after_help(help).get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> Result<()> {
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
     let options = Options {
         full: arguments.full,
     };
-    let chosen: Vec<&Measurement> = match arguments.measurements.as_slice() {
-        [] => MEASUREMENTS
-            .iter()
-            .filter(|(name, _)| options.full || *name != HUGE)
-            .collect(),
-        some => some.to_vec(),
+    let is_chosen = |name: &str| match arguments.measurements.as_slice() {
+        [] => options.full || name != HUGE,
+        some => some.iter().any(|it| it == name),
     };
     let mut failed = Vec::new();
-    for (name, measure) in chosen {
+    for (name, measure) in MEASUREMENTS.iter().filter(|(name, _)| is_chosen(name)) {
         eprintln!("measuring {name} …");
         match measure(options) {
             Ok(rows) => report::print(name, &rows),

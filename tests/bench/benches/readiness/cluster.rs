@@ -13,26 +13,10 @@ pub struct Size {
 
 /// Drivers with the field and name of the in-tree plugin whose volumes they take over.
 pub const DRIVERS: [(&str, &str, &str); 4] = [
-    (
-        "disk.csi.azure.com",
-        "azureDisk",
-        "kubernetes.io/azure-disk",
-    ),
-    (
-        "file.csi.azure.com",
-        "azureFile",
-        "kubernetes.io/azure-file",
-    ),
-    (
-        "csi.vsphere.vmware.com",
-        "vsphereVolume",
-        "kubernetes.io/vsphere-volume",
-    ),
-    (
-        "ebs.csi.aws.com",
-        "awsElasticBlockStore",
-        "kubernetes.io/aws-ebs",
-    ),
+    ("disk.csi.azure.com", "azureDisk", "azure-disk"),
+    ("file.csi.azure.com", "azureFile", "azure-file"),
+    ("pd.csi.storage.gke.io", "gcePersistentDisk", "gce-pd"),
+    ("ebs.csi.aws.com", "awsElasticBlockStore", "aws-ebs"),
 ];
 
 /// Every second pair of nodes are Windows nodes.
@@ -109,7 +93,7 @@ pub fn volume(number: usize) -> Value {
 pub fn class(number: usize) -> Value {
     let (_, _, plugin) = DRIVERS[number];
     json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-        "metadata": {"name": format!("class-{number}")}, "provisioner": plugin})
+        "metadata": {"name": format!("class-{number}")}, "provisioner": format!("kubernetes.io/{plugin}")})
 }
 
 fn namespace(number: usize) -> String {

@@ -4,9 +4,8 @@
 //! differences put in, and go directly to etcd. The API server reads JSON from etcd as well as its own encoding.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use http::{Method, Request};
 use k8s_openapi::ByteString;
@@ -83,18 +82,16 @@ impl Loader {
 
     /// Writes a whole cluster. Only the shared objects may have been written before.
     pub async fn cluster(&mut self, size: &Size) -> Result<()> {
-        for os in [Os::Windows, Os::Linux] {
-            let part = size.of(os);
-            self.nodes(os, part.nodes, size.without_driver).await?;
-            self.stateful(os, 0..part.stateful_pods, part.nodes).await?;
-            self.stateless(os, 0..part.stateless_pods, part.nodes)
-                .await?;
+        for (os, part) in [(Os::Windows, size.windows), (Os::Linux, size.linux)] {
+            self.nodes(os, part.nodes).await?;
+            self.stateful(os, part.stateful_pods, part.nodes).await?;
+            self.stateless(os, part.stateless_pods, part.nodes).await?;
         }
         Ok(())
     }
 
-    /// Writes nodes with their CSINodes and one driver pod each. The last `without_driver` nodes lack the driver.
-    async fn nodes(&mut self, os: Os, count: usize, without_driver: usize) -> Result<()> {
+    /// Writes nodes with their CSINodes and one driver pod each. The last Windows node lacks the driver.
+    async fn nodes(&mut self, os: Os, count: usize) -> Result<()> {
         let path = "/apis/apps/v1/namespaces/kube-system/daemonsets";
         let set = self.post(path, &objects::driver_set(os), "helm").await?;
         let set = uid(&set).to_owned();
@@ -108,7 +105,7 @@ impl Loader {
                     status: objects::node_status(os, number),
                 })
                 .await?;
-            let has_driver = os == Os::Linux || number + without_driver < count;
+            let has_driver = os == Os::Linux || number + 1 < count;
             self.write(New {
                 shape: format!("{os:?} CSINode {has_driver}"),
                 path: "/apis/storage.k8s.io/v1/csinodes".to_owned(),
@@ -125,8 +122,8 @@ impl Loader {
     }
 
     /// Writes each `StatefulSet` and its pods, each pod with a claim and its volume.
-    pub async fn stateful(&mut self, os: Os, pods: Range<usize>, nodes: usize) -> Result<()> {
-        for set in groups(pods, PODS_OF_SET)? {
+    async fn stateful(&mut self, os: Os, pods: usize, nodes: usize) -> Result<()> {
+        for set in 0..pods / PODS_OF_SET {
             let namespace = &objects::namespace(set);
             let object = objects::stateful_set(os, set, PODS_OF_SET);
             let uid = self.workload(os, "statefulsets", namespace, object).await?;
@@ -164,8 +161,8 @@ impl Loader {
     }
 
     /// Writes Deployments and their pods, without storage.
-    pub async fn stateless(&mut self, os: Os, pods: Range<usize>, nodes: usize) -> Result<()> {
-        for number in groups(pods, PODS_OF_DEPLOYMENT)? {
+    async fn stateless(&mut self, os: Os, pods: usize, nodes: usize) -> Result<()> {
+        for number in 0..pods / PODS_OF_DEPLOYMENT {
             let namespace = &objects::namespace(number);
             let object = objects::deployment(os, number, PODS_OF_DEPLOYMENT);
             let deployment = self.workload(os, "deployments", namespace, object).await?;
@@ -351,14 +348,4 @@ fn put_differences(object: &mut Value, first: &Value, this: &Value) {
             }
         }
     }
-}
-
-/// Returns the range of workloads that own these pods.
-fn groups(pods: Range<usize>, size: usize) -> Result<Range<usize>> {
-    let whole = |pods: usize| pods.is_multiple_of(size);
-    ensure!(
-        whole(pods.start) && whole(pods.end),
-        "{pods:?} are not workloads of {size} pods"
-    );
-    Ok(pods.start / size..pods.end / size)
 }

@@ -24,65 +24,35 @@ pub struct Part {
     pub stateless_pods: usize,
 }
 
-/// Size of a cluster.
+/// Size of a cluster. On the last Windows node, the CSI driver of the in-tree volumes is not registered.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub windows: Part,
     pub linux: Part,
-    /// Windows nodes on which the CSI driver of the in-tree volumes is not registered.
-    pub without_driver: usize,
 }
-
-/// 500 Windows nodes and 1,500 Linux nodes, 20,000 pods, 5,000 claims with their volumes.
-pub const LARGE: Size = Size {
-    windows: Part {
-        nodes: 500,
-        stateful_pods: 2_500,
-        stateless_pods: 2_000,
-    },
-    linux: Part {
-        nodes: 1_500,
-        stateful_pods: 2_500,
-        stateless_pods: 11_000,
-    },
-    without_driver: 1,
-};
-
-/// 5,000 nodes, 2,000 of them with Windows, and 150,000 pods.
-pub const HUGE: Size = Size {
-    windows: Part {
-        nodes: 2_000,
-        stateful_pods: 5_000,
-        stateless_pods: 8_000,
-    },
-    linux: Part {
-        nodes: 3_000,
-        stateful_pods: 2_000,
-        stateless_pods: 130_000,
-    },
-    without_driver: 1,
-};
 
 /// 200 nodes and 1,000 pods.
 pub const SMALL: Size = Size {
-    windows: Part {
-        nodes: 50,
-        stateful_pods: 200,
-        stateless_pods: 200,
-    },
-    linux: Part {
-        nodes: 150,
-        stateful_pods: 100,
-        stateless_pods: 300,
-    },
-    without_driver: 1,
+    windows: Part::new(50, 200, 200),
+    linux: Part::new(150, 100, 300),
+};
+/// 500 Windows nodes and 1,500 Linux nodes, 20,000 pods, 5,000 claims with their volumes.
+pub const LARGE: Size = Size {
+    windows: Part::new(500, 2_500, 2_000),
+    linux: Part::new(1_500, 2_500, 11_000),
+};
+/// 5,000 nodes, 2,000 of them with Windows, and 150,000 pods.
+pub const HUGE: Size = Size {
+    windows: Part::new(2_000, 5_000, 8_000),
+    linux: Part::new(3_000, 2_000, 130_000),
 };
 
-impl Size {
-    fn of(&self, os: Os) -> Part {
-        match os {
-            Os::Windows => self.windows,
-            Os::Linux => self.linux,
+impl Part {
+    const fn new(nodes: usize, stateful_pods: usize, stateless_pods: usize) -> Self {
+        Self {
+            nodes,
+            stateful_pods,
+            stateless_pods,
         }
     }
 }
