@@ -40,11 +40,25 @@ async fn an_administrator_overrides_the_gate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gate_is_written_again_after_a_client_of_version_1_has_wiped_it_and_another_has_deleted_it()
+async fn the_gate_is_written_again_after_it_was_deleted_and_after_a_client_of_version_1_has_wiped_it()
  {
     let cluster = &held_cluster().await;
     let namespace = "wiped";
     let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
+    cluster
+        .wait_for_gate(namespace, &v1, "False", MISSING)
+        .await;
+    let first = cluster.get(CONDITION, namespace, &v1).await;
+    // Before an upgrade is there: OLM recreates it, empty, and takes that for permission.
+    cluster.kubectl(&["delete", CONDITION, &v1, "-n", namespace]);
+    let is_another = |object: Option<&Value>| {
+        object.is_some_and(|object| object["metadata"]["uid"] != first["metadata"]["uid"])
+    };
+    let what = "is another";
+    cluster
+        .wait(CONDITION, namespace, &v1, what, is_another)
+        .await;
+
     let v2 = hold_next(cluster, namespace, "0.1.0", "0.2.0").await;
     let before = cluster.get(CONDITION, namespace, &v1).await;
 
@@ -67,19 +81,6 @@ async fn the_gate_is_written_again_after_a_client_of_version_1_has_wiped_it_and_
             upgradeable(&before["spec"]["conditions"])[field]
         );
     }
-
-    cluster.kubectl(&["delete", CONDITION, &v1, "-n", namespace]);
-    // OLM recreates it, empty.
-    let is_another = |object: Option<&Value>| {
-        object.is_some_and(|object| object["metadata"]["uid"] != before["metadata"]["uid"])
-    };
-    let what = "is another";
-    cluster
-        .wait(CONDITION, namespace, &v1, what, is_another)
-        .await;
-    cluster
-        .wait_for_gate(namespace, &v1, "False", MISSING)
-        .await;
     cluster.wait_until_held(namespace, &v2, MISSING).await;
     assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
 }
