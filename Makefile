@@ -65,7 +65,7 @@ build: setup-build ## Build the operator and everything else for this machine
 	@cargo build
 
 .PHONY: test-programs
-test-programs: setup-build
+test-programs: setup-build ## Build the Windows programs that tests of the agent install
 	@tools/test-programs >/dev/null
 
 .PHONY: payload

@@ -322,14 +322,14 @@ fn make_run_is_about_another_cluster_only_where_the_command_line_says_so() {
     let makes = |arguments: &[&str]| {
         let mut make = Command::new("make");
         // Prints only the recipe of the target itself and does not run it.
-        make.args("--dry-run -o setup -o parts -o payload -o build run".split(' '))
+        make.args("--dry-run -o local -o payload run".split(' '))
             .args(arguments)
             .env("KUBECONFIG", "/production")
             .env_remove("MAKEFLAGS")
             .current_dir(root());
         testbed::commands::printed(&mut make).unwrap()
     };
-    assert!(makes(&[]).contains("-p testbed -- run"), "{}", makes(&[]));
+    assert!(makes(&[]).contains("testbed run"), "{}", makes(&[]));
     let given = makes(&["KUBECONFIG=/mine"]);
     assert!(given.contains("KUBECONFIG='/mine'"), "{given}");
 }
