@@ -44,16 +44,21 @@ pub fn name(alert: &Value) -> &str {
     alert["alert"].as_str().unwrap()
 }
 
+/// Tests of the rules, for promtool.
+const TESTS: [&str; 2] = ["alerts_test.yaml", "alerts_days_test.yaml"];
+
 #[test]
 fn each_alert_fires_when_it_shall_and_not_before() {
     let folder = tempfile::tempdir().unwrap();
     // JSON is YAML.
     std::fs::write(folder.path().join("alerts.yaml"), rules().to_string()).unwrap();
-    let tests = root().join("tests/real/monitoring/alerts_test.yaml");
-    std::fs::copy(&tests, folder.path().join("test.yaml")).unwrap();
+    for tests in TESTS {
+        let from = root().join("tests/real/monitoring").join(tests);
+        std::fs::copy(from, folder.path().join(tests)).unwrap();
+    }
     let (passed, said) = promtool(&["check", "rules", "alerts.yaml"], folder.path(), b"");
     assert!(passed, "{said}");
-    let (passed, said) = promtool(&["test", "rules", "test.yaml"], folder.path(), b"");
+    let (passed, said) = promtool(&["test", "rules", TESTS[0], TESTS[1]], folder.path(), b"");
     assert!(passed, "{said}");
 }
 

@@ -8,6 +8,7 @@ use testbed::commands::{printed, with_path};
 use testbed::parts::part;
 
 #[test]
+#[ignore = "make test-release: it packs a release, and builds krew"]
 fn krew_installs_the_archive_and_kubectl_runs_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let make = |repository: &str| {

@@ -8,6 +8,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use testbed::control_plane::ControlPlane;
 use testbed::objects::NAMESPACE;
+use testbed::reused::Reused;
+use testbed::sandbox::Sandbox;
 use windows_storage_operator::node::{HostKey, Pins, Reason};
 
 const MAP: &str = "windows-storage-host-keys";
@@ -25,9 +27,8 @@ async fn pins(kubeconfig: &std::path::Path) -> Pins {
 }
 
 /// Starts an API server with the operator's namespace, and returns its pins.
-async fn scene() -> (ControlPlane, Pins) {
-    let control_plane = ControlPlane::start().unwrap();
-    kubectl(&control_plane, &format!("create namespace {NAMESPACE}"));
+async fn scene() -> (Reused, Pins) {
+    let control_plane = Sandbox::reuse().unwrap().control_plane;
     let pins = pins(control_plane.kubeconfig()).await;
     (control_plane, pins)
 }
