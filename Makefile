@@ -54,6 +54,10 @@ setup: setup-test ## Install what is missing to build and test: Debian packages,
 .PHONY: parts
 parts: parts-test ## Build the real parts of tests into the cache, once (about 15 min)
 
+.PHONY: setup-build
+setup-build: ## Install what is missing to build, without what only tests need
+	@tools/setup $(PACKAGES_build)
+
 setup-%:
 	@tools/setup $(PACKAGES_$*)
 
@@ -110,7 +114,7 @@ TEST = GOGC=400 RUST_TEST_THREADS=$(TEST_THREADS)
 
 .PHONY: test
 test: setup-test parts-test payload test-programs ## Test the operator, agent, docs and manifests on real parts; TEST_THREADS=N at one time
-	@$(TEST) cargo test
+	@$(TEST) cargo test --no-fail-fast
 
 .PHONY: test-image
 test-image: image-dev ## Test the images
