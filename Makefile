@@ -157,8 +157,12 @@ test-native: setup-test parts-test payload ## Test the agent's tests as a Window
 	@tools/test-programs target/native-tests native >/dev/null
 	@cargo test --test node -- --ignored natively::
 
+.PHONY: test-random
+test-random: setup-build ## Compare the judgement with its oracle on 20,000 random clusters; SEED
+	@CLUSTERS=20000 SEED="$${SEED:-$$(date +%s)}" cargo test --test readiness oracle
+
 # Each is run, and all that failed are named at the end.
-NIGHTLY := test test-image test-release test-versions test-upgrade test-native guarded chaos fuzz audit
+NIGHTLY := test test-image test-release test-versions test-upgrade test-native test-random guarded chaos fuzz audit
 .PHONY: nightly
 nightly: setup-nightly ## Run everything, in hours: other versions and platforms, chaos, fuzzing, the audit
 	@failed=''; \
