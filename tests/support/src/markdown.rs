@@ -13,8 +13,6 @@ pub struct Block {
     pub code: String,
     /// The heading above it.
     pub heading: String,
-    /// The paragraph before it.
-    pub introduction: String,
     /// The comments right before it.
     pub comments: Vec<String>,
 }
@@ -50,24 +48,15 @@ pub fn blocks(page: &str) -> Vec<Block> {
             Event::Start(tag) => {
                 // Anything between a comment and a block separates the two.
                 block.comments.clear();
-                match tag {
-                    Tag::Heading { .. } => part = Some(|block| &mut block.heading),
-                    Tag::Paragraph => part = Some(|block| &mut block.introduction),
-                    _ => continue,
-                }
-                if let Some(part) = part {
-                    part(&mut block).clear();
+                if matches!(tag, Tag::Heading { .. }) {
+                    block.heading.clear();
+                    part = Some(|block| &mut block.heading);
                 }
             }
-            Event::End(TagEnd::Heading(_) | TagEnd::Paragraph) => part = None,
+            Event::End(TagEnd::Heading(_)) => part = None,
             Event::Text(text) | Event::Code(text) => {
                 if let Some(part) = part {
                     part(&mut block).push_str(&text);
-                }
-            }
-            Event::SoftBreak => {
-                if let Some(part) = part {
-                    part(&mut block).push(' ');
                 }
             }
             _ => {}

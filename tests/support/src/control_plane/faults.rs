@@ -20,17 +20,6 @@ pub enum Issuer {
 }
 
 impl ControlPlane {
-    /// Terminates the API server gracefully, as a kubelet does, and waits for it.
-    pub fn terminate_api_server(&self) -> Result<()> {
-        let api_server = self.children().api_server.take();
-        let Some(mut api_server) = api_server else {
-            return Ok(());
-        };
-        Guardian::signal(&api_server, "TERM")?;
-        api_server.wait()?;
-        Ok(())
-    }
-
     /// Restarts the API server without this version of a group, such as `batch/v1`.
     pub fn restart_api_server_without(&self, group_version: &str) -> Result<()> {
         self.is_changed.store(true, Ordering::Relaxed);
