@@ -143,7 +143,11 @@ fn the_operator_is_linked_with_one_libcrypto() {
 /// Returns the path of a payload file.
 fn payload(name: &str) -> PathBuf {
     let file = root().join("target/payload").join(name);
-    assert!(file.exists(), "{file:?} is not there: make payload");
+    assert!(
+        file.exists(),
+        "{} is not there: make payload",
+        file.display()
+    );
     file
 }
 

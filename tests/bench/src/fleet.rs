@@ -162,7 +162,7 @@ fn until_all_are_ready(control_plane: &ControlPlane, live: usize) -> Result<()> 
         let statuses = "/apis/windowsstorage.dev/v1alpha1/windowsnodestorages";
         let statuses = control_plane.read(statuses)?.unwrap_or_default();
         let conditions = statuses["items"].as_array().into_iter().flatten();
-        let conditions = conditions.flat_map(|item| item["status"]["conditions"].as_array());
+        let conditions = conditions.filter_map(|item| item["status"]["conditions"].as_array());
         let is_ready = |it: &&Value| it["type"] == "CSIProxyReady" && it["status"] == "True";
         let ready = conditions.flatten().filter(is_ready).count();
         if ready == live {

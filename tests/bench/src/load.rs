@@ -77,7 +77,7 @@ fn on(size: &Size, openings: usize, bars: [f64; 2], options: Options) -> Result<
 
         let before = Sample::take(operator.id())?.anonymous;
         let churn = Churn::start(&bed.client, CHURN).await?;
-        churn.reach(CHURN.into()).await?;
+        churn.reach(CHURN).await?;
         let mut times = Times::default();
         for _ in 0..openings {
             bed.open_and_close(&mut times).await?;

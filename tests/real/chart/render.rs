@@ -103,7 +103,9 @@ fn rename(value: &mut Value, to: &str) {
         }
         members.values_mut().for_each(|member| rename(member, to));
     } else if let Value::Array(items) = value {
-        items.iter_mut().for_each(|item| rename(item, to));
+        for item in items.iter_mut() {
+            rename(item, to);
+        }
     }
 }
 

@@ -241,13 +241,13 @@ impl Cluster {
         let entries = std::fs::read_dir(self.control_plane.dir()).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         let logs = paths.filter(|path| path.extension().is_some_and(|it| it == POD_LOG));
-        logs.map(|path| {
+        let ends = logs.map(|path| {
             let log = std::fs::read_to_string(&path).unwrap_or_default();
             let all: Vec<&str> = log.lines().collect();
             let end = all[all.len().saturating_sub(lines)..].join("\n");
             format!("{}:\n{end}\n", path.display())
-        })
-        .collect()
+        });
+        ends.collect::<Vec<_>>().concat()
     }
 }
 

@@ -1,5 +1,9 @@
 //! Compares the readiness report with an independent oracle, on handwritten and random clusters.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 mod cases;
 mod engine;
