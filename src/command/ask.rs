@@ -3,7 +3,7 @@
 use anyhow::{anyhow, bail};
 use clap::error::ErrorKind;
 use kube::{Api, Client};
-use windows_storage_operator::assess::assess;
+use windows_storage_operator::assess::assess_once;
 use windows_storage_operator::assess::report::{ReadinessReport, Reason, Upgradeable};
 use windows_storage_operator::deadline::{self, CallError};
 use windows_storage_operator::index::WorkloadKind;
@@ -17,8 +17,8 @@ use crate::command::{input, is_colored, print, report_line, runtime};
 
 /// Lists the Windows nodes.
 pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
-    let mut cluster = input::read(&arguments.input)?.cluster;
-    let report = assess(&mut cluster);
+    let cluster = input::read(&arguments.input)?.cluster;
+    let report = assess_once(&cluster, None);
     // As in the output of -o name.
     let names = arguments.names.iter();
     let names = names.map(|name| name.strip_prefix("node/").unwrap_or(name).to_owned());
@@ -53,12 +53,9 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeab
             .usage_error("why", ErrorKind::InvalidValue, error)
             .exit()
     });
-    let input::Input {
-        mut cluster,
-        namespace,
-    } = input::read(&arguments.input)?;
+    let input::Input { cluster, namespace } = input::read(&arguments.input)?;
     let namespace = arguments.namespace.clone().unwrap_or(namespace);
-    let report = assess(&mut cluster);
+    let report = assess_once(&cluster, None);
     let explanation = match explain(&question, &namespace, &report, &cluster) {
         Some(explanation) => Some(explanation),
         None if arguments.input.files.is_empty() => {

@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 use jiff::Timestamp;
 use windows_storage_operator::api::{SETTINGS_NAME, UPGRADEABLE};
 use windows_storage_operator::assess::report::{Upgradeable, Verdict};
-use windows_storage_operator::assess::{assess_for, check_target, today};
+use windows_storage_operator::assess::{assess_once, check_target, today};
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::report::render;
 use windows_storage_operator::visible::visible;
@@ -15,7 +15,7 @@ use crate::command::{input, is_colored, print, report_line};
 
 /// Judges the input and prints the report.
 pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
-    let mut cluster = input::read(&arguments.input)?.cluster;
+    let cluster = input::read(&arguments.input)?.cluster;
     if let Some(target) = arguments.to {
         if let Err(error) = check_target(&cluster, target) {
             called_as
@@ -28,7 +28,7 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgra
             ));
         }
     }
-    let report = assess_for(&mut cluster, arguments.to);
+    let report = assess_once(&cluster, arguments.to);
     let color = is_colored(arguments.color);
     let made = Timestamp::now();
     print(&render(&report, arguments.output, color, made)?)?;

@@ -8,8 +8,8 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kube::Client;
 use windows_storage_operator::api::ForeignService;
-use windows_storage_operator::assess::Assessment;
 use windows_storage_operator::assess::report::Upgradeable;
+use windows_storage_operator::assess::{Memory, assess};
 use windows_storage_operator::check::{Progress, from_api};
 use windows_storage_operator::index::{AnyTable, Cluster};
 use windows_storage_operator::node::{
@@ -72,8 +72,9 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
     }
     cluster.config_maps.finish();
     cluster.secrets.finish();
-    let mut assessment = Assessment::default();
-    assessment.update(&mut cluster);
+    let mut memory = Memory::default();
+    memory.learn(&cluster);
+    let report = assess(&cluster, &memory, None);
     refuse_unread(&cluster)?;
     let names = names(arguments, &client, &cluster).await?;
     let spec = cluster.wanted();
@@ -89,7 +90,7 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
             now: Timestamp::now(),
             instant: now + UNUSED_FOR,
             is_fresh: true,
-            assessment: &assessment,
+            report: &report,
             plans: &plans,
             unused_since: &unused_since,
         },

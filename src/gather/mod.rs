@@ -20,7 +20,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::Client;
 
-use crate::assess::assess;
+use crate::assess::assess_once;
 use crate::check::{self, ApiError, Read};
 use crate::deadline::Budget;
 use crate::installed::OPERATOR;
@@ -141,7 +141,7 @@ pub async fn gather(
         problems: objects.problems,
         operator_logs,
         nodes,
-        report: assess(&mut cluster),
+        report: assess_once(&cluster, None),
     };
     for (name, format) in [
         ("report.txt", Format::Table),

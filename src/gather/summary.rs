@@ -133,7 +133,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assess::assess;
+    use crate::assess::assess_once;
     use crate::index::Cluster;
 
     fn summary() -> Summary {
@@ -155,7 +155,7 @@ mod tests {
                 },
                 NodeLine::unseen("win-2", "Unreachable: dead".to_owned()),
             ],
-            report: assess(&mut Cluster::default()),
+            report: assess_once(&Cluster::default(), None),
         }
     }
 

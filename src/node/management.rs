@@ -67,9 +67,7 @@ impl<'a> Managers<'a> {
     pub fn new(cluster: &'a Cluster, now: Timestamp) -> Self {
         let mut managers = Self {
             cluster,
-            sets: that_run_it(cluster)
-                .map(|(key, _, side)| (key, side))
-                .collect(),
+            sets: that_run_it(cluster).collect(),
             has_others: false,
             now,
         };

@@ -1,6 +1,6 @@
 //! Stores what was observed on nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -112,8 +112,8 @@ const MOST_RESTARTS: u64 = 100;
 #[derive(Clone, Default)]
 pub struct Observations {
     by_node: Arc<Mutex<BTreeMap<String, Observation>>>,
-    /// Nodes whose observations changed since they were last taken.
-    changed: watch::Sender<BTreeSet<String>>,
+    /// Counts the changes.
+    changed: watch::Sender<u64>,
 }
 
 impl Observations {
@@ -124,20 +124,8 @@ impl Observations {
 
     /// Returns a receiver that wakes whenever an observation changes.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<BTreeSet<String>> {
+    pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
-    }
-
-    /// Returns the nodes whose observations changed since the last call.
-    #[must_use]
-    pub fn take_changed(&self) -> BTreeSet<String> {
-        let mut taken = BTreeSet::new();
-        self.changed.send_if_modified(|changed| {
-            taken = std::mem::take(changed);
-            // Taking them is no change.
-            false
-        });
-        taken
     }
 
     /// Records the result of a reconcile.
@@ -196,9 +184,7 @@ impl Observations {
                 };
             }
         }
-        self.changed.send_modify(|changed| {
-            changed.insert(target.node.clone());
-        });
+        self.changed.send_modify(|changed| *changed += 1);
     }
 
     /// Notes that a reconcile begins that may install an agent, so that an earlier removal no longer counts.

@@ -206,12 +206,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns whether some Windows node has another owner.
-    #[must_use]
-    pub fn has_others(&self) -> bool {
-        self.managers.has_others()
-    }
-
     /// Returns the plan for a node.
     #[must_use]
     pub fn plan(&self, name: &str, node: &Node) -> NodePlan {
@@ -294,7 +288,7 @@ impl<'a> Planner<'a> {
         let has_begun = || (present.plans.get(name)).is_some_and(NodePlan::removes_csi_proxy);
         removal(&Facts {
             spec,
-            used: present.assessment.csi_proxy_use(self.cluster, name),
+            used: present.report.csi_proxy_use(self.cluster, name),
             status,
             is_pinned: pins(self.cluster).is_some_and(|pins| pins.contains_key(name)),
             others: services::others(services),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::api::{CsiProxyNeed, Install, Management, WindowsNodeStorageStatus, WindowsStorageSpec};
-use crate::assess::{Assessment, CsiProxyUse};
+use crate::assess::{CsiProxyUse, Report};
 use crate::node::{MANAGED, NodePlan, RELEASING, REMOVING};
 use crate::services::Others;
 
@@ -73,8 +73,8 @@ pub struct Present<'a> {
     pub instant: Instant,
     /// Whether all watched data is complete and proven to be current.
     pub is_fresh: bool,
-    /// The assessment of the cluster.
-    pub assessment: &'a Assessment,
+    /// What is judged of the cluster.
+    pub report: &'a Report,
     /// The previous plans, by node name.
     pub plans: &'a BTreeMap<String, NodePlan>,
     /// Since when this process has seen csi-proxy unused, by node name.

@@ -62,6 +62,8 @@ pub struct Controller {
     pub(super) services_problem: Option<String>,
     /// The resourceVersion of the last write of the services entry.
     pub(super) services_written: u64,
+    /// The number of nodes whose status is to be written, for a metric.
+    pub(super) unwritten: usize,
     /// Duration of the last judgement.
     pub(super) judging: Duration,
     /// The Kubernetes version of the API server.
@@ -107,6 +109,7 @@ pub async fn lead(
         settled_at: Instant::now() + SETTLED,
         services_problem: None,
         services_written: 0,
+        unwritten: 0,
         judging: Duration::ZERO,
         kubernetes_version: version.subscribe(),
     };
@@ -172,7 +175,7 @@ impl Controller {
         self.pass().await;
         self.shown.liveness.pass_ends();
         let writing = self.status.nodes.writing();
-        let unwritten = self.decisions.open.len().saturating_sub(writing);
+        let unwritten = self.unwritten.saturating_sub(writing);
         let metrics = &self.shown.metrics;
         metrics.show_pass(begin.elapsed(), unwritten, writing);
     }
@@ -219,7 +222,7 @@ impl Controller {
         let mut plans = self.decisions.plans.iter();
         self.decisions.is_complete
             && self.decisions.throttle.due.is_none()
-            && self.decisions.open.is_empty()
+            && self.unwritten == 0
             && self.retries.problem().is_none()
             && self.gate.as_ref().is_none_or(Gate::is_settled)
             && plans.all(|(node, plan)| match plan {

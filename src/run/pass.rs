@@ -43,11 +43,12 @@ impl Controller {
             self.store_settings(&todo).await;
             let stored = self.decisions.stored_in_progress(&self.shared.read());
             self.slots.hand_out(&stored);
-            if todo.assign {
+            if todo.knows_configuration {
                 self.assign();
             }
         }
         self.retries.retain(|what| todo.has(what));
+        self.unwritten = todo.nodes.len();
         self.write_nodes(todo.nodes);
         self.remove_left(&todo.left).await;
     }
@@ -71,12 +72,10 @@ impl Controller {
     fn judge(&mut self, is_fresh: bool) -> Todo {
         let started = Instant::now();
         let before = self.decisions.verdict().cloned();
-        let observed = self.observations.take_changed();
         let todo = self.decisions.update(
-            &mut self.shared.read(),
+            &self.shared.read(),
             &News {
                 observations: &self.observations.read(),
-                observed,
                 services_problem: self.services_problem.clone(),
                 gate: self.gate.as_mut().map(Gate::take_report),
                 slots: &self.slots,
@@ -124,22 +123,18 @@ impl Controller {
 
     fn show(&self, todo: &Todo) {
         let metrics = &self.shown.metrics;
-        let assessment = &self.decisions.assessment;
-        let nodes = (assessment.windows_nodes().len(), self.decisions.ready.len());
-        metrics.show_verdict(&todo.verdict, &assessment.blocking_by_driver(), nodes);
+        let report = &self.decisions.report;
+        let nodes = (report.windows.len(), self.decisions.ready);
+        metrics.show_verdict(&todo.verdict, &report.blocking_by_driver(), nodes);
         metrics.show_upgraded_while_held(self.decisions.is_upgraded_while_held);
-        if todo.has_news_of_rollout {
-            let rollout = &self.decisions.rollout;
-            let managed = self.decisions.has_rollout();
-            let cluster = self.shared.read();
-            let settings = cluster.settings.get(SETTINGS_NAME);
-            let status = settings.and_then(|object| object.status.clone());
-            let said = rollout_condition(&status.unwrap_or_default(), rollout, "", managed);
-            metrics.show_rollout(&said.reason, rollout);
-        }
-        if !todo.has_news_of_nodes {
-            return;
-        }
+        let rollout = &self.decisions.rollout;
+        let managed = self.decisions.has_rollout();
+        let cluster = self.shared.read();
+        let settings = cluster.settings.get(SETTINGS_NAME);
+        let status = settings.and_then(|object| object.status.clone());
+        drop(cluster);
+        let said = rollout_condition(&status.unwrap_or_default(), rollout, "", managed);
+        metrics.show_rollout(&said.reason, rollout);
         let observations = self.observations.read();
         let plans = self.decisions.plans.iter();
         let problems = plans.filter_map(|(node, plan)| match plan {
@@ -184,11 +179,10 @@ impl Controller {
     }
 
     fn assign(&mut self) {
-        let decisions = &mut self.decisions;
+        let decisions = &self.decisions;
         let interval = Duration::from_secs(decisions.spec.probe_interval_seconds.into());
         self.workers
             .assign(&decisions.plans, &decisions.rollout.slots, interval);
-        decisions.is_unassigned = false;
     }
 
     /// Begins to write statuses, as many as there is room for. Each finished write triggers another pass.

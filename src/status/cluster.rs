@@ -1,7 +1,6 @@
 //! Builds the status of `WindowsStorage`: the verdict, counts, and problems of the inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -57,7 +56,7 @@ pub struct ClusterInputs {
     /// How the pools match the nodes, if there are pools.
     pub node_pools: Option<NewCondition>,
     /// The SSH keys that managed nodes need, each with its nodes and the keys that their hosts last accepted.
-    pub nodes_by_key: Arc<NodesByKey>,
+    pub nodes_by_key: NodesByKey,
     /// What to do with the services entry.
     pub services: Result<ServicesPlan, ServicesError>,
     /// Why the last attempt at that failed.
@@ -193,7 +192,7 @@ fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
     let secret = cluster.secrets.get(SSH_SECRET);
     let read = |name: &str| check_private_key(secret, &cluster.namespace, name);
     let mut left = Vec::new();
-    for (name, nodes) in &*inputs.nodes_by_key {
+    for (name, nodes) in &inputs.nodes_by_key {
         let key = match read(name) {
             Ok(key) => key,
             Err(error) => return no(error.reason.as_str(), error.message),

@@ -1,8 +1,8 @@
-//! Measures how much memory stays allocated per object of each kind, in the index and in the assessment.
+//! Measures how much memory stays allocated per object of each kind, in the index and in the report.
 
 use serde_json::Value;
 use testbed::realistic::{self, Os, Owner};
-use windows_storage_operator::assess::Assessment;
+use windows_storage_operator::assess::{Memory, Report, assess};
 use windows_storage_operator::index::{Cluster, drop_unused_names};
 use windows_storage_operator::objects::{Received, cluster_kinds};
 
@@ -26,7 +26,8 @@ pub struct Kept {
 #[derive(Default)]
 struct Growing {
     cluster: Cluster,
-    assessment: Assessment,
+    memory: Memory,
+    report: Option<Report>,
     kept: Vec<Kept>,
 }
 
@@ -50,7 +51,8 @@ impl Growing {
             table.finish();
             assert_eq!(table.problem(), None, "{what} cannot be read");
             drop_unused_names();
-            self.assessment.update(&mut self.cluster);
+            self.memory.learn(&self.cluster);
+            self.report = Some(assess(&self.cluster, &self.memory, None));
         });
         // Objects kept earlier may now need less.
         let bytes = usize::try_from(allocated.bytes_current).unwrap_or_default() / count;

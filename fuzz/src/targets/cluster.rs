@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use windows_storage_operator::assess::assess;
+use windows_storage_operator::assess::assess_once;
 use windows_storage_operator::files::{self, Object, Outcome};
 use windows_storage_operator::index::{Cluster, ReadFrom, WorkloadKind};
 use windows_storage_operator::objects::{Loader, Received, cluster_kinds, kind};
@@ -95,8 +95,8 @@ pub fn report(bytes: &[u8]) {
             is_visible(&error.to_string(), "an error");
         }
     }
-    let mut cluster: Cluster = loader.finish();
-    let report = assess(&mut cluster);
+    let cluster: Cluster = loader.finish();
+    let report = assess_once(&cluster, None);
     assert!(report.verdict.message.len() <= 32_768);
     let text = |format| render(&report, format, false, Timestamp::UNIX_EPOCH).unwrap();
     let [table, json, yaml, page] =

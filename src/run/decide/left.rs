@@ -9,7 +9,7 @@ use crate::run::decide::{Decisions, Left, LeftOver};
 impl Decisions {
     /// Returns the statuses and host keys without a node. A key that an administrator added may be there before its
     /// node, so it is removed only with a node that this process has seen. An ignored node keeps its key.
-    pub(super) fn left_behind(&mut self, cluster: &Cluster) -> Vec<Left> {
+    pub(super) fn left_behind(&mut self, cluster: &Cluster, is_removed: bool) -> Vec<Left> {
         let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
         let pins = pins.map(|map| &map.data);
         let is_there = |name: &str| cluster.nodes.get(name).is_some();
@@ -39,7 +39,7 @@ impl Decisions {
         let unused = pins
             .into_iter()
             .flatten()
-            .filter(|(name, key)| self.is_removed && is_windows(name) && goes_with_node(key));
+            .filter(|(name, key)| is_removed && is_windows(name) && goes_with_node(key));
         let unused = unused.map(|(name, _)| Left {
             node: name.clone(),
             what: LeftOver::Key,

@@ -14,7 +14,7 @@ impl Decisions {
         match hold {
             Some(Hold::Until(at)) => drop(self.removals.insert(name.to_owned(), *at)),
             Some(Hold::Unproved) => drop(self.removals.insert(name.to_owned(), now)),
-            Some(Hold::Used(_)) | None => drop(self.removals.remove(name)),
+            Some(Hold::Used(_)) | None => {}
         }
     }
 
@@ -39,13 +39,17 @@ impl Decisions {
     }
 
     /// Returns the progress of the removal, if the administrator wants everything removed.
-    pub(super) fn removal_progress(&self, news: &News<'_>) -> Option<RemovalProgress> {
+    pub(super) fn removal_progress(
+        &self,
+        news: &News<'_>,
+        has_left_keys: bool,
+    ) -> Option<RemovalProgress> {
         if self.spec.csi_proxy.management != Management::Removed {
             return None;
         }
         let is_written = matches!(self.services, Ok(ServicesPlan::Keep(_)) | Err(_));
         let mut progress = RemovalProgress {
-            is_stored: self.has_left_keys || !is_written,
+            is_stored: has_left_keys || !is_written,
             ..RemovalProgress::default()
         };
         for (name, plan) in &self.plans {

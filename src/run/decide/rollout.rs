@@ -96,7 +96,6 @@ impl Decisions {
         });
         let (rollout, unproved) = rollout;
         self.are_slots_unproved = unproved;
-        self.is_unassigned |= rollout.slots != self.rollout.slots;
         self.steps = rollout.steps.as_ref().map(|steps| steps.record.clone());
         self.rollout = rollout;
     }
@@ -158,12 +157,7 @@ impl Decisions {
         })
     }
 
-    /// Returns whether a time that the rollout waits for has come.
-    pub(super) fn is_rollout_due(&self, now: Timestamp) -> bool {
-        self.rollout_changes().any(|at| at <= now)
-    }
-
-    /// Returns how long until the next such time.
+    /// Returns how long until a time that the rollout waits for.
     pub fn rollout_due_in(&self, now: Timestamp) -> Option<Duration> {
         let first = self.rollout_changes().filter(|at| *at > now).min()?;
         Some(Duration::try_from(now.until(first).ok()?).unwrap_or_default())

@@ -1,7 +1,6 @@
 //! Decides what the status of `WindowsStorage` should be, and whether it must be written.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::index::{AnyTable, Cluster};
@@ -10,9 +9,8 @@ use crate::run::decide::{Decisions, News};
 use crate::status::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_verdict};
 
 impl Decisions {
-    /// Computes again how pools fit the nodes, and which keys the nodes need.
-    pub(super) fn group_nodes(&mut self, cluster: &Cluster) {
-        self.node_pools = node_pools(cluster, &self.spec);
+    /// Returns which keys the nodes need.
+    fn nodes_by_key(&self, cluster: &Cluster) -> NodesByKey {
         let managed = self.plans.iter().filter(|(_, plan)| plan.is_managed());
         let mut by_key = NodesByKey::new();
         for (name, node) in managed.filter_map(|(name, _)| {
@@ -24,7 +22,7 @@ impl Decisions {
             let taken = status.map_or_else(String::new, |status| status.ssh_key.clone());
             by_key.entry(key).or_default().push((name.clone(), taken));
         }
-        self.nodes_by_key = Arc::new(by_key);
+        by_key
     }
 
     /// Returns the nodes that are being changed.
@@ -60,34 +58,31 @@ impl Decisions {
         self.plans.values().any(NodePlan::takes_part)
     }
 
-    /// Returns the current object and its new status, if they differ. `changed`: something other than the inputs is new.
+    /// Returns the current object and its new status, if they differ.
     pub(super) fn settings(
         &mut self,
         cluster: &Cluster,
         news: &News<'_>,
-        changed: bool,
+        has_left_keys: bool,
     ) -> Option<(Option<WindowsStorage>, WindowsStorageStatus)> {
         let (verdict, blocking) = self.throttle.announced.clone()?;
         let inputs = ClusterInputs {
             verdict,
             blocking,
-            windows_nodes: self.assessment.windows_nodes().len(),
-            ready_nodes: self.ready.len(),
+            windows_nodes: self.report.windows.len(),
+            ready_nodes: self.ready,
             managed: self.has_rollout(),
-            removal: self.removal_progress(news),
+            removal: self.removal_progress(news, has_left_keys),
             rollout: self.rollout.clone(),
             in_progress: self.in_progress(news.slots),
             version: self.payload.csi_proxy.version.clone(),
-            node_pools: self.node_pools.clone(),
-            nodes_by_key: Arc::clone(&self.nodes_by_key),
+            node_pools: node_pools(cluster, &self.spec),
+            nodes_by_key: self.nodes_by_key(cluster),
             services: self.services.clone(),
             services_problem: news.services_problem.clone(),
             gate: news.gate.clone(),
             kubernetes_version: news.kubernetes_version.to_owned(),
         };
-        if self.settings.as_ref() == Some(&inputs) && !changed {
-            return None;
-        }
         let mut previous = cluster.settings.get(SETTINGS_NAME).cloned();
         let generation = previous
             .as_ref()
@@ -110,8 +105,6 @@ impl Decisions {
             return None;
         };
         self.is_upgraded_while_held = status.upgraded_while_held.is_some();
-        let is_written = written == Some(&status);
-        self.settings = is_written.then_some(inputs);
-        (!is_written).then_some((previous, status))
+        (written != Some(&status)).then_some((previous, status))
     }
 }

@@ -22,7 +22,7 @@ use crate::api::{
 use crate::assess::report::Reason;
 use crate::gate::GateReport;
 use crate::index::{
-    AnyTable, ConfigMap, CsiNode, NodeAddress, Platform, PlatformSignal, Secret, Taint,
+    AnyTable, ConfigMap, CsiNode, NodeAddress, ObjectKey, Platform, PlatformSignal, Secret, Taint,
 };
 use crate::node::{Observation, Purpose, RolloutSlots, SSH_SECRET, Standing};
 use crate::objects::{KINDS, kind};
@@ -54,15 +54,13 @@ fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
     rig.add_node("win-1", "windows");
     rig.add_configuration();
     rig.read_verdict_kinds();
-    assert!(!rig.pass(&[]).assign, "nothing is known to be complete yet");
+    assert!(!rig.pass(&[]).knows_configuration);
     assert!(matches!(
         rig.decisions.plans["win-1"],
         NodePlan::Reconcile(_)
     ));
     rig.finish_configuration();
-    assert!(rig.pass(&[]).assign);
-    rig.decisions.is_unassigned = false;
-    assert!(!rig.pass(&[]).assign, "they are handed over once");
+    assert!(rig.pass(&[]).knows_configuration);
 }
 
 #[test]
@@ -71,7 +69,6 @@ fn a_node_is_decided_again_when_something_is_new_there_and_not_before() {
     rig.add_node("win-2", "windows");
     let todo = rig.pass(&[]);
     assert_eq!(names(&todo), ["win-2"]);
-    assert!(todo.assign);
     assert_eq!(
         names(&rig.pass(&[])),
         ["win-2"],
@@ -95,12 +92,10 @@ fn what_another_client_has_written_need_not_be_written_any_more() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     let todo = rig.pass(&[]);
-    assert!(rig.decisions.open.contains("win-2"));
     // The answer to the write was lost, but the watch delivers its result.
     let status = todo.nodes[0].status.clone();
     rig.cluster.node_statuses.apply("win-2".to_owned(), status);
     assert!(rig.pass(&[]).nodes.is_empty());
-    assert!(rig.decisions.open.is_empty());
 }
 
 #[test]
@@ -111,7 +106,7 @@ fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
     let name = SETTINGS_NAME.to_owned();
     rig.cluster.settings.apply(name.clone(), settings.clone());
     let todo = rig.pass(&[]);
-    assert!(todo.nodes.is_empty() && !todo.assign);
+    assert!(todo.nodes.is_empty());
     assert!(
         todo.settings.is_some(),
         "its status is not what was decided"
@@ -119,7 +114,7 @@ fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
     settings.spec.csi_proxy.management = crate::api::Management::External;
     rig.cluster.settings.apply(name, settings);
     let todo = rig.pass(&[]);
-    assert!(todo.assign);
+    assert!(!rig.decisions.plans["win-1"].is_managed());
     assert_eq!(names(&todo), ["win-1"]);
 }
 
@@ -131,8 +126,10 @@ fn a_node_that_was_recreated_or_booted_is_looked_at_again() {
         |node| node.boot_id = "another".to_owned(),
     ] {
         let mut rig = Rig::settled();
+        let before = rig.decisions.plans.clone();
         rig.change_node("win-1", change);
-        assert!(rig.pass(&[]).assign);
+        rig.pass(&[]);
+        assert_ne!(rig.decisions.plans, before);
     }
 }
 
@@ -146,7 +143,7 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     rig.put(&pod);
     let todo = rig.pass(&[]);
     assert_eq!(todo.verdict.reason, Reason::DriversMissing);
-    assert_eq!(rig.decisions.ready.len(), 0);
+    assert_eq!(rig.decisions.ready, 0);
     assert_eq!(names(&todo), ["win-1"]);
     let (_, status) = todo.settings.unwrap();
     assert_eq!(status.counts.as_ref().unwrap().blocking_volumes, 1);
@@ -175,8 +172,8 @@ fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
         what: LeftOver::Status,
     };
     assert_eq!(todo.left, [left]);
-    assert!(todo.assign && rig.decisions.plans.is_empty());
-    assert_eq!(rig.decisions.ready.len(), 0);
+    assert!(rig.decisions.plans.is_empty());
+    assert_eq!(rig.decisions.ready, 0);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     assert!(rig.pass(&[]).left.is_empty());
 }
@@ -208,7 +205,6 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
     rig.add_node("win-3", "windows");
     rig.belongs_to("win-3", Platform::Eks);
     let todo = rig.pass(&[]);
-    assert!(todo.assign);
     let until = Timestamp::from_second(1_100).unwrap();
     assert_eq!(
         rig.decisions.plans["win-2"],
@@ -247,9 +243,9 @@ fn nobody_logs_in_before_it_is_known_whose_the_nodes_are() {
     {
         kind.table_mut(&mut rig.cluster).finish();
     }
-    assert!(!rig.pass(&[]).assign);
+    assert!(!rig.pass(&[]).knows_configuration);
     rig.read_verdict_kinds();
-    assert!(rig.pass(&[]).assign);
+    assert!(rig.pass(&[]).knows_configuration);
 }
 
 #[test]
@@ -298,7 +294,7 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     rig.read_verdict_kinds();
     rig.read_configuration();
     let todo = rig.pass(&[]);
-    assert!(!todo.assign && !todo.knows_configuration && todo.nodes.is_empty());
+    assert!(!todo.knows_configuration && todo.nodes.is_empty());
     assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
     assert!(todo.verdict.message.contains("WindowsStorage"));
     rig.want(&json!({"csiProxy": {"management": "External"}}));
@@ -318,7 +314,7 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     // The status shows no contact yet, but the previous process may have connected.
     rig.act(&[]);
     rig.belongs_to("win-2", Platform::Wmco);
-    assert!(rig.act(&[]).assign);
+    rig.act(&[]);
     let NodePlan::Release(who, Ok(target)) = rig.plan("win-2") else {
         panic!("{:?}", rig.plan("win-2"))
     };

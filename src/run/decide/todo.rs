@@ -1,6 +1,6 @@
 //! The inputs of the decisions other than the cluster, and their results.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -17,8 +17,6 @@ use crate::status::NodeStatus;
 pub struct News<'a> {
     /// Observations of nodes.
     pub observations: &'a BTreeMap<String, Observation>,
-    /// Nodes whose observations have changed.
-    pub observed: BTreeSet<String>,
     /// Why the last write of the services entry failed.
     pub services_problem: Option<String>,
     /// State of the gate, if there is one.
@@ -38,7 +36,6 @@ pub struct News<'a> {
 }
 
 /// The work of a pass.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Todo {
     /// The verdict, with the announced message. The gate is written first.
     pub verdict: Verdict,
@@ -51,12 +48,6 @@ pub struct Todo {
     pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
     /// Whether everything that work on nodes depends on has been read.
     pub knows_configuration: bool,
-    /// Whether plans or observations of nodes have changed.
-    pub has_news_of_nodes: bool,
-    /// Whether slots were assigned again.
-    pub has_news_of_rollout: bool,
-    /// Whether plans or slots have changed and must be handed over.
-    pub assign: bool,
     /// Statuses to write.
     pub nodes: Vec<NodeStatus>,
     /// Leftovers of nodes.

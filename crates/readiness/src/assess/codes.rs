@@ -95,29 +95,4 @@ mod tests {
             assert!(meaning.ends_with('.') && meaning.len() > 20, "{code}");
         }
     }
-
-    #[test]
-    fn findings_are_made_with_codes_of_the_table() {
-        let sources = [
-            include_str!("advice.rs"),
-            include_str!("assessment/judge.rs"),
-            include_str!("assessment/report.rs"),
-            include_str!("causes/mod.rs"),
-            include_str!("causes/no_pod.rs"),
-            include_str!("causes/on_node.rs"),
-            include_str!("causes/of_driver.rs"),
-            include_str!("volumes.rs"),
-        ];
-        for made in sources
-            .iter()
-            .flat_map(|source| source.split("Finding::new(").skip(1))
-        {
-            let first = made.trim_start();
-            assert!(
-                first.starts_with("codes::") || first.starts_with("code,"),
-                "a finding with a code of its own: {}",
-                first.lines().next().unwrap_or_default()
-            );
-        }
-    }
 }

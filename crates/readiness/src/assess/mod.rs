@@ -12,12 +12,12 @@ macro_rules! finding {
 }
 
 mod advice;
-mod assessment;
 pub mod causes;
 pub mod codes;
 mod csi_proxy;
 pub mod driver_versions;
 pub mod drivers;
+mod judgement;
 pub mod plugins;
 mod redirection;
 pub mod report;
@@ -26,11 +26,11 @@ mod verdict;
 pub mod versions;
 mod volumes;
 
-pub use assessment::{
-    Assessment, Blocked, BlockedKey, BlockedKind, BlockingVolumes, CsiProxyUse, Departed,
-    daemon_sets_that_use_it,
-};
 pub use csi_proxy::CSI_PROXY_PIPES;
+pub use judgement::{
+    Blocked, BlockedKey, BlockedKind, BlockingVolumes, CsiProxyUse, Departed, Memory, Report,
+    assess, daemon_sets_that_use_it,
+};
 pub use redirection::{check_target, today};
 pub use selection::NodeSelection;
 pub use verdict::only_fresh_data_opens;
@@ -39,22 +39,16 @@ use crate::index::Cluster;
 use report::ReadinessReport;
 use versions::Release;
 
-/// Assesses a whole cluster at once. Incomplete or stale inputs make the verdict `ReadinessUnknown`, because there is no
-/// earlier verdict to keep.
+/// Judges a cluster that was read once. Incomplete or stale inputs make the verdict `ReadinessUnknown`, because there is
+/// no earlier verdict to keep.
 #[must_use]
-pub fn assess(cluster: &mut Cluster) -> ReadinessReport {
-    assess_for(cluster, None)
-}
-
-/// Assesses a whole cluster for a future version, if one is given. Volumes that in-tree plugins still serve there do not
-/// hold upgrades.
-#[must_use]
-pub fn assess_for(cluster: &mut Cluster, target: Option<Release>) -> ReadinessReport {
-    let mut assessment = Assessment::default();
-    assessment.update(cluster);
-    let mut report = assessment.report_for(cluster, target);
-    report.verdict = only_fresh_data_opens(None, report.verdict, &cluster.stale());
-    report
+pub fn assess_once(cluster: &Cluster, target: Option<Release>) -> ReadinessReport {
+    let mut memory = Memory::default();
+    memory.learn(cluster);
+    let report = assess(cluster, &memory, target);
+    let mut json = report.to_json(cluster);
+    json.verdict = only_fresh_data_opens(None, json.verdict, &cluster.stale());
+    json
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@ mod blocked;
 mod departures;
 mod nodes;
 mod registered;
-mod touched;
 mod words;
 
 use std::sync::Arc;
@@ -127,6 +126,16 @@ fn claim(name: &str) -> PodVolumeSource {
     PodVolumeSource::Claim(name.into())
 }
 
+fn report_of(cluster: &Cluster) -> Report {
+    let mut memory = Memory::default();
+    memory.learn(cluster);
+    assess(cluster, &memory, None)
+}
+
+fn judged(cluster: &Cluster) -> ReadinessReport {
+    assess_once(cluster, None)
+}
+
 /// Returns why the report holds upgrades, if it does.
 fn held(report: &ReadinessReport) -> Option<Reason> {
     let verdict = &report.verdict;
@@ -136,7 +145,7 @@ fn held(report: &ReadinessReport) -> Option<Reason> {
 #[test]
 fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
     for gate in [UpgradeGate::Enforce, UpgradeGate::Ignore] {
-        let report = assess(&mut with_gate(Cluster::default(), gate));
+        let report = judged(&with_gate(Cluster::default(), gate));
         assert_eq!(held(&report), Some(Reason::ReadinessUnknown));
     }
     let mut one_missing = Builder::default().read();
@@ -144,7 +153,7 @@ fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
     one_missing
         .pods
         .fail("reading it is forbidden: no".to_owned());
-    let report = assess(&mut with_gate(one_missing, UpgradeGate::Ignore));
+    let report = judged(&with_gate(one_missing, UpgradeGate::Ignore));
     assert_eq!(held(&report), Some(Reason::ReadinessUnknown));
     assert!(
         report
@@ -158,7 +167,7 @@ fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
 #[test]
 fn an_object_that_cannot_be_read_holds_until_it_can() {
     let mut cluster = Builder::default().node("w", Some(&[])).read();
-    assert_eq!(held(&assess(&mut cluster.clone())), None);
+    assert_eq!(held(&judged(&cluster)), None);
     let problem = "Pod shop/p cannot be read: no".to_owned();
     let meta = ObjectMeta {
         namespace: Some("shop".to_owned()),
@@ -166,21 +175,21 @@ fn an_object_that_cannot_be_read_holds_until_it_can() {
         ..ObjectMeta::default()
     };
     cluster.pods.reject(&meta, problem);
-    let report = assess(&mut cluster);
+    let report = judged(&cluster);
     assert_eq!(held(&report), Some(Reason::ReadinessUnknown));
     assert!(report.verdict.message.contains("Pod shop/p cannot be read"));
     cluster.pods.delete(&ObjectKey::new("shop", "p"));
-    assert_eq!(assess(&mut cluster).verdict.upgradeable, Upgradeable::True);
+    assert_eq!(judged(&cluster).verdict.upgradeable, Upgradeable::True);
 }
 
 #[test]
 fn a_node_without_csi_node_is_named_first() {
-    let mut cluster = Builder::default()
+    let cluster = Builder::default()
         .node("win-1", Some(&[]))
         .node("win-2", None)
         .pod("p", Some("win-1"), inline("azureFile"))
         .read();
-    let message = assess(&mut cluster).verdict.message;
+    let message = judged(&cluster).verdict.message;
     assert!(message.starts_with("no CSINode object for win-2: "));
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::UpgradeGate;
+use crate::assess::judgement::BlockingVolumes;
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::assess::volumes::Resolved;
 use crate::index::{Name, Unread, WorkloadKey};
@@ -30,16 +31,14 @@ pub struct Facts<'a> {
     pub stand_ins: Vec<String>,
     /// The Windows nodes without a CSINode object.
     pub without_csi_node: &'a BTreeSet<Name>,
-    /// The number of volumes that hold upgrades.
-    pub blocking: usize,
-    /// The first [`NAMED_VOLUMES`] of those, formatted by [`name_volume`].
-    pub named: Vec<String>,
+    /// The volumes that hold upgrades; the first [`NAMED_VOLUMES`] as [`name_volume`] names them.
+    pub blocking: &'a BlockingVolumes,
 }
 
 /// Returns the verdict on complete inputs.
 #[must_use]
 pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
-    if facts.windows_nodes == 0 && facts.blocking == 0 {
+    if facts.windows_nodes == 0 && facts.blocking.count == 0 {
         let mut message = "the cluster has no Windows nodes".to_owned();
         if !facts.stand_ins.is_empty() {
             let stand_ins = facts.stand_ins.join("; ");
@@ -69,7 +68,7 @@ pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
         );
         return hold(Reason::CSINodeMissing, message, gate);
     }
-    if facts.blocking > 0 {
+    if facts.blocking.count > 0 {
         return hold(Reason::DriversMissing, name_volumes(facts), gate);
     }
     let message = format!(
@@ -126,8 +125,9 @@ fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
 }
 
 fn name_volumes(facts: &Facts<'_>) -> String {
-    let named = facts.named.join("; ");
-    match facts.blocking.saturating_sub(facts.named.len()) {
+    let BlockingVolumes { count, first } = facts.blocking;
+    let named = first.join("; ");
+    match count.saturating_sub(first.len()) {
         0 => named,
         more => format!("{named}; and {more} more"),
     }

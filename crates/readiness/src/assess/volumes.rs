@@ -1,6 +1,7 @@
 //! Resolves a Windows workload's volumes to the drivers that they need.
 
-use crate::assess::assessment::{Counts, Dependency};
+use std::collections::HashSet;
+
 use crate::assess::plugins::{self, Plugin};
 use crate::assess::report::{Finding, Source};
 use crate::index::{
@@ -52,8 +53,6 @@ pub struct Resolution {
     pub rows: Vec<Resolved>,
     /// Problems with the other volumes.
     pub findings: Vec<Finding>,
-    /// The objects that were looked up. Changes to them require resolving again.
-    pub dependencies: Vec<Dependency>,
 }
 
 /// The data that volumes are resolved with.
@@ -64,7 +63,7 @@ pub struct Lookup<'a> {
     /// The default class.
     pub default_class: Option<&'a Name>,
     /// The drivers that at least one CSINode lists.
-    pub registered: &'a Counts<Name>,
+    pub registered: &'a HashSet<&'a Name>,
 }
 
 /// Resolves the volumes of a pod or a template, and the claim templates of a StatefulSet.
@@ -123,7 +122,6 @@ impl Resolver<'_> {
                 self.workload
             )),
         }
-        self.depend_on(Dependency::Claim(key));
     }
 
     /// Resolves an ephemeral volume. For a template, the claim has no name yet, because the pod has none.
@@ -135,7 +133,6 @@ impl Resolver<'_> {
         let key = ObjectKey::new(pod.namespace.clone(), format!("{}-{volume}", pod.name));
         let claim = self.lookup.cluster.claims.get(&key).unwrap_or(template);
         self.claim(volume, Some(&key), claim);
-        self.depend_on(Dependency::Claim(key));
     }
 
     /// Resolves a claim template: the claims that already exist for the StatefulSet, else the template itself.
@@ -157,8 +154,6 @@ impl Resolver<'_> {
         for (key, claim) in left {
             self.claim(&template.name, Some(key), claim);
         }
-        let key = ObjectKey::new(set.namespace.clone(), stem);
-        self.depend_on(Dependency::ClaimsOf(key));
     }
 
     fn claim(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
@@ -169,7 +164,6 @@ impl Resolver<'_> {
     }
 
     fn bound(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim, name: &Name) {
-        self.depend_on(Dependency::Volume(name.clone()));
         let Some(persistent_volume) = self.lookup.cluster.volumes.get(name) else {
             let subject = self.claim_name(key);
             return self.found.findings.push(finding!(
@@ -219,7 +213,6 @@ impl Resolver<'_> {
     fn class_of(&mut self, key: Option<&ObjectKey>, claim: &Claim) -> Option<(Name, Name)> {
         let classes = &self.lookup.cluster.classes;
         let Some(name) = &claim.storage_class else {
-            self.depend_on(Dependency::DefaultClass);
             let name = self.lookup.default_class?;
             let class = classes.get(name)?;
             return Some((name.clone(), class.provisioner.clone()));
@@ -227,7 +220,6 @@ impl Resolver<'_> {
         if name.is_empty() {
             return None;
         }
-        self.depend_on(Dependency::Class(name.clone()));
         let class = classes.get(name).map(|class| &class.provisioner);
         if let Some(provisioner) = class.or(claim.provisioner.as_ref()) {
             return Some((name.clone(), provisioner.clone()));
@@ -249,15 +241,10 @@ impl Resolver<'_> {
         if plugins::is_known_driver(provisioner) {
             return Some(VolumeType::Csi(provisioner.clone()));
         }
-        self.depend_on(Dependency::Driver(provisioner.clone()));
         let objects = &self.lookup.cluster.csi_drivers;
         let is_driver =
             self.lookup.registered.contains(provisioner) || objects.get(provisioner).is_some();
         is_driver.then(|| VolumeType::Csi(provisioner.clone()))
-    }
-
-    fn depend_on(&mut self, dependency: Dependency) {
-        self.found.dependencies.push(dependency);
     }
 
     fn claim_name(&self, key: Option<&ObjectKey>) -> String {

@@ -66,12 +66,10 @@ pub trait AnyTable {
 /// The objects of one kind.
 ///
 /// A watch feeds the table: for a list, `begin`, any number of `apply`, then `finish`; afterwards single `apply` and
-/// `delete`. `finish` removes the rows that the new list did not contain. Consumers take the keys of changed rows, so
-/// that they only process those.
+/// `delete`. `finish` removes the rows that the new list did not contain.
 #[derive(Clone, Debug, Default)]
 pub struct Table<K, V> {
     rows: BTreeMap<K, V>,
-    changed: BTreeSet<K>,
     rejected: BTreeMap<K, String>,
     listing: Option<BTreeSet<K>>,
     complete: bool,
@@ -96,7 +94,6 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         match self.rows.get(&key) {
             Some(old) if *old == value => was_rejected,
             _ => {
-                self.changed.insert(key.clone());
                 self.rows.insert(key, value);
                 true
             }
@@ -107,9 +104,6 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     pub fn delete(&mut self, key: &K) -> bool {
         let was_rejected = self.rejected.remove(key).is_some();
         let known = self.rows.remove(key).is_some();
-        if known {
-            self.changed.insert(key.clone());
-        }
         known || was_rejected
     }
 
@@ -123,11 +117,6 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     #[must_use]
     pub fn needs_relist(&self) -> bool {
         self.relist
-    }
-
-    /// Takes the keys of the rows that were added, changed or removed since the last call.
-    pub fn take_changed(&mut self) -> BTreeSet<K> {
-        std::mem::take(&mut self.changed)
     }
 
     /// Whether an object exists but was never decoded.
@@ -177,14 +166,7 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
         let mut changed = !self.complete || self.problem.is_some();
         if let Some(listing) = self.listing.take() {
             let before = self.rows.len();
-            let gone = &mut self.changed;
-            self.rows.retain(|key, _| {
-                let stays = listing.contains(key);
-                if !stays {
-                    gone.insert(key.clone());
-                }
-                stays
-            });
+            self.rows.retain(|key, _| listing.contains(key));
             let unreadable = self.rejected.len();
             self.rejected.retain(|key, _| listing.contains(key));
             changed |= self.rows.len() != before || self.rejected.len() != unreadable;
@@ -294,7 +276,6 @@ mod tests {
     #[test]
     fn a_relist_removes_what_it_does_not_name_when_it_is_finished() {
         let mut table = listed(&["a", "b"]);
-        assert_eq!((table.count(), table.take_changed().len()), (2, 2));
         table.begin();
         assert!(!table.apply("b".to_owned(), 1));
         assert_eq!(
@@ -304,7 +285,6 @@ mod tests {
         );
         assert!(table.finish());
         assert_eq!((table.get("a"), table.get("b")), (None, Some(&1)));
-        assert_eq!(table.take_changed(), BTreeSet::from(["a".to_owned()]));
     }
 
     #[test]

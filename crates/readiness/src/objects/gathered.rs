@@ -115,7 +115,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::assess::assess;
+    use crate::assess::assess_once;
     use crate::assess::report::{ReadinessReport, Upgradeable};
     use crate::objects::Loader;
 
@@ -148,7 +148,7 @@ mod tests {
                 .put(&record.api_version, Gathered::KIND, &value)
                 .unwrap();
         }
-        assess(&mut loader.finish())
+        assess_once(&loader.finish(), None)
     }
 
     #[test]

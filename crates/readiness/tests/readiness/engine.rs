@@ -1,6 +1,6 @@
-//! The operator's assessment, fed as by a watch.
+//! The judgement, fed as by a watch.
 
-use readiness::assess::Assessment;
+use readiness::assess::{Memory, assess};
 use readiness::index::{Cluster, ReadFrom};
 use readiness::objects::{self, Kind, Received, cluster_kinds};
 use serde_json::Value;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::cases;
 use crate::run::{Subject, run};
 
-/// An assessment that is updated by each event.
+/// A cluster that is judged after each event.
 struct Engine {
     cluster: Cluster,
-    assessment: Assessment,
+    memory: Memory,
 }
 
 impl Default for Engine {
@@ -21,7 +21,7 @@ impl Default for Engine {
                 read_from: ReadFrom::Files,
                 ..Cluster::default()
             },
-            assessment: Assessment::default(),
+            memory: Memory::default(),
         }
     }
 }
@@ -46,21 +46,21 @@ impl Subject for Engine {
         let (kind, object) = received(object);
         kind.absorb(&mut self.cluster, &object);
         assert_eq!(kind.table(&self.cluster).problem(), None);
-        self.assessment.update(&mut self.cluster);
+        self.memory.learn(&self.cluster);
     }
 
     fn delete(&mut self, object: &Value) {
         let (kind, object) = received(object);
         let meta = kube::Resource::meta(&object);
         kind.table_mut(&mut self.cluster).delete_object(meta);
-        self.assessment.update(&mut self.cluster);
+        self.memory.learn(&self.cluster);
     }
 
     fn report(&mut self, target: Option<&str>) -> Value {
         self.is_read();
         let target = target.map(|target| target.parse().unwrap());
-        let report = self.assessment.report_for(&self.cluster, target);
-        serde_json::to_value(report).unwrap()
+        let report = assess(&self.cluster, &self.memory, target);
+        serde_json::to_value(report.to_json(&self.cluster)).unwrap()
     }
 }
 

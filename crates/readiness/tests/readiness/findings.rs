@@ -1,6 +1,6 @@
 //! Tests of findings and their advice, on objects as Kubernetes writes them: `cases/findings.yaml`.
 
-use readiness::assess::{assess_for, codes};
+use readiness::assess::{assess_once, codes};
 use readiness::index::ReadFrom;
 use readiness::objects::Loader;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn report(objects: &[Value], live: bool, to: Option<&str>) -> Value {
         cluster.read_from = ReadFrom::Api;
     }
     let target = to.map(|to| to.parse().unwrap());
-    serde_json::to_value(assess_for(&mut cluster, target)).unwrap()
+    serde_json::to_value(assess_once(&cluster, target)).unwrap()
 }
 
 /// Returns the findings of the node, of a driver or of the report.

@@ -48,9 +48,6 @@ fn a_pool_has_its_own_user_port_and_owner() {
         let node = nodes.find(|node| node.name == name).unwrap();
         node.status.node_pool.clone()
     };
-    rig.decisions
-        .open
-        .extend(["win-1".to_owned(), "win-3".to_owned()]);
     let todo = rig.pass(&[]);
     assert_eq!(status(&todo, "win-1"), "blue");
     assert_eq!(status(&todo, "win-3"), "");

@@ -56,7 +56,6 @@ impl Rig {
         for node in &todo.nodes {
             rig.write(&node.name.clone(), node.status.clone());
         }
-        rig.decisions.is_unassigned = false;
         rig.pass(&[]);
         rig
     }
@@ -159,12 +158,11 @@ impl Rig {
         self.pass_after(self.pause, observed)
     }
 
-    pub(super) fn pass_after(&mut self, seconds: u64, observed: &[&str]) -> Todo {
+    pub(super) fn pass_after(&mut self, seconds: u64, _observed: &[&str]) -> Todo {
         self.instant += Duration::from_secs(seconds);
         let news = News {
             kubernetes_version: "v1.30.4",
             observations: &self.observations,
-            observed: observed.iter().map(|&name| name.to_owned()).collect(),
             services_problem: None,
             gate: self.gate.clone(),
             slots: &self.slots,
@@ -173,14 +171,13 @@ impl Rig {
             now: Timestamp::from_second(self.now).unwrap(),
             instant: self.instant,
         };
-        let todo = self.decisions.update(&mut self.cluster, &news);
+        let todo = self.decisions.update(&self.cluster, &news);
         self.slots.hand_out(&self.slots.in_progress());
         todo
     }
 
     pub(super) fn write(&mut self, name: &str, status: WindowsNodeStorageStatus) {
         self.cluster.node_statuses.apply(name.to_owned(), status);
-        self.decisions.open.remove(name);
     }
 
     pub(super) fn write_settings(&mut self, status: WindowsStorageStatus) {

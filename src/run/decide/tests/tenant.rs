@@ -214,7 +214,7 @@ impl World {
         for node in rig.pass(&[]).nodes {
             self.statuses.insert(node.name, node.status);
         }
-        let report = rig.decisions.assessment.report(&rig.cluster);
+        let report = rig.decisions.report.to_json(&rig.cluster);
         Decided {
             upgradeable: report.verdict.upgradeable,
             rows: report.volumes,

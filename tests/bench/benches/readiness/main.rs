@@ -11,7 +11,7 @@ use criterion::measurement::WallTime;
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, SamplingMode, criterion_group, criterion_main,
 };
-use readiness::assess::Assessment;
+use readiness::assess::{Memory, assess};
 use readiness::index::Cluster;
 use readiness::objects::{self, Received};
 use serde_json::{Value, json};
@@ -53,12 +53,12 @@ fn measure(mut group: BenchmarkGroup<'_, WallTime>, size: Size) {
     group.bench_function("full pass to the verdict", |bencher| {
         bencher.iter_batched(
             || read.clone(),
-            |mut cluster| {
-                let mut assessment = Assessment::default();
-                assessment.update(&mut cluster);
-                let verdict = assessment.verdict(&cluster);
+            |cluster| {
+                let mut memory = Memory::default();
+                memory.learn(&cluster);
+                let report = assess(&cluster, &memory, None);
                 // Returned so that dropping it is not measured.
-                (verdict, assessment, cluster)
+                (report, memory, cluster)
             },
             BatchSize::PerIteration,
         );

@@ -1,20 +1,20 @@
 //! Finds problems of a csi-proxy that runs as a DaemonSet and is not managed by this operator.
 
-use crate::assess::assessment::Assessment;
+use crate::assess::judgement::Report;
 use crate::assess::report::Finding;
 use crate::assess::versions;
-use crate::index::{Cluster, NodeSide, ObjectKey, Owner, System, WorkloadKind};
+use crate::index::{Cluster, NodeSide, ObjectKey, System, WorkloadKind};
 
 /// The oldest csi-proxy without the vulnerability that lets a pod run commands on its node. Source: CVE-2023-3893.
 pub const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
 
 /// Reports the DaemonSets that run csi-proxy on Windows nodes, and those whose csi-proxy is too old.
 #[must_use]
-pub fn daemon_sets(assessment: &Assessment, cluster: &Cluster) -> Vec<Finding> {
+pub fn daemon_sets(report: &Report, cluster: &Cluster) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (key, owner, side) in that_run_it(cluster) {
+    for (key, side) in that_run_it(cluster) {
         let tag = side.csi_proxy.as_deref().unwrap_or_default();
-        let is_for_windows = match assessment.asked(cluster, &owner.placement) {
+        let is_for_windows = match report.asked(key) {
             Some(system) => system == System::Windows,
             None => (cluster.windows_nodes()).any(|(name, node)| side.covers(name, node)),
         };
@@ -47,10 +47,10 @@ pub fn daemon_sets(assessment: &Assessment, cluster: &Cluster) -> Vec<Finding> {
 }
 
 /// Returns the DaemonSets that run csi-proxy on any node.
-pub fn that_run_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &Owner, &NodeSide)> {
+pub fn that_run_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &NodeSide)> {
     let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
     sets.filter_map(|(key, owner)| {
         let side = owner.node_side.as_deref()?;
-        side.csi_proxy.is_some().then_some((key, owner, side))
+        side.csi_proxy.is_some().then_some((key, side))
     })
 }

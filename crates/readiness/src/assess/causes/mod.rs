@@ -10,8 +10,8 @@ mod on_node;
 pub use of_driver::{not_for_version, of_driver};
 pub use on_node::{stale_entry, why_missing};
 
-use crate::assess::assessment::Assessment;
 use crate::assess::drivers;
+use crate::assess::judgement::Report;
 use crate::index::{
     AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System,
     WorkloadKind,
@@ -40,14 +40,14 @@ pub struct DaemonSet<'a> {
 impl<'a> DaemonSets<'a> {
     /// Returns the DaemonSets that contain the driver.
     #[must_use]
-    pub fn of_driver(assessment: &Assessment, cluster: &'a Cluster, driver: &str) -> Self {
+    pub fn of_driver(report: &Report, cluster: &'a Cluster, driver: &str) -> Self {
         let mut sets = Self::default();
         for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
             let node_side = owner.node_side.as_deref();
             let Some(node_side) = node_side.filter(|side| side.names.contains(driver)) else {
                 continue;
             };
-            let list = match assessment.asked(cluster, &owner.placement) {
+            let list = match report.asked(key) {
                 Some(System::Windows) => &mut sets.windows,
                 _ => &mut sets.others,
             };

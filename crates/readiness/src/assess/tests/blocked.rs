@@ -1,8 +1,8 @@
 //! Tests of the claims and pods that get an event because they hold upgrades.
 
-use super::{Builder, claim, inline};
+use super::{Builder, claim, inline, report_of};
 use crate::assess::report::Reason;
-use crate::assess::{Assessment, Blocked, BlockedKey, BlockedKind};
+use crate::assess::{Blocked, BlockedKey, BlockedKind};
 use crate::index::{Cluster, Name, ObjectKey, Owner, Placement, PodVolume, System, WorkloadKind};
 
 const AZURE_DISK: &str = "disk.csi.azure.com";
@@ -15,10 +15,8 @@ fn key(kind: BlockedKind, name: &str, driver: Option<&str>) -> BlockedKey {
     }
 }
 
-fn blocked(mut cluster: Cluster, most: usize) -> Vec<(BlockedKey, Blocked)> {
-    let mut assessment = Assessment::default();
-    assessment.update(&mut cluster);
-    let found = assessment.blocked_objects(&cluster, most);
+fn blocked(cluster: Cluster, most: usize) -> Vec<(BlockedKey, Blocked)> {
+    let found = report_of(&cluster).blocked_objects(&cluster, most);
     found.into_iter().collect()
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Builder, claim, inline};
-use crate::assess::Assessment;
 use crate::assess::report::Upgradeable;
+use crate::assess::{Memory, Report, assess};
 use crate::index::{Cluster, CsiNode, Name, Node, ObjectKey, Pod};
 
 const DRIVER: &str = "disk.csi.azure.com";
@@ -12,7 +12,8 @@ const DRIVER: &str = "disk.csi.azure.com";
 /// Two Windows nodes without a driver, and a pod with an in-tree volume through a claim.
 struct Held {
     cluster: Cluster,
-    assessment: Assessment,
+    memory: Memory,
+    report: Report,
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -28,25 +29,29 @@ impl Held {
             .claim("data", Some("pv-1"), None)
             .pod("web-0", Some("win-1"), claim("data"))
             .read();
-        let mut held = Self {
+        let mut memory = Memory::default();
+        memory.learn(&cluster);
+        let held = Self {
+            report: assess(&cluster, &memory, None),
             cluster,
-            assessment: Assessment::default(),
+            memory,
         };
-        assert!(!held.departs(|_| false));
         assert_eq!(held.upgradeable(), Upgradeable::False);
         held
     }
 
     fn upgradeable(&self) -> Upgradeable {
-        self.assessment.verdict(&self.cluster).upgradeable
+        self.report.verdict.upgradeable
     }
 
     /// Applies a change. Returns whether something that held upgrades disappeared.
     fn departs(&mut self, change: impl FnOnce(&mut Cluster) -> bool) -> bool {
-        let before = self.assessment.departures().clone();
         change(&mut self.cluster);
-        self.assessment.update(&mut self.cluster);
-        *self.assessment.departures() != before
+        self.memory.learn(&self.cluster);
+        let report = assess(&self.cluster, &self.memory, None);
+        let departed = report.departed(&self.report);
+        self.report = report;
+        !departed.is_empty()
     }
 
     fn register(&mut self, node: &str) -> bool {

@@ -1,8 +1,8 @@
 //! Tests of the readiness of one node.
 
-use super::{Builder, inline};
+use super::{Builder, inline, report_of};
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
-use crate::assess::{Assessment, codes};
+use crate::assess::codes;
 use crate::index::{Cluster, ObjectKey, Pod, ReadFrom};
 
 const AZURE_DISK: &str = "disk.csi.azure.com";
@@ -38,29 +38,23 @@ fn cluster(service_state: Option<&str>) -> Cluster {
     cluster
 }
 
-fn assessed(cluster: &mut Cluster) -> Assessment {
-    let mut assessment = Assessment::default();
-    assessment.update(cluster);
-    assessment
-}
-
 #[test]
 fn each_node_by_itself_is_what_the_report_says_of_it() {
-    let mut cluster = cluster(Some("Running"));
-    let assessment = assessed(&mut cluster);
-    let mut report = assessment.report(&cluster);
+    let cluster = cluster(Some("Running"));
+    let assessed = report_of(&cluster);
+    let mut report = assessed.to_json(&cluster);
     // Only full reports look for stale entries.
     for node in &mut report.nodes {
         let findings = &mut node.findings;
         findings.retain(|finding| finding.code != codes::STALE_ENTRY);
     }
-    let names = assessment.windows_nodes().iter();
+    let names = assessed.windows.iter();
     let nodes: Vec<_> = names
-        .map(|name| assessment.node(&cluster, name).unwrap())
+        .map(|name| assessed.node(&cluster, name).unwrap())
         .collect();
     assert_eq!(nodes, report.nodes);
     assert_eq!(nodes.len(), 3);
-    assert!(assessment.node(&cluster, "linux-1").is_none());
+    assert!(assessed.node(&cluster, "linux-1").is_none());
 }
 
 #[test]
@@ -70,9 +64,9 @@ fn a_node_is_ready_that_has_its_csi_node_its_drivers_and_csi_proxy() {
         (Some("Stopped"), false, Some(codes::CSI_PROXY_NOT_READY)),
         (None, true, Some(codes::CSI_PROXY_UNKNOWN)),
     ] {
-        let mut cluster = cluster(state);
-        let assessment = assessed(&mut cluster);
-        let node = |name: &str| assessment.node(&cluster, name).unwrap();
+        let cluster = cluster(state);
+        let assessed = report_of(&cluster);
+        let node = |name: &str| assessed.node(&cluster, name).unwrap();
         let ready = ["win-1", "win-2", "win-3"].map(|name| node(name).ready);
         assert_eq!(ready, [first, false, false], "{state:?}");
         let found = node("win-1").findings;
@@ -91,8 +85,8 @@ fn findings_are_in_their_order_whatever_is_judged_first() {
     };
     let key = ObjectKey::new("kube-system", "another");
     cluster.pods.apply(key, pod);
-    let assessment = assessed(&mut cluster);
-    let found = assessment.node(&cluster, "win-3").unwrap().findings;
+    let assessed = report_of(&cluster);
+    let found = assessed.node(&cluster, "win-3").unwrap().findings;
     let found: Vec<&str> = found.iter().map(|finding| &*finding.code).collect();
     assert_eq!(
         found,

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Builder, claim};
-use crate::assess::Assessment;
+use super::{Builder, claim, judged};
 use crate::index::CsiNode;
 
 const DRIVER: &str = "csi.vendor.example";
@@ -18,7 +17,6 @@ fn a_driver_is_there_until_the_last_node_has_lost_it() {
         .claim("data", None, Some("vendors"))
         .pod("web-0", Some("win-1"), claim("data"))
         .read();
-    let mut assessment = Assessment::default();
     let mut is_needed = |node: &str, drivers: &[&str]| {
         let drivers = Arc::new(drivers.iter().map(|driver| (*driver).into()).collect());
         cluster.csi_nodes.apply(
@@ -28,9 +26,10 @@ fn a_driver_is_there_until_the_last_node_has_lost_it() {
                 ..CsiNode::default()
             },
         );
-        assessment.update(&mut cluster);
-        let report = assessment.report(&cluster);
-        report.drivers.iter().any(|row| row.name == DRIVER)
+        judged(&cluster)
+            .drivers
+            .iter()
+            .any(|row| row.name == DRIVER)
     };
     assert!(!is_needed("linux-1", &[]));
     assert!(is_needed("linux-1", &[DRIVER]));

@@ -10,6 +10,10 @@ use crate::index::Name;
 const LIMIT: usize = 32_768;
 
 fn held(named: String, gate: UpgradeGate) -> String {
+    let blocking = BlockingVolumes {
+        count: 1,
+        first: vec![named],
+    };
     let facts = Facts {
         windows_nodes: 1,
         in_tree: 1,
@@ -17,8 +21,7 @@ fn held(named: String, gate: UpgradeGate) -> String {
         served: 0,
         stand_ins: Vec::new(),
         without_csi_node: &BTreeSet::new(),
-        blocking: 1,
-        named: vec![named],
+        blocking: &blocking,
     };
     verdict::verdict(&facts, gate).message
 }

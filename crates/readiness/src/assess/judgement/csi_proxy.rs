@@ -1,8 +1,8 @@
-//! Tracks which pods on a node use, or can use, csi-proxy's pipes.
+//! Finds which pods on a node use, or can use, csi-proxy's pipes.
 
 use std::fmt;
 
-use crate::assess::assessment::Assessment;
+use crate::assess::judgement::Report;
 use crate::index::{Cluster, NodeSide, ObjectKey, Pod, WorkloadKind};
 
 /// A pod or DaemonSet that uses, or may use, csi-proxy's pipes on a node.
@@ -27,12 +27,12 @@ impl fmt::Display for CsiProxyUse {
     }
 }
 
-impl Assessment {
+impl Report {
     /// Returns a user of csi-proxy on this Windows node: a DaemonSet that covers the node, else a pod on it. Picks the
     /// first by namespace and name.
     #[must_use]
     pub fn csi_proxy_use(&self, cluster: &Cluster, name: &str) -> Option<CsiProxyUse> {
-        let name = self.needs.windows.get(name)?;
+        let name = self.windows.get(name)?;
         let node = cluster.nodes.get(name)?;
         let mut sets = daemon_sets_that_use_it(cluster);
         let set = sets.find(|(_, side)| side.covers(name, node));

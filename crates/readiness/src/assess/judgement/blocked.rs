@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::assess::assessment::Assessment;
+use crate::assess::judgement::Report;
 use crate::assess::report::Reason;
 use crate::assess::verdict::list;
 use crate::assess::volumes::Resolved;
@@ -40,13 +40,13 @@ pub struct Blocked {
 /// How many workloads to scan per driver. Templates without pods and claims get no event, and there may be thousands.
 const LOOKED_AT: usize = 1_000;
 
-impl Assessment {
+impl Report {
     /// Returns the first objects with volumes that hold upgrades, up to `most`.
     #[must_use]
     pub fn blocked_objects(&self, cluster: &Cluster, most: usize) -> BTreeMap<BlockedKey, Blocked> {
         let mut blocked = BTreeMap::new();
-        let holding = self.needs.drivers.iter().filter(|(_, need)| need.holds());
-        let groups = holding
+        let groups = self
+            .holding()
             .map(|(driver, need)| (Some((driver, &need.missing)), &need.in_tree))
             .chain([(None, &self.needs.abandoned)]);
         for (missing, workloads) in groups {
@@ -67,8 +67,8 @@ impl Assessment {
         missing: Option<(&Name, &BTreeSet<Name>)>,
         blocked: &mut BTreeMap<BlockedKey, Blocked>,
     ) {
-        let rows = self.entries.get(workload);
-        let rows = rows.map_or(&[][..], |entry| &entry.uses.rows);
+        let used = self.workloads.get(workload);
+        let rows = used.map_or(&[][..], |used| &used.rows);
         let driver = missing.map(|(driver, _)| driver);
         for row in rows.iter().filter(|row| row.plugin().is_some()) {
             if row.driver() != driver.map(Name::as_str) {

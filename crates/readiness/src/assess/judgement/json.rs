@@ -1,12 +1,10 @@
-//! Builds the readiness report from the assessment.
+//! Writes the report as programs read it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::CsiProxyNeed;
-use crate::assess::assessment::needs::Need;
-use crate::assess::assessment::target::is_among;
-use crate::assess::assessment::{Assessment, Dependency};
 use crate::assess::causes::{self, DaemonSets, Place};
+use crate::assess::judgement::Report;
 use crate::assess::report::{
     API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,
     VolumeUse, Workload,
@@ -15,28 +13,19 @@ use crate::assess::verdict::list;
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
 use crate::assess::{advice, codes, plugins, redirection};
-use crate::index::{Cluster, Name, ObjectKey, Pod, ReadFrom, WorkloadKey, WorkloadKind};
+use crate::index::{Cluster, Name, ReadFrom, WorkloadKey};
 
 /// Why drivers are missing, by driver, with the nodes of each cause.
 type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;
 
-impl Assessment {
-    /// Returns the full report. Takes time proportional to the cluster.
+impl Report {
+    /// Returns what programs read of the report.
     #[must_use]
-    pub fn report(&self, cluster: &Cluster) -> ReadinessReport {
-        self.report_for(cluster, None)
-    }
-
-    /// Returns the full report for a future version, if one is given.
-    #[must_use]
-    pub fn report_for(&self, cluster: &Cluster, target: Option<Release>) -> ReadinessReport {
-        let served = target.map(|target| redirection::served_at(cluster, target));
-        let served = served.unwrap_or_default();
+    pub fn to_json(&self, cluster: &Cluster) -> ReadinessReport {
         let today = redirection::today(cluster);
         let sets = self.daemon_sets(cluster);
         let mut causes = Causes::new();
         let nodes: Vec<NodeReadiness> = self
-            .needs
             .windows
             .iter()
             .filter_map(|name| self.node_with(cluster, name, &sets, &mut causes))
@@ -45,12 +34,12 @@ impl Assessment {
             .iter()
             .map(|(driver, sets)| {
                 let causes = causes.remove(driver).unwrap_or_default();
-                self.driver(cluster, driver, sets, (today, target), causes)
+                self.driver(cluster, driver, sets, today, causes)
             })
             .collect();
         let volumes = self.rows().map(|(key, row)| {
             let mut volume = self.volume_use(key, row);
-            volume.blocking &= !is_among(&served, row);
+            volume.blocking &= !self.is_served(row);
             volume
         });
         ReadinessReport {
@@ -60,12 +49,8 @@ impl Assessment {
                 windows_nodes: nodes.len(),
                 kubernetes_version: redirection::kubernetes_version(cluster).map(str::to_owned),
             },
-            target: target.map(Release::number),
-            verdict: if served.is_empty() {
-                self.verdict(cluster)
-            } else {
-                self.verdict_without(cluster, &served)
-            },
+            target: self.target.map(Release::number),
+            verdict: self.verdict.clone(),
             nodes,
             volumes: volumes.collect(),
             drivers,
@@ -73,16 +58,10 @@ impl Assessment {
         }
     }
 
-    /// Returns the Windows nodes.
-    #[must_use]
-    pub fn windows_nodes(&self) -> &BTreeSet<Name> {
-        &self.needs.windows
-    }
-
-    /// Returns the readiness of one Windows node. Takes time proportional to the node's pods and missing drivers.
+    /// Returns the readiness of one Windows node.
     #[must_use]
     pub fn node(&self, cluster: &Cluster, name: &str) -> Option<NodeReadiness> {
-        let name = self.needs.windows.get(name)?;
+        let name = self.windows.get(name)?;
         let missing = self.needs.missing_on(name);
         let sets = missing
             .map(|driver| (driver.clone(), DaemonSets::of_driver(self, cluster, driver)))
@@ -92,11 +71,10 @@ impl Assessment {
 
     fn daemon_sets<'a>(&self, cluster: &'a Cluster) -> BTreeMap<Name, DaemonSets<'a>> {
         let names: BTreeSet<&Name> = self
-            .needs
             .windows
             .iter()
-            .filter_map(|name| self.csi_nodes.get(name))
-            .flat_map(|drivers| drivers.iter())
+            .filter_map(|name| cluster.csi_nodes.get(name))
+            .flat_map(|csi_node| csi_node.drivers.iter())
             .chain(self.needs.drivers.keys())
             .collect();
         names
@@ -170,26 +148,13 @@ impl Assessment {
         })
     }
 
-    pub(super) fn pods_on<'a>(
-        &'a self,
-        cluster: &'a Cluster,
-        node: &Name,
-    ) -> Vec<(&'a ObjectKey, &'a Pod)> {
-        self.dependents
-            .of(&Dependency::Node(node.clone()))
-            // Templates may depend on the node too.
-            .filter(|key| key.kind == WorkloadKind::Pod)
-            .filter_map(|key| Some((&key.object, cluster.pods.get(&key.object)?)))
-            .collect()
-    }
-
     /// Returns a driver's readiness and why it is missing on which nodes, at today's version and the target.
     fn driver(
         &self,
         cluster: &Cluster,
         driver: &Name,
         sets: &DaemonSets<'_>,
-        (today, target): (Option<Release>, Option<Release>),
+        today: Option<Release>,
         causes: BTreeMap<Finding, BTreeSet<Name>>,
     ) -> DriverReadiness {
         let need = self.needs.drivers.get(driver);
@@ -197,11 +162,11 @@ impl Assessment {
         let mut findings = Vec::new();
         if need.is_some() {
             findings = causes::of_driver(cluster, driver, sets, !missing.is_empty());
-            if let Some(release) = target.or(today) {
+            if let Some(release) = self.target.or(today) {
                 findings.extend(causes::not_for_version(driver, sets, release));
             }
         }
-        if need.is_some_and(|need| need.in_tree.total() > 0) {
+        if need.is_some_and(|need| !need.in_tree.is_empty()) {
             let plugins = plugins::PLUGINS.iter();
             let plugins = plugins.filter(|plugin| plugin.driver == Some(driver));
             findings.extend(plugins.filter_map(|plugin| {
@@ -214,10 +179,10 @@ impl Assessment {
         }
         sort(&mut findings);
         let has = |name: &&Name| {
-            let drivers = self.csi_nodes.get(*name);
-            drivers.is_some_and(|drivers| drivers.contains(driver))
+            let csi_node = cluster.csi_nodes.get(*name);
+            csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
         };
-        let registered = self.needs.windows.iter().filter(has);
+        let registered = self.windows.iter().filter(has);
         let windows = sets.windows.first();
         DriverReadiness {
             name: driver.to_string(),
@@ -233,9 +198,9 @@ impl Assessment {
     fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
         let mut findings = causes::csi_proxy::daemon_sets(self, cluster);
         let distribution = redirection::distribution(cluster);
-        for (key, entry) in &self.entries {
-            findings.extend(entry.findings.iter().cloned());
-            let rows = entry.uses.rows.iter();
+        for (key, used) in &self.workloads {
+            findings.extend(used.findings.iter().cloned());
+            let rows = used.rows.iter();
             findings
                 .extend(rows.filter_map(|row| advice::move_data(cluster, distribution, key, row)));
         }
@@ -245,8 +210,7 @@ impl Assessment {
 
     fn volume_use(&self, key: &WorkloadKey, row: &Resolved) -> VolumeUse {
         let driver = row.driver();
-        let need = driver.and_then(|driver| self.needs.drivers.get(driver));
-        let missing_on = need.map(|need| texts(&need.missing)).unwrap_or_default();
+        let missing_on = self.needs.of(row).map(|need| texts(&need.missing));
         let plugin = row.plugin();
         let text = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
         VolumeUse {
@@ -263,8 +227,8 @@ impl Assessment {
             plugin: plugin.map(|plugin| plugin.name.to_owned()),
             csi_driver: driver.map(str::to_owned),
             in_tree: plugin.is_some(),
-            blocking: plugin.is_some() && need.is_none_or(Need::holds),
-            missing_on,
+            blocking: self.needs.is_blocking(row),
+            missing_on: missing_on.unwrap_or_default(),
         }
     }
 }

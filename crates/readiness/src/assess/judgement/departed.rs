@@ -1,0 +1,64 @@
+//! What held upgrades and went from sight, instead of getting what it lacked.
+
+use std::collections::BTreeSet;
+
+use crate::assess::judgement::Report;
+use crate::assess::judgement::needs::Need;
+use crate::index::{Cluster, Name};
+
+/// Something that held upgrades and disappeared, instead of getting the missing driver. An object that is deleted and
+/// recreated, or created piece by piece, is missing only for a moment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Departed {
+    /// A volume that needs this driver.
+    Volume(Name),
+    /// A volume that no CSI driver takes over.
+    Abandoned,
+    /// A Windows node.
+    Node,
+}
+
+impl Report {
+    /// Returns what held upgrades in an earlier report and is not there any more.
+    #[must_use]
+    pub fn departed(&self, before: &Self) -> BTreeSet<Departed> {
+        let mut departed = BTreeSet::new();
+        for (driver, need) in before.needs.drivers.iter().filter(|(_, need)| need.holds()) {
+            let now = self.needs.drivers.get(driver);
+            let mut workloads = need.in_tree.keys();
+            if workloads.any(|key| now.is_none_or(|now| !now.in_tree.contains_key(key))) {
+                departed.insert(Departed::Volume(driver.clone()));
+            }
+            if !need.missing.is_subset(&self.windows) {
+                departed.insert(Departed::Node);
+            }
+        }
+        let mut abandoned = before.needs.abandoned.keys();
+        if abandoned.any(|key| !self.needs.abandoned.contains_key(key)) {
+            departed.insert(Departed::Abandoned);
+        }
+        if !before.without_csi_node.is_subset(&self.windows) {
+            departed.insert(Departed::Node);
+        }
+        departed
+    }
+
+    /// Whether a departed object would hold upgrades again if it came back.
+    #[must_use]
+    pub fn would_hold(&self, cluster: &Cluster, departed: &Departed) -> bool {
+        let Departed::Volume(driver) = departed else {
+            return true;
+        };
+        let has = |node: &Name| {
+            let csi_node = cluster.csi_nodes.get(node);
+            csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
+        };
+        !self.windows.iter().all(has)
+            || self.windows.is_empty() && !self.is_brought(cluster, driver)
+    }
+
+    /// Returns the workloads with volumes that hold upgrades, in groups: the driver, or `None` if none takes over.
+    pub(super) fn holding(&self) -> impl Iterator<Item = (&Name, &Need)> {
+        self.needs.drivers.iter().filter(|(_, need)| need.holds())
+    }
+}

@@ -1,0 +1,289 @@
+//! Remembers what the objects alone do not say.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::assess::NodeSelection;
+use crate::index::{
+    Cluster, Labels, Name, Node, Owner, Placement, Pod, System, WorkloadKind, intern,
+};
+
+/// How a Node affects the pods bound to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodeKind {
+    /// Pods on the node are Windows workloads.
+    Windows,
+    /// The administrator excluded the node: its pods are not Windows workloads, but represent their owners.
+    Ignored,
+    /// Pods on the node neither are Windows workloads nor represent their owners.
+    Other,
+    /// Like `Other`; the node's operating system is not known.
+    Unclear,
+}
+
+impl NodeKind {
+    fn of(node: &Node) -> Self {
+        match node.system() {
+            Some(System::Windows) if node.ignored => Self::Ignored,
+            // Includes nodes that are being deleted: their pods may outlive them.
+            Some(System::Windows) => Self::Windows,
+            Some(System::Other) => Self::Other,
+            None => Self::Unclear,
+        }
+    }
+
+    fn system(self) -> Option<System> {
+        match self {
+            Self::Windows | Self::Ignored => Some(System::Windows),
+            Self::Other => Some(System::Other),
+            Self::Unclear => None,
+        }
+    }
+}
+
+/// What the objects alone do not say, from earlier states of the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// A pod may outlive its Node by minutes: the existing nodes, and deleted ones that a pod or a template still names.
+    nodes: HashMap<Name, NodeKind>,
+    /// "A pool at zero changes nothing": the operating system of all nodes that a selector matches or matched last, for
+    /// the selectors in use. `None` if it matched nodes of several systems, or never one.
+    answers: HashMap<Name, Option<System>>,
+    /// With many selectors, answers are only computed when labels change: the labels that they are based on.
+    labels: HashMap<Name, (System, Labels)>,
+}
+
+impl Memory {
+    /// Takes in the cluster's current state, and forgets what no pod and no template refers to any longer.
+    pub fn learn(&mut self, cluster: &Cluster) {
+        self.learn_nodes(cluster);
+        let labels: HashMap<Name, (System, Labels)> = cluster
+            .nodes
+            .iter()
+            .filter_map(|(name, node)| Some((name.clone(), (node.system()?, node.labels.clone()))))
+            .collect();
+        let are_new = self.labels != labels;
+        self.labels = labels;
+        let in_use = self.selectors(cluster);
+        self.answers.retain(|selector, _| in_use.contains(selector));
+        let asked: Vec<Name> = in_use
+            .into_iter()
+            .filter(|selector| are_new || !self.answers.contains_key(selector))
+            .collect();
+        let by_label = by_label(&self.labels);
+        for selector in asked {
+            let systems = systems(
+                &NodeSelection::from_text(&selector),
+                &self.labels,
+                &by_label,
+            );
+            let answer = self.answers.entry(selector).or_default();
+            match systems {
+                (false, false) => {}
+                (true, false) => *answer = Some(System::Windows),
+                (false, true) => *answer = Some(System::Other),
+                (true, true) => *answer = None,
+            }
+        }
+    }
+
+    fn learn_nodes(&mut self, cluster: &Cluster) {
+        if self
+            .nodes
+            .keys()
+            .any(|name| cluster.nodes.get(name).is_none())
+        {
+            let pods = cluster
+                .pods
+                .iter()
+                .filter_map(|(_, pod)| pod.node_name.as_ref());
+            let placements = owners(cluster).map(|owner| &owner.placement);
+            let undecided = placements.filter(|placement| placement.names.is_none());
+            let templates = undecided.filter_map(|placement| placement.node.as_ref());
+            let named: HashSet<&Name> = pods.chain(templates).collect();
+            self.nodes.retain(|name, _| named.contains(name));
+        }
+        for (name, node) in cluster.nodes.iter() {
+            self.nodes.insert(name.clone(), NodeKind::of(node));
+        }
+    }
+
+    /// Returns the selectors that decide for which operating system a pod or a template asks.
+    fn selectors(&self, cluster: &Cluster) -> HashSet<Name> {
+        let unbound = cluster.pods.iter().map(|(_, pod)| pod);
+        let unbound = unbound.filter(|pod| self.node_of(pod).is_none());
+        let placements = unbound.map(|pod| &pod.placement);
+        let placements = placements.chain(owners(cluster).map(|owner| &owner.placement));
+        placements
+            .filter_map(|placement| selector(cluster, placement))
+            .collect()
+    }
+
+    /// Returns the kind of the node that a pod is bound to, if it is known.
+    pub(super) fn node_of(&self, pod: &Pod) -> Option<NodeKind> {
+        self.nodes.get(pod.node_name.as_ref()?).copied()
+    }
+
+    /// Returns the operating system that a placement asks for: the first constraint that determines one wins.
+    pub(super) fn asked(&self, cluster: &Cluster, placement: &Placement) -> Option<System> {
+        let class = |name: &Name| cluster.runtime_classes.get(name)?.names;
+        let node = |name: &Name| self.nodes.get(name)?.system();
+        let selected = || *self.answers.get(&selector(cluster, placement)?)?;
+        placement
+            .names
+            .or_else(|| placement.runtime_class.as_ref().and_then(class))
+            .or_else(|| placement.node.as_ref().and_then(node))
+            .or_else(selected)
+    }
+}
+
+fn owners(cluster: &Cluster) -> impl Iterator<Item = &Owner> {
+    let kinds = WorkloadKind::ALL.into_iter();
+    kinds.flat_map(|kind| cluster.owners[kind].iter().map(|(_, owner)| owner))
+}
+
+/// Returns the pod's node selection merged with its RuntimeClass's. `None` if the placement names an operating system.
+fn selector(cluster: &Cluster, placement: &Placement) -> Option<Name> {
+    if placement.names.is_some() {
+        return None;
+    }
+    let own = placement.selector.as_ref();
+    let class = placement.runtime_class.as_ref();
+    let class = class.and_then(|name| cluster.runtime_classes.get(name));
+    let Some(class) = class.filter(|class| !class.selector.is_empty()) else {
+        return own.cloned();
+    };
+    let own = own.map(|own| NodeSelection::from_text(own));
+    let mut both = own.unwrap_or_default();
+    both.labels.extend(class.selector.clone());
+    Some(intern(&both.to_text()))
+}
+
+type Nodes = HashMap<Name, (System, Labels)>;
+type ByLabel<'a> = HashMap<(&'a str, &'a str), Vec<&'a Name>>;
+
+fn by_label(nodes: &Nodes) -> ByLabel<'_> {
+    let mut by_label = ByLabel::new();
+    for (name, (_, labels)) in nodes {
+        for (key, value) in labels.iter() {
+            by_label.entry((key, value)).or_default().push(name);
+        }
+    }
+    by_label
+}
+
+/// Returns whether the selection matches nodes that run Windows, and nodes that run another system.
+fn systems(selection: &NodeSelection, nodes: &Nodes, by_label: &ByLabel<'_>) -> (bool, bool) {
+    let labels = selection.labels.iter();
+    let of_labels = labels.map(|(key, value)| {
+        let nodes = by_label.get(&(key.as_str(), value.as_str()));
+        nodes.map_or(&[][..], Vec::as_slice)
+    });
+    // Its rarest label leaves the fewest nodes to look at.
+    let rarest = of_labels.min_by_key(|nodes| nodes.len());
+    let mut found = (false, false);
+    let mut look = |name: &Name, system: System, labels: &Labels| {
+        if selection.matches(name, labels) {
+            match system {
+                System::Windows => found.0 = true,
+                System::Other => found.1 = true,
+            }
+        }
+    };
+    match rarest {
+        Some(names) => {
+            for (name, (system, labels)) in
+                names.iter().filter_map(|name| nodes.get_key_value(*name))
+            {
+                look(name, *system, labels);
+            }
+        }
+        None => {
+            for (name, (system, labels)) in nodes {
+                look(name, *system, labels);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::ObjectKey;
+
+    fn node(system: &str, pool: &str) -> Node {
+        Node {
+            operating_system: system.to_owned(),
+            labels: [("pool".into(), pool.into())].into(),
+            ..Node::default()
+        }
+    }
+
+    fn owner(pool: &str) -> Owner {
+        let selection = NodeSelection {
+            labels: [("pool".to_owned(), pool.to_owned())].into(),
+            terms: None,
+        };
+        let selector = Some(selection.to_text().into());
+        let placement = Placement {
+            selector,
+            ..Placement::default()
+        };
+        Owner {
+            placement,
+            ..Owner::default()
+        }
+    }
+
+    #[test]
+    fn each_of_very_many_selectors_keeps_its_own_answer_while_it_is_in_use() {
+        let mut cluster = Cluster::default();
+        let key = |pool: usize| ObjectKey::new("shop", pool.to_string());
+        for pool in 0..10_000 {
+            let owners = &mut cluster.owners[WorkloadKind::Deployment];
+            owners.apply(key(pool), owner(&pool.to_string()));
+        }
+        let mut memory = Memory::default();
+        let asked = |memory: &mut Memory, cluster: &Cluster, pool: usize| {
+            memory.learn(cluster);
+            memory.asked(cluster, &owner(&pool.to_string()).placement)
+        };
+        cluster.nodes.apply("win-1".into(), node("windows", "7"));
+        cluster.nodes.apply("linux-1".into(), node("linux", "9999"));
+        assert_eq!(asked(&mut memory, &cluster, 7), Some(System::Windows));
+        assert_eq!(asked(&mut memory, &cluster, 9_999), Some(System::Other));
+        assert_eq!(asked(&mut memory, &cluster, 8), None);
+        cluster.nodes.apply("win-1".into(), node("windows", "8"));
+        assert_eq!(
+            asked(&mut memory, &cluster, 7),
+            Some(System::Windows),
+            "kept"
+        );
+        assert_eq!(asked(&mut memory, &cluster, 8), Some(System::Windows));
+        cluster.nodes.apply("win-1".into(), node("windows", "9999"));
+        assert_eq!(asked(&mut memory, &cluster, 9_999), None, "of both systems");
+        cluster.owners[WorkloadKind::Deployment].delete(&key(7));
+        assert_eq!(asked(&mut memory, &cluster, 7), None, "no longer in use");
+        assert_eq!(memory.answers.len(), 9_999);
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_known_while_a_pod_names_it() {
+        let mut cluster = Cluster::default();
+        let mut memory = Memory::default();
+        let pod = Pod {
+            node_name: Some("win-1".into()),
+            ..Pod::default()
+        };
+        let key = ObjectKey::new("shop", "web-0");
+        cluster.nodes.apply("win-1".into(), node("windows", "1"));
+        cluster.pods.apply(key.clone(), pod.clone());
+        memory.learn(&cluster);
+        cluster.nodes.delete(&"win-1".into());
+        memory.learn(&cluster);
+        assert_eq!(memory.node_of(&pod), Some(NodeKind::Windows));
+        cluster.pods.delete(&key);
+        memory.learn(&cluster);
+        assert_eq!(memory.node_of(&pod), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! The whole judgement, from the cluster's tables to the report, in one pure function.
+
+mod blocked;
+mod csi_proxy;
+mod departed;
+mod json;
+mod memory;
+mod needs;
+mod ownership;
+mod workloads;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::assess::causes::DaemonSets;
+use crate::assess::plugins::Plugin;
+use crate::assess::redirection;
+use crate::assess::report::Verdict;
+use crate::assess::verdict::{self, Facts, NAMED_VOLUMES};
+use crate::assess::versions::Release;
+use crate::assess::volumes::Resolved;
+use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey, WorkloadKind};
+use crate::visible::some_of;
+pub use blocked::{Blocked, BlockedKey, BlockedKind};
+pub use csi_proxy::{CsiProxyUse, daemon_sets_that_use_it};
+pub use departed::Departed;
+pub use memory::Memory;
+use needs::Needs;
+use workloads::{Used, workloads};
+
+/// What is judged of a cluster.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The verdict. Incomplete inputs make it `ReadinessUnknown`.
+    pub verdict: Verdict,
+    /// The volumes that hold upgrades.
+    pub blocking: BlockingVolumes,
+    /// The Windows nodes.
+    pub windows: BTreeSet<Name>,
+    target: Option<Release>,
+    /// The plugins whose volumes are served in-tree at the target.
+    served: Vec<&'static Plugin>,
+    without_csi_node: BTreeSet<Name>,
+    workloads: BTreeMap<WorkloadKey, Used>,
+    needs: Needs,
+    /// The pods on each Windows node.
+    pods: HashMap<Name, Vec<ObjectKey>>,
+    /// The operating systems that DaemonSets with the node side of a driver ask for.
+    asked: HashMap<ObjectKey, System>,
+}
+
+/// The volumes that hold upgrades.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockingVolumes {
+    /// The number of such volumes.
+    pub count: usize,
+    /// The first volumes, as named in the verdict's message.
+    pub first: Vec<String>,
+}
+
+/// Judges a cluster, for a future version if one is given: volumes that in-tree plugins still serve there do not hold
+/// upgrades. `memory` must have learned from this cluster.
+#[must_use]
+pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Report {
+    let windows: BTreeSet<Name> = cluster
+        .windows_nodes()
+        .map(|(name, _)| name.clone())
+        .collect();
+    let without_csi_node = windows
+        .iter()
+        .filter(|name| cluster.csi_nodes.get(*name).is_none());
+    let served = target.map(|target| redirection::served_at(cluster, target));
+    let mut pods = HashMap::<Name, Vec<ObjectKey>>::new();
+    for (key, pod) in cluster.pods.iter() {
+        if let Some(node) = pod.node_name.as_ref().and_then(|node| windows.get(node)) {
+            pods.entry(node.clone()).or_default().push(key.clone());
+        }
+    }
+    let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
+    let sets = sets.filter(|(_, owner)| owner.node_side.is_some());
+    let mut report = Report {
+        verdict: verdict::unknown(&[]),
+        blocking: BlockingVolumes::default(),
+        target,
+        served: served.unwrap_or_default(),
+        without_csi_node: without_csi_node.cloned().collect(),
+        workloads: workloads(cluster, memory),
+        needs: Needs::default(),
+        pods,
+        asked: sets
+            .filter_map(|(key, owner)| {
+                Some((key.clone(), memory.asked(cluster, &owner.placement)?))
+            })
+            .collect(),
+        windows,
+    };
+    for (key, used) in &report.workloads {
+        for row in &used.rows {
+            report.needs.add(key, used.node.as_ref(), row);
+        }
+    }
+    report.needs.look(cluster, &report.windows);
+    report.look_for_daemon_sets(cluster);
+    report.judge(cluster);
+    report
+}
+
+impl Report {
+    /// Returns the number of volumes that hold upgrades, by driver; `None` for those that no CSI driver takes over.
+    pub fn blocking_by_driver(&self) -> impl Iterator<Item = (Option<&str>, usize)> + Clone {
+        let drivers = self.needs.drivers.iter();
+        drivers
+            .filter(|(_, need)| need.holds())
+            .map(|(driver, need)| (Some(driver.as_str()), need.volumes()))
+            .chain([(None, self.needs.abandoned.values().sum())])
+    }
+
+    /// Returns the operating system that a DaemonSet with the node side of a driver asks for.
+    #[must_use]
+    pub fn asked(&self, daemon_set: &ObjectKey) -> Option<System> {
+        self.asked.get(daemon_set).copied()
+    }
+
+    /// Without Windows nodes, a DaemonSet counts instead of a registration.
+    fn look_for_daemon_sets(&mut self, cluster: &Cluster) {
+        if !self.windows.is_empty() {
+            return;
+        }
+        let drivers = self.needs.drivers.keys();
+        let unbrought = drivers.filter(|driver| !self.is_brought(cluster, driver));
+        for driver in unbrought.cloned().collect::<Vec<_>>() {
+            self.needs.drivers.entry(driver).or_default().is_unbrought = true;
+        }
+    }
+
+    /// Whether a DaemonSet would register the driver on new Windows nodes.
+    fn is_brought(&self, cluster: &Cluster, driver: &str) -> bool {
+        let sets = DaemonSets::of_driver(self, cluster, driver);
+        sets.that_register(driver).next().is_some()
+    }
+
+    /// Sets the verdict, and the volumes that hold upgrades.
+    fn judge(&mut self, cluster: &Cluster) {
+        let in_tree = self.rows().filter(|(_, row)| row.plugin().is_some());
+        let (served, left): (Vec<_>, Vec<_>) = in_tree.partition(|(_, row)| self.is_served(row));
+        let in_tree = left.len();
+        let mut blocking = left;
+        blocking.retain(|(_, row)| self.needs.is_blocking(row));
+        let has_driver = |(_, row): &(&WorkloadKey, &Resolved)| row.driver().is_some();
+        let abandoned = blocking.iter().filter(|row| !has_driver(row)).count();
+        // Volumes that no CSI driver takes over determine the reason. If not all can be named, they come first.
+        if blocking.len() > NAMED_VOLUMES {
+            blocking.sort_by_key(has_driver);
+        }
+        let named = blocking.iter().take(NAMED_VOLUMES).map(|(key, row)| {
+            let missing = self.needs.of(row).map(|need| &need.missing);
+            verdict::name_volume(key, row, missing)
+        });
+        let found = BlockingVolumes {
+            count: blocking.len(),
+            first: named.collect(),
+        };
+        let unread = cluster.unread();
+        let verdict = if unread.is_empty() {
+            let facts = Facts {
+                windows_nodes: self.windows.len(),
+                in_tree,
+                abandoned,
+                served: served.len(),
+                stand_ins: self.stand_ins(cluster),
+                without_csi_node: &self.without_csi_node,
+                blocking: &found,
+            };
+            verdict::verdict(&facts, cluster.wanted().upgrade_gate)
+        } else {
+            verdict::unknown(&unread)
+        };
+        self.verdict = verdict;
+        self.blocking = found;
+    }
+
+    /// Without Windows nodes, returns what stands in for the registrations of the drivers that in-tree volumes need. Anyone
+    /// who may create such a DaemonSet opens the gate, so the verdict names it.
+    fn stand_ins(&self, cluster: &Cluster) -> Vec<String> {
+        if !self.windows.is_empty() {
+            return Vec::new();
+        }
+        let needs = self.needs.drivers.iter();
+        let in_tree = needs.filter(|(_, need)| !need.in_tree.is_empty());
+        let named = in_tree.filter_map(|(driver, _)| {
+            let sets = DaemonSets::of_driver(self, cluster, driver);
+            let sets: Vec<String> = sets
+                .that_register(driver)
+                .map(|set| format!("DaemonSet {}", set.key))
+                .collect();
+            let sets = some_of(sets.iter().map(String::as_str), NAMED_VOLUMES);
+            (!sets.is_empty()).then(|| format!("{driver} by {sets}"))
+        });
+        named.collect()
+    }
+
+    /// Iterates over all volumes and their workloads, in report order.
+    fn rows(&self) -> impl Iterator<Item = (&WorkloadKey, &Resolved)> {
+        let workloads = self.workloads.iter();
+        workloads.flat_map(|(key, used)| used.rows.iter().map(move |row| (key, row)))
+    }
+
+    /// Whether the volume's plugin still serves it at the target.
+    fn is_served(&self, row: &Resolved) -> bool {
+        row.plugin()
+            .is_some_and(|plugin| self.served.contains(&plugin))
+    }
+
+    fn pods_on<'a>(&'a self, cluster: &'a Cluster, node: &str) -> Vec<(&'a ObjectKey, &'a Pod)> {
+        let keys = self.pods.get(node).into_iter().flatten();
+        keys.filter_map(|key| Some((key, cluster.pods.get(key)?)))
+            .collect()
+    }
+}

@@ -1,0 +1,94 @@
+//! Which drivers are needed, and on which Windows nodes they are missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::assess::volumes::Resolved;
+use crate::index::{Cluster, Name, WorkloadKey, intern};
+
+/// The need for one driver.
+#[derive(Clone, Debug, Default)]
+pub struct Need {
+    /// The in-tree volumes that the driver takes over, counted by workload.
+    pub in_tree: BTreeMap<WorkloadKey, usize>,
+    /// The nodes whose pods use other volumes of the driver.
+    csi: BTreeSet<Name>,
+    /// The Windows nodes where the driver is needed but not registered.
+    pub missing: BTreeSet<Name>,
+    /// Whether there is no Windows node, and no DaemonSet would install the driver on a new one.
+    pub is_unbrought: bool,
+}
+
+impl Need {
+    /// Whether a volume holds upgrades because the driver is missing.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        !self.in_tree.is_empty() && (self.is_unbrought || !self.missing.is_empty())
+    }
+
+    /// Returns the number of in-tree volumes that the driver takes over.
+    #[must_use]
+    pub fn volumes(&self) -> usize {
+        self.in_tree.values().sum()
+    }
+}
+
+/// The needed drivers, and the volumes that no CSI driver takes over.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// Needs by driver, without drivers that no workload needs.
+    pub drivers: BTreeMap<Name, Need>,
+    /// The volumes that no CSI driver takes over, counted by workload.
+    pub abandoned: BTreeMap<WorkloadKey, usize>,
+}
+
+impl Needs {
+    /// Adds what a workload on this node needs for a volume.
+    pub fn add(&mut self, workload: &WorkloadKey, node: Option<&Name>, row: &Resolved) {
+        let Some(driver) = row.driver() else {
+            *self.abandoned.entry(workload.clone()).or_default() += 1;
+            return;
+        };
+        let need = match self.drivers.get_mut(driver) {
+            Some(need) => need,
+            None => self.drivers.entry(intern(driver)).or_default(),
+        };
+        if row.plugin().is_some() {
+            *need.in_tree.entry(workload.clone()).or_default() += 1;
+        } else {
+            need.csi.extend(node.cloned());
+        }
+    }
+
+    /// Finds where drivers are missing. In-tree volumes need theirs on every Windows node, others only where pods use it.
+    pub fn look(&mut self, cluster: &Cluster, windows: &BTreeSet<Name>) {
+        for (driver, need) in &mut self.drivers {
+            let lacks = |node: &&Name| {
+                let csi_node = cluster.csi_nodes.get(*node);
+                !csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
+            };
+            let is_needed = |node: &&Name| !need.in_tree.is_empty() || need.csi.contains(*node);
+            let missing = windows.iter().filter(is_needed).filter(lacks);
+            need.missing = missing.cloned().collect();
+        }
+    }
+
+    /// Returns the drivers that are missing on the node.
+    pub fn missing_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Name> {
+        let drivers = self.drivers.iter();
+        drivers
+            .filter(move |(_, need)| need.missing.contains(node))
+            .map(|(driver, _)| driver)
+    }
+
+    /// Returns the need for the driver of a volume; `None` if no driver takes over.
+    #[must_use]
+    pub fn of(&self, row: &Resolved) -> Option<&Need> {
+        self.drivers.get(row.driver()?)
+    }
+
+    /// Whether an in-tree volume holds upgrades.
+    #[must_use]
+    pub fn is_blocking(&self, row: &Resolved) -> bool {
+        row.plugin().is_some() && self.of(row).is_none_or(Need::holds)
+    }
+}

@@ -1,0 +1,196 @@
+//! Which controllers own which objects, and which of an owner's volumes live pods represent.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use crate::assess::volumes::Resolved;
+use crate::index::{Cluster, Name, ObjectKey, Owner, Revision, WorkloadKey, WorkloadKind, intern};
+
+/// How many levels of controllers are followed; Kubernetes itself has two. Bounds the work that a malicious chain can
+/// cause.
+const LONGEST_CHAIN: usize = 64;
+
+/// Owners by uid, and the template volumes that live pods represent.
+///
+/// A uid is always taken together with a namespace, as an [`ObjectKey`] with the uid as its name: owner references do not
+/// cross namespaces, and whoever may create objects in one namespace can write any uid into them.
+#[derive(Debug, Default)]
+pub struct Ownership<'a> {
+    by_uid: HashMap<ObjectKey, Vec<Link<'a>>>,
+    /// The latest revision of each controller that is not read. Revisions of a known controller are judged with it.
+    last_revisions: HashMap<ObjectKey, Revision>,
+    /// The volumes that live pods represent, by controller.
+    standing: HashMap<ObjectKey, HashSet<Standing>>,
+    /// The controllers at or below each uid that live pods represent.
+    below: HashMap<ObjectKey, Vec<ObjectKey>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link<'a> {
+    kind: WorkloadKind,
+    namespace: &'a Name,
+    owner: &'a Owner,
+}
+
+impl Link<'_> {
+    fn controller(self) -> Option<ObjectKey> {
+        here(self.namespace, self.owner.controller.as_ref())
+    }
+}
+
+/// A template volume that a live pod represents.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// A volume and its claim.
+    Claim(Name, Name),
+    /// A volume without a claim in the template: its name, the driver or plugin, and the class.
+    Type(Name, Name, Option<Name>),
+}
+
+impl Standing {
+    /// Returns the [`Standing`] that represents a template's volume.
+    fn wanted(row: &Resolved) -> Self {
+        match &row.claim {
+            Some(claim) => Self::Claim(row.volume.clone(), claim.clone()),
+            None => Self::of_type(row),
+        }
+    }
+
+    fn of_type(row: &Resolved) -> Self {
+        let served_by = row.plugin().map(|plugin| plugin.name);
+        let served_by = served_by.or(row.driver()).unwrap_or_default();
+        Self::Type(
+            row.volume.clone(),
+            intern(served_by),
+            row.storage_class.clone(),
+        )
+    }
+}
+
+impl<'a> Ownership<'a> {
+    /// Indexes the cluster's owners. No live pod represents any of them yet.
+    #[must_use]
+    pub fn of(cluster: &'a Cluster) -> Self {
+        let mut ownership = Self::default();
+        let all = || {
+            let kinds = WorkloadKind::ALL.into_iter();
+            kinds.flat_map(|kind| cluster.owners[kind].iter().map(move |row| (kind, row)))
+        };
+        for (kind, (key, owner)) in all() {
+            if let Some(uid) = here(&key.namespace, owner.uid.as_ref()) {
+                let namespace = &key.namespace;
+                let link = Link {
+                    kind,
+                    namespace,
+                    owner,
+                };
+                ownership.by_uid.entry(uid).or_default().push(link);
+            }
+        }
+        for (_, (key, owner)) in all() {
+            let controller = here(&key.namespace, owner.controller.as_ref());
+            let unread = controller.filter(|uid| !ownership.by_uid.contains_key(uid));
+            if let (Some(controller), Some(revision)) = (unread, owner.revision) {
+                let last = ownership.last_revisions.entry(controller);
+                let last = last.or_insert(revision);
+                *last = revision.max(*last);
+            }
+        }
+        ownership
+    }
+
+    /// Records the volumes of a live pod, which represent those of its controller.
+    pub fn stand<'r>(
+        &mut self,
+        namespace: &Name,
+        controller: Option<&Name>,
+        rows: impl Iterator<Item = &'r Resolved>,
+    ) {
+        let Some(controller) = here(namespace, controller) else {
+            return;
+        };
+        for row in rows {
+            let standing = self.standing.entry(controller.clone()).or_default();
+            standing.insert(Standing::of_type(row));
+            if row.claim.is_some() {
+                standing.insert(Standing::wanted(row));
+            }
+        }
+    }
+
+    /// Lets live pods represent the controllers of their controllers as well. To be called when all pods are recorded.
+    pub fn climb(&mut self) {
+        for uid in self.standing.keys() {
+            let mut reached = BTreeSet::new();
+            let mut level = BTreeSet::from([uid.clone()]);
+            for _ in 0..=LONGEST_CHAIN {
+                level.retain(|uid| reached.insert(uid.clone()));
+                let above = level
+                    .iter()
+                    .filter_map(|uid| self.by_uid.get(uid))
+                    .flatten();
+                level = above.filter_map(|link| link.controller()).collect();
+                if level.is_empty() {
+                    break;
+                }
+            }
+            for above in reached {
+                self.below.entry(above).or_default().push(uid.clone());
+            }
+        }
+    }
+
+    /// Keeps the template volumes that no live pod represents: neither a pod of the owner nor one of an owner below it.
+    pub fn retain_unattended(&self, key: &WorkloadKey, owner: &Owner, rows: &mut Vec<Resolved>) {
+        let uid = here(&key.object.namespace, owner.uid.as_ref());
+        let below = uid.and_then(|uid| self.below.get(&uid));
+        for standing in below
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| self.standing.get(uid))
+        {
+            rows.retain(|row| !standing.contains(&Standing::wanted(row)));
+        }
+    }
+
+    /// Whether this is an old revision of a controller that is not read: another revision has replicas, or a newer one
+    /// exists.
+    #[must_use]
+    pub fn is_old_revision(&self, key: &WorkloadKey, owner: &Owner) -> bool {
+        let controller = here(&key.object.namespace, owner.controller.as_ref());
+        let last = controller.and_then(|uid| self.last_revisions.get(&uid));
+        let own = owner.revision.filter(|own| !own.has_replicas);
+        own.zip(last).is_some_and(|(own, last)| own < *last)
+    }
+
+    /// Whether the object that created this owner exists and is judged in its place.
+    #[must_use]
+    pub fn has_maker(&self, key: &WorkloadKey, owner: &Owner) -> bool {
+        let controller = here(&key.object.namespace, owner.controller.as_ref());
+        let above = controller.and_then(|uid| self.by_uid.get(&uid));
+        let makes = |above: &Link<'_>| Some(above.kind) == key.kind.maker();
+        above.into_iter().flatten().any(makes)
+    }
+
+    /// Whether the owner's controllers form a cycle, or a longer chain than [`LONGEST_CHAIN`].
+    #[must_use]
+    pub fn is_without_end(&self, key: &WorkloadKey, owner: &Owner) -> bool {
+        let controller = here(&key.object.namespace, owner.controller.as_ref());
+        let mut level: BTreeSet<ObjectKey> = controller.into_iter().collect();
+        for _ in 0..=LONGEST_CHAIN {
+            let above = level
+                .iter()
+                .filter_map(|uid| self.by_uid.get(uid))
+                .flatten();
+            let mut above = above.peekable();
+            if above.peek().is_none() {
+                return false;
+            }
+            level = above.filter_map(|link| link.controller()).collect();
+        }
+        true
+    }
+}
+
+fn here(namespace: &Name, uid: Option<&Name>) -> Option<ObjectKey> {
+    uid.map(|uid| ObjectKey::new(namespace.clone(), uid.clone()))
+}

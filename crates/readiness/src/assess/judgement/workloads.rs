@@ -1,0 +1,128 @@
+//! Judges each workload: whether it is a Windows workload, which owner it represents, which volumes it uses.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+use crate::assess::judgement::Memory;
+use crate::assess::judgement::memory::NodeKind;
+use crate::assess::judgement::ownership::Ownership;
+use crate::assess::report::Finding;
+use crate::assess::volumes::{self, Lookup, Resolved};
+use crate::index::{Cluster, Name, Owner, Pod, System, WorkloadKey, WorkloadKind};
+
+/// A Windows workload with volumes that need a driver or are in-tree, or with findings.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    /// The Windows node that the workload is bound to.
+    pub node: Option<Name>,
+    /// The workload's volumes, sorted by volume and claim.
+    pub rows: Vec<Resolved>,
+    /// What is wrong with its other volumes.
+    pub findings: Vec<Finding>,
+}
+
+/// Returns the Windows workloads of the cluster.
+pub fn workloads(cluster: &Cluster, memory: &Memory) -> BTreeMap<WorkloadKey, Used> {
+    let has_windows = cluster.nodes.iter().any(|(_, node)| node.runs_windows());
+    let csi_nodes = cluster.csi_nodes.iter();
+    let registered: HashSet<&Name> = csi_nodes.flat_map(|(_, it)| it.drivers.iter()).collect();
+    let lookup = Lookup {
+        cluster,
+        default_class: default_class(cluster),
+        registered: &registered,
+    };
+    let mut ownership = Ownership::of(cluster);
+    let mut used = BTreeMap::new();
+    for (key, pod) in cluster.pods.iter() {
+        let kind = kind_of(cluster, memory, has_windows, pod);
+        if kind != NodeKind::Windows && kind != NodeKind::Ignored {
+            continue;
+        }
+        let workload = WorkloadKey::pod(key.clone());
+        let found = volumes::resolve(lookup, &workload, &pod.volumes, &[]);
+        ownership.stand(&key.namespace, pod.controller.as_ref(), found.rows.iter());
+        if kind == NodeKind::Windows {
+            let node = pod.node_name.clone();
+            insert(&mut used, workload, node, found.rows, found.findings);
+        }
+    }
+    ownership.climb();
+    for kind in WorkloadKind::ALL {
+        for (key, owner) in cluster.owners[kind].iter() {
+            let asked = memory.asked(cluster, &owner.placement);
+            if asked == Some(System::Windows) && !owner.finished {
+                let object = key.clone();
+                let workload = WorkloadKey { object, kind };
+                let (rows, findings) = judge_owner(lookup, &ownership, &workload, owner);
+                insert(&mut used, workload, None, rows, findings);
+            }
+        }
+    }
+    used
+}
+
+fn insert(
+    used: &mut BTreeMap<WorkloadKey, Used>,
+    workload: WorkloadKey,
+    node: Option<Name>,
+    mut rows: Vec<Resolved>,
+    mut findings: Vec<Finding>,
+) {
+    if rows.is_empty() && findings.is_empty() {
+        return;
+    }
+    rows.shrink_to_fit();
+    findings.shrink_to_fit();
+    let of_it = Used {
+        node,
+        rows,
+        findings,
+    };
+    used.insert(workload, of_it);
+}
+
+/// Returns the kind of the node that a pod is bound to or would be scheduled on.
+fn kind_of(cluster: &Cluster, memory: &Memory, has_windows: bool, pod: &Pod) -> NodeKind {
+    if let Some(kind) = memory.node_of(pod) {
+        return kind;
+    }
+    match memory.asked(cluster, &pod.placement) {
+        Some(System::Windows) => NodeKind::Windows,
+        // The node was already deleted when the pod was read, so its operating system is unknown.
+        None if pod.node_name.is_some() && has_windows => NodeKind::Windows,
+        _ => NodeKind::Other,
+    }
+}
+
+fn judge_owner(
+    lookup: Lookup<'_>,
+    ownership: &Ownership<'_>,
+    key: &WorkloadKey,
+    owner: &Owner,
+) -> (Vec<Resolved>, Vec<Finding>) {
+    let mut findings = Vec::new();
+    if ownership.is_without_end(key, owner) {
+        findings.push(finding!(
+            OWNER_CIRCLE,
+            key.to_string(),
+            "the controllers of {key} control each other in a circle, or their chain is too long. Correct \
+             metadata.ownerReferences"
+        ));
+    }
+    if ownership.has_maker(key, owner) || ownership.is_old_revision(key, owner) {
+        return (Vec::new(), findings);
+    }
+    let mut found = volumes::resolve(lookup, key, &owner.volumes, &owner.claim_templates);
+    ownership.retain_unattended(key, owner, &mut found.rows);
+    findings.extend(found.findings);
+    (found.rows, findings)
+}
+
+/// Returns the default class. Of several, Kubernetes takes the newest, then the first by name.
+fn default_class(cluster: &Cluster) -> Option<&Name> {
+    let classes = cluster.classes.iter();
+    classes
+        .filter(|(_, class)| class.is_default)
+        .min_by_key(|(name, class)| (Reverse(class.created), *name))
+        .map(|(name, _)| name)
+}
