@@ -26,8 +26,6 @@ use crate::command::{explain_missing, print, report_line, runtime, written_by};
 const PAUSE: Duration = Duration::from_secs(2);
 /// The condition's reasons that mean that nothing is left to be done.
 const DONE: [&str; 3] = ["Complete", "NotManaged", "Removed"];
-/// The condition's reasons that hold updates back, whether or not there are any.
-const HELD: [&str; 3] = ["Paused", "WindowClosed", "WindowInvalid"];
 /// The width of a rollout's bar, in characters.
 const BAR: u32 = 30;
 
@@ -132,15 +130,15 @@ impl Seen {
         }
     }
 
-    /// Returns whether nothing is left to be done, also if updates are paused or no window is open.
+    /// Returns whether nothing is left to be done, also if updates are paused.
     fn is_complete(&self) -> bool {
         let RolloutStatus {
             nodes,
             updated_nodes,
             ..
         } = self.rollout;
-        let is_held = HELD.contains(&self.reason.as_str());
-        DONE.contains(&self.reason.as_str()) || is_held && updated_nodes == nodes
+        let reason = self.reason.as_str();
+        DONE.contains(&reason) || reason == "Paused" && updated_nodes == nodes
     }
 
     /// Returns one line, with a bar.
@@ -320,7 +318,6 @@ mod tests {
         for (reason, updated_nodes, is_complete) in [
             ("Paused", 2, true),
             ("Paused", 1, false),
-            ("WindowClosed", 2, true),
             ("Updating", 2, false),
             ("Complete", 2, true),
         ] {

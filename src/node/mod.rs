@@ -27,11 +27,9 @@ mod rollout;
 mod session;
 mod slots;
 mod socket;
-mod steps;
 mod transfer;
 mod variables;
 mod verification;
-mod window;
 mod worker;
 
 #[cfg(test)]
@@ -70,8 +68,6 @@ pub use removal::{Absence, Hold, Present, Removal, UNUSED_FOR, may_have_agent};
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
 pub use slots::{RolloutSlots, Slot};
-pub use steps::{Allowed, Member, StepRecord, StepState, Steps, follow};
 pub use transfer::{Found, Part, ReadFailure, Sent};
 pub use verification::{Before, Tried, Verification};
-pub use window::{Windows, windows};
 pub use worker::Workers;

@@ -34,7 +34,7 @@ const GIVE_BACK: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a single pass waits for nodes before it checks again.
 const ONCE_PAUSE: Duration = Duration::from_secs(2);
-/// The shortest pause before a pass for blocked volumes, undecided nodes, or the rollout.
+/// The shortest pause before a pass for blocked volumes or undecided nodes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest time that an update continues after it lost its operator. It is bounded by the agent's own limits for a
 /// stop and a start, once forward and once back.
@@ -182,7 +182,6 @@ impl Controller {
         let now = Instant::now();
         let blocked = self.status.blocked.due_in(now);
         let decided = self.decisions.decided_in(Timestamp::now(), now);
-        let rollout = self.decisions.rollout_due_in(Timestamp::now());
         let due = [
             self.gate.as_ref().and_then(Gate::due),
             self.freshness.due(),
@@ -190,7 +189,6 @@ impl Controller {
             self.retries.next(now),
             blocked.map(|pause| now + pause.max(LEAST_PAUSE)),
             decided.map(|pause| now + pause.max(LEAST_PAUSE)),
-            rollout.map(|pause| now + pause.max(LEAST_PAUSE)),
             Some(self.settled_at).filter(|at| *at > now),
         ];
         let first = due.into_iter().flatten().min();

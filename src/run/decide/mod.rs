@@ -21,7 +21,7 @@ use crate::assess::{
     Assessment, Blocked, BlockedKey, Departed, daemon_sets_that_use_it, only_fresh_data_opens,
 };
 use crate::index::{Cluster, Node, NodeSide, ObjectKey};
-use crate::node::{Awaited, NodePlan, Planner, Present, Rollout, StepRecord};
+use crate::node::{Awaited, NodePlan, Planner, Present, Rollout};
 use crate::payload::Payload;
 use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
 use crate::status::{
@@ -65,8 +65,6 @@ pub struct Decisions {
     pub is_unassigned: bool,
     /// The granted slots, and the progress of the rollout.
     pub rollout: Rollout,
-    /// Progress of the steps.
-    steps: Option<StepRecord>,
     settling: bool,
     /// Whether the work in progress of the previous process was restored.
     is_restored: bool,
@@ -120,7 +118,6 @@ impl Decisions {
             is_complete: false,
             is_unassigned: false,
             rollout: Rollout::default(),
-            steps: None,
             settling: true,
             is_restored: false,
             csi_proxy_sets: Vec::new(),
@@ -215,8 +212,7 @@ impl Decisions {
             self.group_nodes(cluster);
         }
         let is_changed = self.is_unassigned || is_regrouped || !news.observed.is_empty();
-        let is_due = self.is_rollout_due(news.now);
-        let has_news_of_rollout = replan || is_changed || has_settled || is_proved || is_due;
+        let has_news_of_rollout = replan || is_changed || has_settled || is_proved;
         if has_news_of_rollout {
             self.decide_slots(cluster, news, is_fresh);
         }

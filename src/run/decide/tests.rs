@@ -7,7 +7,6 @@ mod removal;
 mod removal_edges;
 mod rig;
 mod rollout;
-mod steps;
 mod tenant;
 
 use jiff::Timestamp;

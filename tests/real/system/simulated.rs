@@ -10,7 +10,6 @@ mod pools;
 mod rollout;
 pub mod secrets;
 mod services;
-mod steps;
 mod trust;
 
 use std::path::{Path, PathBuf};

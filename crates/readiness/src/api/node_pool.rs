@@ -112,18 +112,12 @@ impl NodePool {
     /// Whether a node with these labels belongs to the pool, if no earlier pool fits.
     #[must_use]
     pub fn fits(&self, labels: &[(Name, Name)]) -> bool {
-        has_all(labels, &self.node_selector)
+        let has = |(key, value): (&String, &String)| {
+            labels.iter().any(|(k, v)| **k == **key && **v == **value)
+        };
+        // A selector without labels is refused by the API server, and would be all nodes.
+        !self.node_selector.is_empty() && self.node_selector.iter().all(has)
     }
-}
-
-/// Whether all labels of a selector are among these.
-#[must_use]
-pub fn has_all(labels: &[(Name, Name)], selector: &BTreeMap<String, String>) -> bool {
-    let has = |(key, value): (&String, &String)| {
-        labels.iter().any(|(k, v)| **k == **key && **v == **value)
-    };
-    // A selector without labels is refused by the API server, and would be all nodes.
-    !selector.is_empty() && selector.iter().all(has)
 }
 
 impl WindowsStorageSpec {

@@ -206,13 +206,7 @@ impl Rig {
             panic!("{node} is to be reconciled")
         };
         let desired = target.desired.as_ref().unwrap();
-        let before = self.observations.get(node);
-        let reached = match standing {
-            Standing::Current => desired.revision.clone(),
-            _ => before.map_or_else(String::new, |seen| seen.reached.clone()),
-        };
         let observation = Observation {
-            reached,
             reconciles: 1,
             standing,
             revision: desired.revision.clone(),

@@ -173,3 +173,25 @@ fn in_progress(todo: &Todo) -> Vec<String> {
     let (_, status) = todo.settings.as_ref().unwrap();
     status.rollout.clone().unwrap().in_progress
 }
+
+#[test]
+fn another_version_than_the_one_that_is_wanted_is_brought_to_no_node() {
+    let mut rig = three_that_wait();
+    let version = rig.decisions.payload.csi_proxy.version.clone();
+    for (pin, is_brought) in [
+        (version.as_str(), true),
+        (version.trim_start_matches('v'), true),
+        ("v1.2.99", false),
+    ] {
+        rig.want(&json!({"csiProxy": {"version": pin}}));
+        let todo = rig.pass(&[]);
+        let NodePlan::Reconcile(target) = &rig.decisions.plans["win-1"] else {
+            panic!("it is looked at all the same");
+        };
+        let reason = target.desired.as_ref().err().map(|error| error.reason);
+        let expected = (!is_brought).then_some(crate::node::Reason::OtherVersion);
+        assert_eq!(reason, expected, "{pin}");
+        let (reason, message) = super::rig::said(&todo, "RolloutProgressing").unwrap();
+        assert_eq!(reason == "Pinned", !is_brought, "{pin}: {message}");
+    }
+}
