@@ -14,7 +14,6 @@ use tokio::time::sleep;
 use windows_storage_operator::api::{NodePool, RolloutStatus, SETTINGS_NAME, WindowsStorage};
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::deadline::{self, CallError};
-use windows_storage_operator::report::past_rollouts;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
@@ -36,7 +35,6 @@ pub fn rollout(arguments: &RolloutArgs) -> anyhow::Result<Upgradeable> {
             RolloutAction::Status(arguments) => status(arguments).await,
             RolloutAction::Pause(arguments) => set_paused(arguments, true).await,
             RolloutAction::Resume(arguments) => set_paused(arguments, false).await,
-            RolloutAction::History(arguments) => history(&arguments.cluster).await,
         }
     })
 }
@@ -187,19 +185,6 @@ fn progress(object: &WindowsStorage) -> Option<&Condition> {
     let said = conditions.find(|condition| condition.type_ == "RolloutProgressing")?;
     let is_of_now = said.observed_generation >= object.metadata.generation;
     is_of_now.then_some(said)
-}
-
-async fn history(cluster: &ClusterArgs) -> anyhow::Result<Upgradeable> {
-    let settings = settings(cluster).await?;
-    let status = read(&settings).await.map_err(explain_missing)?.status;
-    let status = status.unwrap_or_default();
-    let history = status.rollout.unwrap_or_default().history;
-    if history.is_empty() {
-        report_line("no rollout is known");
-    } else {
-        print(&past_rollouts(&history))?;
-    }
-    Ok(Upgradeable::True)
 }
 
 async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result<Upgradeable> {

@@ -1,12 +1,9 @@
 //! Builds the rollout part of the status of `WindowsStorage`.
 
-use jiff::Timestamp;
-
 use crate::api::{PoolRolloutStatus, RolloutStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, printable};
 use crate::status::ClusterInputs;
 use crate::status::conditions::{NewCondition, condition, find, no, unchanged};
-use crate::status::rollout_history::history;
 use crate::visible::some_of;
 
 /// How many nodes a message names before it counts the rest.
@@ -28,16 +25,9 @@ pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 pub fn rollout_status(
     previous: &WindowsStorageStatus,
     inputs: &ClusterInputs,
-    now: Timestamp,
 ) -> Option<RolloutStatus> {
     if !inputs.managed {
-        // A node pool scaled to zero may come back, so keep its history.
-        let known = previous.rollout.as_ref();
-        let known = known.filter(|known| !known.history.is_empty())?;
-        return Some(RolloutStatus {
-            history: known.history.clone(),
-            ..RolloutStatus::default()
-        });
+        return None;
     }
     let rollout = &inputs.rollout;
     let in_progress = inputs.in_progress.iter().cloned().collect();
@@ -47,8 +37,6 @@ pub fn rollout_status(
             ..known.clone()
         });
     }
-    let known = previous.rollout.as_ref();
-    let known = known.map_or(&[][..], |known| known.history.as_slice());
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(RolloutStatus {
         version: inputs.version.clone(),
@@ -68,7 +56,7 @@ pub fn rollout_status(
             })
             .collect(),
         in_progress,
-        history: history(known, rollout, &inputs.version, now),
+        completed_revision: completed_revision(previous, rollout),
     })
 }
 
@@ -121,7 +109,8 @@ pub fn rollout_condition(
         None if current < nodes => {
             let more =
                 "; the others are new, out of reach, or without a working csi-proxy".to_owned();
-            if was_complete(previous, rollout) {
+            let completed = completed_revision(previous, rollout);
+            if completed.is_some() && completed == rollout.revision {
                 ("False", "Complete", more)
             } else {
                 ("True", "Updating", more)
@@ -135,13 +124,17 @@ pub fn rollout_condition(
     condition(status, reason, printable(&said))
 }
 
-/// Returns whether all nodes were up to date since the last change: a node that is lost later makes no new rollout.
-fn was_complete(previous: &WindowsStorageStatus, rollout: &Rollout) -> bool {
+/// Returns the revision that all nodes have, or have had since the last change: a node that is lost later makes no new
+/// rollout.
+fn completed_revision(previous: &WindowsStorageStatus, rollout: &Rollout) -> Option<String> {
     let known = previous.rollout.as_ref();
-    let last = known.and_then(|known| known.history.last());
-    last.is_some_and(|last| {
-        last.completion_time.is_some() && Some(&last.revision) == rollout.revision.as_ref()
-    })
+    let known = known.and_then(|known| known.completed_revision.as_ref());
+    let Some(revision) = &rollout.revision else {
+        // Nothing is rolled out at the moment.
+        return known.cloned();
+    };
+    let is_complete = rollout.nodes > 0 && rollout.current == rollout.nodes;
+    (is_complete || known == Some(revision)).then(|| revision.clone())
 }
 
 /// Describes which failures stopped the rollout and what to do.
@@ -224,8 +217,7 @@ mod tests {
             (rollout.waiting, rollout.revision) = (0, Some("a".to_owned()));
         });
         for (revision, reason) in [("a", "Complete"), ("b", "Updating")] {
-            let past = serde_json::json!({"revision": revision, "version": "v1.3.0", "completionTime": "2026-01-01T00:00:00Z"});
-            let previous = serde_json::json!({"rollout": {"history": [past]}});
+            let previous = serde_json::json!({"rollout": {"completedRevision": revision}});
             let previous = serde_json::from_value(previous).unwrap();
             let said = rollout_condition(&previous, &lost, "v1.3.0", true);
             assert_eq!(said.reason, reason);

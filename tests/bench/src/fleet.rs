@@ -185,16 +185,16 @@ fn follow(
         of_pool.filter(|number| !is_dead(*number)).count()
     };
     let mut done = BTreeMap::new();
-    let mut revision = None;
     while done.len() < POOLS {
         let path = "/apis/windowsstorage.dev/v1alpha1/windowsstorages/cluster";
         let settings = control_plane.read(path)?.unwrap_or_default();
         let status = &settings["status"]["rollout"];
-        let last = status["history"].as_array().and_then(|all| all.last());
-        let last = last.map(|last| last["revision"].clone());
+        let conditions = settings["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        let said = conditions.find(|it| it["type"] == "RolloutProgressing");
+        let generation = &settings["metadata"]["generation"];
         // Ignores what the status said before the operator noticed the new flag.
-        let first = revision.get_or_insert_with(|| last.clone());
-        if *first != last {
+        if said.is_some_and(|said| said["observedGeneration"] == *generation) {
             for number in 0..POOLS {
                 let pools = status["pools"].as_array().into_iter().flatten();
                 let of_pool = pools.filter(|it| it["name"] == pool(number).as_str());

@@ -12,7 +12,7 @@ pub use node_pool::{NodePool, PoolManagement, PoolRollout, PoolSsh};
 pub use operator_condition::{
     Condition as GateCondition, OperatorCondition, OperatorConditionStatus, UPGRADEABLE,
 };
-pub use rollout::{PastRollout, PoolRolloutStatus, RolloutSpec, RolloutStatus};
+pub use rollout::{PoolRolloutStatus, RolloutSpec, RolloutStatus};
 pub use windows_node_storage::{
     CsiProxyStatus, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,
     WindowsNodeStorageStatus,

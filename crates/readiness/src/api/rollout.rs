@@ -1,6 +1,5 @@
 //! `spec.rollout` and `status.rollout` of `WindowsStorage`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -125,26 +124,9 @@ pub struct RolloutStatus {
     /// The names of the nodes that are being changed, or became unreachable during a change. They keep their place under `maxUnavailable`
     /// when the operator restarts.
     pub in_progress: Vec<String>,
-    /// The last ten rollouts, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub history: Vec<PastRollout>,
-}
-
-/// A rollout.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PastRollout {
-    /// A hash of the desired state of the nodes.
-    pub revision: String,
-    /// The version of csi-proxy.
-    pub version: String,
-    /// When the rollout started.
+    /// A hash of the desired state, once all managed nodes were up to date. A node that is lost or added later starts no new rollout.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_time: Option<Time>,
-    /// When all managed nodes were up to date.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completion_time: Option<Time>,
+    pub completed_revision: Option<String>,
 }
 
 /// The progress on the managed nodes of a pool.
