@@ -7,19 +7,18 @@ use anyhow::{Context, bail};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::client::Trust;
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::{Candidacy, Fence};
 use windows_storage_operator::logs::Levels;
-use windows_storage_operator::run::{self as controller, RunError};
+use windows_storage_operator::run as controller;
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};
 use crate::command::signals::{Signal, signalled};
 
-/// Runs the controller. The verdict determines the exit status only for a single pass.
-pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
+/// Runs the controller.
+pub fn run(arguments: &RunArgs) -> anyhow::Result<()> {
     let candidacy = arguments.election.candidacy();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -29,14 +28,14 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
     let outcome = runtime.block_on(serve(arguments, levels, candidacy));
     // Connections to nodes are closed; the agents finish their work by themselves.
     runtime.shutdown_background();
-    Ok(outcome?.filter(|_| arguments.once))
+    outcome
 }
 
 async fn serve(
     arguments: &RunArgs,
     levels: Levels,
     candidacy: Option<Candidacy>,
-) -> anyhow::Result<Option<Upgradeable>> {
+) -> anyhow::Result<()> {
     // From the start: as the first process of a container, it is not ended by the signal itself.
     let mut stop = std::pin::pin!(signalled([Signal::Terminate, Signal::Interrupt]));
     let cluster = &arguments.cluster;
@@ -51,7 +50,7 @@ async fn serve(
         connected = connect_by(config, metrics.clone(), fence.clone()) => connected?,
         _ = &mut stop => {
             tracing::info!("stopped before any work began");
-            return if arguments.once { Err(RunError::Interrupted.into()) } else { Ok(None) };
+            return Ok(());
         }
     };
     tracing::debug!(version, "connected");
@@ -69,7 +68,6 @@ async fn serve(
         instance: std::env::var("POD_NAME").ok(),
         candidacy,
         fence,
-        once: arguments.once,
     };
     let trust_has_changed = AtomicBool::new(false);
     let stop = async {
@@ -78,11 +76,11 @@ async fn serve(
             () = trust_changes(cluster, &trust) => trust_has_changed.store(true, Ordering::Relaxed),
         }
     };
-    let outcome = Box::pin(controller::run(client, options, stop)).await?;
+    Box::pin(controller::run(client, options, stop)).await?;
     if trust_has_changed.into_inner() {
         bail!("the cluster's certificate files changed; exiting so that a new process loads them");
     }
-    Ok(outcome)
+    Ok(())
 }
 
 fn log(arguments: &RunArgs) -> anyhow::Result<Levels> {

@@ -41,7 +41,7 @@ fn what_was_read_after_a_verdict_does_not_count_for_it() {
     rig.read_configuration();
     assert!(
         !rig.decisions.is_complete,
-        "a single pass must not end with the verdict before this"
+        "the verdict is from before this"
     );
     rig.pass(&[]);
     assert!(rig.decisions.is_complete);

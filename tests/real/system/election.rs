@@ -294,27 +294,3 @@ fn an_operator_that_was_installed_after_another_waits_until_that_one_is_gone() {
     harness.expect_leader(&third);
     harness.assert_nothing_was_forbidden();
 }
-
-#[test]
-fn a_single_pass_does_nothing_beside_a_leader() {
-    let harness = Harness::held();
-    let leader = Candidate::start(&harness, "leader", &[]);
-    harness.expect_leader(&leader);
-    let mut once = Candidate::start(&harness, "once", &["--once"]);
-    assert_eq!(once.operator.wait().unwrap().code(), Some(1));
-    let log = once.log();
-    let told =
-        "error: another operator is the leader: leader holds the Lease windows-storage-operator";
-    assert!(log.contains(told), "{log}");
-    assert_eq!(once.changes().len(), 0);
-    // Without a leader, it leads itself, and releases the lease afterwards.
-    assert!(leader.operator.terminate().unwrap().success());
-    let mut once = Candidate::start(&harness, "next", &["--once"]);
-    assert_eq!(
-        once.operator.wait().unwrap().code(),
-        Some(3),
-        "{}",
-        once.log()
-    );
-    assert_eq!(harness.holder(), "");
-}
