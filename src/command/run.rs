@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use windows_storage_operator::client::Trust;
 use windows_storage_operator::http::Metrics;
-use windows_storage_operator::lease::{Candidacy, Fence};
+use windows_storage_operator::lease::Fence;
 use windows_storage_operator::logs::Levels;
 use windows_storage_operator::run as controller;
 
@@ -19,28 +19,24 @@ use crate::command::signals::{Signal, signalled};
 
 /// Runs the controller.
 pub fn run(arguments: &RunArgs) -> anyhow::Result<()> {
-    let candidacy = arguments.election.candidacy();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
     let levels = log(arguments)?;
-    let outcome = runtime.block_on(serve(arguments, levels, candidacy));
+    let outcome = runtime.block_on(serve(arguments, levels));
     // Connections to nodes are closed; the agents finish their work by themselves.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(
-    arguments: &RunArgs,
-    levels: Levels,
-    candidacy: Option<Candidacy>,
-) -> anyhow::Result<()> {
+async fn serve(arguments: &RunArgs, levels: Levels) -> anyhow::Result<()> {
     // From the start: as the first process of a container, it is not ended by the signal itself.
     let mut stop = std::pin::pin!(signalled([Signal::Terminate, Signal::Interrupt]));
     let cluster = &arguments.cluster;
     let metrics = Metrics::default();
-    let fence = match candidacy {
+    let identity = arguments.election.identity();
+    let fence = match identity {
         Some(_) => Fence::closed(),
         None => Fence::open(),
     };
@@ -66,7 +62,7 @@ async fn serve(
         metrics,
         levels,
         instance: std::env::var("POD_NAME").ok(),
-        candidacy,
+        identity,
         fence,
     };
     let trust_has_changed = AtomicBool::new(false);

@@ -7,7 +7,7 @@ use kube::{Api, Client};
 
 use crate::gate::GateObject;
 use crate::http::Metrics;
-use crate::lease::{Candidacy, Fence, Lost};
+use crate::lease::{Fence, Lost};
 use crate::logs::Levels;
 use crate::payload::PayloadError;
 
@@ -34,8 +34,8 @@ pub struct Options {
     pub levels: Levels,
     /// The pod of this process, for events.
     pub instance: Option<String>,
-    /// The candidate for the election; absent if there is no election.
-    pub candidacy: Option<Candidacy>,
+    /// The name of this candidate in the election; absent if there is no election.
+    pub identity: Option<String>,
     /// The fence that all changes pass, including the client's requests: closed until an election is won, or open if
     /// there is none.
     pub fence: Fence,

@@ -30,9 +30,9 @@ pub struct Term {
 impl Term {
     /// Creates a term that has not begun. Without an election, it lasts forever.
     pub fn new(client: &Client, options: &Options) -> Self {
-        let election = options.candidacy.clone().map(|candidacy| {
+        let election = options.identity.clone().map(|identity| {
             let fence = options.fence.clone();
-            Election::new(client.clone(), &options.namespace, candidacy, fence)
+            Election::new(client.clone(), &options.namespace, identity, fence)
         });
         let gate = options.gate(client);
         Self {
