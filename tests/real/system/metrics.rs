@@ -10,7 +10,7 @@ use openssl::nid::Nid;
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use openssl::x509::X509Ref;
 use testbed::objects::NAMESPACE;
-use testbed::promtool::promtool;
+use testbed::promtool::{as_older_format, promtool};
 
 use crate::system::harness::Harness;
 
@@ -191,6 +191,7 @@ fn the_account_for_prometheus_may_read_metrics() {
 }
 
 fn check_metrics(text: &str) {
+    let text = as_older_format(text);
     let (is_content, said) =
         promtool(&["check", "metrics"], Path::new("."), text.as_bytes()).unwrap();
     assert!(is_content, "{said}");
