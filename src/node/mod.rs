@@ -38,7 +38,6 @@ mod tests;
 pub use acceptance::{NoWay, Way, judge_offer, shown_key};
 pub use answer::{brief, parse as parse_answer};
 pub use connect::{Connected, Cutter, HANDSHAKE, connect};
-pub use desired::other_version;
 pub use error::{NodeError, Reason, printable};
 pub use host::Host;
 pub use host_key::{

@@ -20,6 +20,8 @@ pub enum Standing {
     NotInstalled,
     /// The update did not work and was rolled back.
     Failed,
+    /// The administrator wants another version there than this operator ships.
+    Pinned,
 }
 
 /// The facts about one managed node that decide whether it gets a slot.
@@ -98,7 +100,10 @@ impl PoolProgress {
                 Standing::Current => progress.current += 1,
                 Standing::Waiting => progress.waiting += 1,
                 Standing::Failed => progress.failed += 1,
-                Standing::Unseen | Standing::Unreachable | Standing::NotInstalled => {}
+                Standing::Unseen
+                | Standing::Unreachable
+                | Standing::NotInstalled
+                | Standing::Pinned => {}
             }
         }
         progress
@@ -117,8 +122,6 @@ pub struct Rollout {
     pub stopped: Vec<(Option<String>, Vec<String>)>,
     /// The revision that is rolled out, if known.
     pub revision: Option<String>,
-    /// The csi-proxy version that the administrator wants, if this operator ships another one.
-    pub pinned: Option<String>,
     /// Progress of each pool.
     pub pools: BTreeMap<String, PoolProgress>,
     /// Managed nodes.
@@ -129,6 +132,8 @@ pub struct Rollout {
     pub waiting: usize,
     /// Waiting nodes that need nothing but a slot.
     pub ready: usize,
+    /// Nodes for which the administrator wants another version than this operator ships.
+    pub pinned: usize,
     /// Nodes on which the update was rolled back, by name.
     pub failed: Vec<String>,
     /// Nodes whose csi-proxy does not work, as far as known, by name. They count as unavailable.
@@ -159,6 +164,7 @@ impl Rollout {
             merged.current += part.current;
             merged.waiting += part.waiting;
             merged.ready += part.ready;
+            merged.pinned += part.pinned;
             merged.failed.extend(part.failed);
             merged.down.extend(part.down);
             merged.settling |= part.settling;
@@ -203,12 +209,12 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         halt,
         stopped: Vec::new(),
         revision: None,
-        pinned: None,
         pools: BTreeMap::new(),
         nodes: candidates.len(),
         current: of(Standing::Current).count(),
         waiting: of(Standing::Waiting).count(),
         ready: of(Standing::Waiting).filter(|(_, it)| is_ready(it)).count(),
+        pinned: of(Standing::Pinned).count(),
         failed,
         down: names(|candidate| candidate.down && !candidate.at_work).collect(),
         settling: limits.settling && of(Standing::Unseen).count() > 0,

@@ -75,12 +75,12 @@ pub fn rollout_condition(
         let message = "this operator manages csi-proxy on no node";
         return no("NotManaged", message);
     }
-    if let Some(pin) = &rollout.pinned {
+    let pinned = rollout.pinned;
+    if pinned > 0 && pinned == rollout.nodes {
         let message = format!(
-            "{} managed node(s) are not updated: spec.csiProxy.version pins {pin}, but this operator ships csi-proxy {version}",
-            rollout.nodes
+            "{pinned} managed node(s) are not updated: spec.csiProxy.version or the version of their pool pins another version than csi-proxy {version}, which this operator ships"
         );
-        return no("Pinned", printable(&message));
+        return no("Pinned", message);
     }
     let known = find(&previous.conditions, ROLLOUT_PROGRESSING);
     // These depend on the settings alone, which have changed.
@@ -106,7 +106,7 @@ pub fn rollout_condition(
             let more = format!("; {waiting} wait(s) for a rollout slot or are being updated");
             ("True", "Updating", more)
         }
-        None if current < nodes => {
+        None if current + pinned < nodes => {
             let more =
                 "; the others are new, out of reach, or without a working csi-proxy".to_owned();
             let completed = completed_revision(previous, rollout);
@@ -119,8 +119,13 @@ pub fn rollout_condition(
         None => ("False", "Complete", String::new()),
     };
     let stopped = stopped(rollout);
-    let said =
-        format!("csi-proxy {version} is on {current} of {nodes} managed node(s){more}{stopped}");
+    let kept = match pinned {
+        0 => String::new(),
+        _ => format!("; {pinned} keep(s) another version, which is pinned"),
+    };
+    let said = format!(
+        "csi-proxy {version} is on {current} of {nodes} managed node(s){kept}{more}{stopped}"
+    );
     condition(status, reason, printable(&said))
 }
 
@@ -133,7 +138,7 @@ fn completed_revision(previous: &WindowsStorageStatus, rollout: &Rollout) -> Opt
         // Nothing is rolled out at the moment.
         return known.cloned();
     };
-    let is_complete = rollout.nodes > 0 && rollout.current == rollout.nodes;
+    let is_complete = rollout.current + rollout.pinned == rollout.nodes;
     (is_complete || known == Some(revision)).then(|| revision.clone())
 }
 
@@ -203,6 +208,12 @@ mod tests {
                 of(&|rollout| (rollout.waiting, rollout.current) = (0, 9)),
                 "Complete",
                 "9 of 9",
+            ),
+            (of(&|rollout| rollout.pinned = 9), "Pinned", "9 managed"),
+            (
+                of(&|rollout| (rollout.waiting, rollout.pinned) = (0, 8)),
+                "Complete",
+                "1 of 9 managed node(s); 8 keep(s) another version",
             ),
         ] {
             let previous = WindowsStorageStatus::default();

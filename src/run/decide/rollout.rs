@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::api::{NodePool, SETTINGS_NAME};
 use crate::index::Cluster;
 use crate::node::{
-    Candidate, NodePlan, Observation, PoolProgress, Rollout, RolloutLimits, Standing, found_owner,
-    other_version, rollout,
+    Candidate, NodePlan, Observation, PoolProgress, Reason, Rollout, RolloutLimits, Standing,
+    found_owner, rollout,
 };
 use crate::run::decide::{Decisions, News};
 
@@ -63,7 +63,6 @@ impl Decisions {
             });
             let mut rollout = Rollout {
                 revision: self.revision().map(str::to_owned),
-                pinned: other_version(&self.payload, &self.spec).map(str::to_owned),
                 ..self.by_pool(candidates.collect(), news.settling)
             };
             let before = rollout.slots.len();
@@ -144,8 +143,10 @@ fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
         }
         _ => return Standing::Unreachable,
     };
-    let Ok(desired) = &target.desired else {
-        return Standing::Unreachable;
+    let desired = match &target.desired {
+        Ok(desired) => desired,
+        Err(error) if error.reason == Reason::OtherVersion => return Standing::Pinned,
+        Err(_) => return Standing::Unreachable,
     };
     let is_of_now = |seen: &&Observation| {
         seen.reconciles > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
