@@ -24,8 +24,8 @@ use access::{Access, authorize};
 use certificates::Certificates;
 use connections::serve;
 pub use liveness::Liveness;
-pub(crate) use metrics::ReconcileGauges;
 pub use metrics::Metrics;
+pub(crate) use metrics::ReconcileGauges;
 pub use readiness::{Health, Readiness};
 
 /// <https://prometheus.io/docs/specs/om/open_metrics_spec/>
@@ -98,7 +98,10 @@ async fn ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> impl In
 }
 
 async fn metrics_text(State(shown): State<Shown>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], shown.metrics.encode())
+    (
+        [(header::CONTENT_TYPE, OPEN_METRICS)],
+        shown.metrics.encode(),
+    )
 }
 
 #[cfg(test)]

@@ -29,12 +29,7 @@ pub struct Record(Option<(LeaseSpec, Duration)>);
 
 impl Record {
     /// Decides what to do with a Lease, or with a missing one. `now` is monotonic, with any starting point.
-    pub fn next(
-        &mut self,
-        spec: Option<&LeaseSpec>,
-        identity: &str,
-        now: Duration,
-    ) -> Decision {
+    pub fn next(&mut self, spec: Option<&LeaseSpec>, identity: &str, now: Duration) -> Decision {
         let holder = spec.and_then(holder);
         if let (Some(spec), Some(holder)) = (spec, holder.filter(|&holder| holder != identity)) {
             let seen = match &self.0 {

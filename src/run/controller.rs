@@ -65,12 +65,7 @@ pub struct Controller {
 }
 
 /// Runs the leader's work, which ends only by an error.
-pub async fn lead(
-    client: Client,
-    options: &Options,
-    payload: Payload,
-    shown: Shown,
-) -> RunError {
+pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Shown) -> RunError {
     let shared = SharedCluster::of_namespace(&options.namespace);
     let observations = Observations::default();
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);

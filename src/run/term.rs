@@ -44,11 +44,7 @@ impl Term {
     }
 
     /// Waits for the lease, then does the work while the lease is held. If it is lost, the work is dropped.
-    pub async fn serve(
-        &mut self,
-        shown: &Shown,
-        work: impl Future<Output = RunError>,
-    ) -> RunError {
+    pub async fn serve(&mut self, shown: &Shown, work: impl Future<Output = RunError>) -> RunError {
         self.win(shown).await;
         shown.readiness.leads();
         shown.metrics.show_leader(true);

@@ -78,13 +78,13 @@ fn memory(control_plane: &ControlPlane, size: &Size, bars: [f64; 2]) -> Result<V
     let sampler = Sampler::start(operator.id(), INTERVAL);
     until_settled(control_plane, size.windows.nodes)?;
     sleep(REST);
-    let samples: Vec<f64> = sampler.finish()?.into_iter().map(megabytes).collect();
+    let measured: Vec<f64> = sampler.finish()?.into_iter().map(megabytes).collect();
     operator.kill()?;
     // The median of the last third, so that memory that is returned late counts as returned.
-    let last = &samples[samples.len() * 2 / 3..];
+    let last = &measured[measured.len() * 2 / 3..];
     Ok(rows! {
         "anonymous memory, steady" => median(last), "MB", at_most bars[0];
-        "anonymous memory, peak" => quantile(&samples, 1.0), "MB", at_most bars[1];
+        "anonymous memory, peak" => quantile(&measured, 1.0), "MB", at_most bars[1];
     })
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use testbed::promtool::as_older_format;
+use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::node::{Phases, Reconciled, Rollout};
 

@@ -32,7 +32,13 @@ pub fn promtool(arguments: &[&str], folder: &Path, input: &[u8]) -> Result<(bool
 /// `_total`.
 #[must_use]
 pub fn as_older_format(text: &str) -> String {
-    let counter = |line: &str| Some(line.strip_prefix("# TYPE ")?.strip_suffix(" counter")?.to_owned());
+    let counter = |line: &str| {
+        Some(
+            line.strip_prefix("# TYPE ")?
+                .strip_suffix(" counter")?
+                .to_owned(),
+        )
+    };
     let counters: Vec<String> = text.lines().filter_map(counter).collect();
     let convert = |line: &str| match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
         ["#", what, name, more] if counters.iter().any(|counter| counter == name) => {
@@ -40,5 +46,8 @@ pub fn as_older_format(text: &str) -> String {
         }
         _ => format!("{line}\n"),
     };
-    text.lines().filter(|line| *line != "# EOF").map(convert).collect()
+    text.lines()
+        .filter(|line| *line != "# EOF")
+        .map(convert)
+        .collect()
 }

@@ -202,16 +202,19 @@ fn a_pool_with_another_pin_is_updated_before_the_others() {
     rig.add_node("win-2", "windows");
     rig.label("win-2", "pool", "canary");
     let version = rig.decisions.payload.csi_proxy.version.clone();
-    let pool = |pin: &str| json!([{"name": "canary", "nodeSelector": {"pool": "canary"}, "version": pin}]);
+    let pool =
+        |pin: &str| json!([{"name": "canary", "nodeSelector": {"pool": "canary"}, "version": pin}]);
     rig.want(&json!({"csiProxy": {"version": "v1.2.99"}, "nodePools": pool(&version)}));
     rig.pass(&[]);
     rig.see("win-2", Standing::Waiting);
     assert_eq!(rig.slots(&["win-2"]), ["win-2"]);
     rig.see("win-2", Standing::Current);
-    let (reason, message) =
-        super::rig::said(&rig.pass(&["win-2"]), "RolloutProgressing").unwrap();
+    let (reason, message) = super::rig::said(&rig.pass(&["win-2"]), "RolloutProgressing").unwrap();
     assert_eq!(reason, "Complete");
-    assert!(message.contains("1 of 2 managed node(s); 1 keep(s) another version"), "{message}");
+    assert!(
+        message.contains("1 of 2 managed node(s); 1 keep(s) another version"),
+        "{message}"
+    );
 
     // The others follow.
     rig.want(&json!({"nodePools": pool(&version)}));

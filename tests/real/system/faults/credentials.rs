@@ -70,7 +70,11 @@ impl Scene {
         assert!(log.contains("cluster's certificate files changed"), "{log}");
         let mark = self.mark();
         let operator = self.launch();
-        let told = concat!("windows-storage-operator ", env!("CARGO_PKG_VERSION"), " starts");
+        let told = concat!(
+            "windows-storage-operator ",
+            env!("CARGO_PKG_VERSION"),
+            " starts"
+        );
         self.eventually("it runs again", || self.told_since(mark).contains(told));
         operator
     }

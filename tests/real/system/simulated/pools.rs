@@ -181,6 +181,10 @@ fn what_makes_no_sense_is_refused_by_the_api_server() {
         (with("nodeSelector", json!({})), "nodeSelector"),
         (with("name", json!("Blue Pool")), "such as pool-1"),
         (with("management", json!("Removed")), "management"),
+        (
+            with("version", json!("newest")),
+            "write a version such as v1.3.0",
+        ),
         (with("ssh", json!({"port": 0})), "port"),
         (
             with("ssh", json!({"user": "a b"})),
