@@ -36,8 +36,6 @@ PACKAGES_coverage := build coverage
 PARTS_run := kube-apiserver $(if $(filter 0,$(OLM)),,olm olm-crds) csi-proxy-1.3.0 etcd operatorcondition-crd kubectl
 PARTS_demo := $(PARTS_run) csi-client
 PARTS_test := $(PARTS_demo) kube-controller-manager csi-proxy-1.1.3 helm bundle-check
-# The last is for comparison.
-PARTS_bench := $(PARTS_test) sftp-put
 
 # Programs as cargo builds them for tests.
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
@@ -199,16 +197,9 @@ MEASUREMENTS :=
 ##@ Measure
 
 .PHONY: bench
-bench: bench-programs ## Measure everything side by side, in minutes; MEASUREMENTS="NAME NAME"
-	@target/release/bench $(MEASUREMENTS)
-
-.PHONY: bench-full
-bench-full: bench-programs ## Measure with all repetitions
-	@target/release/bench --full $(MEASUREMENTS)
-
-.PHONY: bench-programs
-bench-programs: setup-test parts-bench payload
+bench: setup-test parts-test payload ## Measure memory, times, a fleet and copies; MEASUREMENTS="NAME NAME"
 	@cargo build --release -p windows-storage-operator -p bench
+	@target/release/bench $(MEASUREMENTS)
 
 .PHONY: bench-readiness
 bench-readiness: setup-build ## Measure the judgement alone on a large cluster, and compare with the last time

@@ -41,8 +41,6 @@ pub enum Command {
     ///
     /// Needs a cluster (--kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account) on which the custom
     /// resource definitions are installed (kubectl apply -k crds), and the programs for Windows nodes (make payload).
-    ///
-    /// With --once, the exit status is 0 if upgrades are allowed, 3 if they are held, 1 if the cluster could not be read.
     Run(RunArgs),
     /// Check whether the cluster can be upgraded, and what holds the upgrade
     ///
@@ -314,9 +312,6 @@ pub struct RunArgs {
     /// Folder with tls.crt and tls.key for /metrics, reloaded when they change; by default the certificate is self-signed
     #[arg(long, value_name = "DIR")]
     pub metrics_cert_dir: Option<PathBuf>,
-    /// Run one full pass (check, reconcile every node once, write) and exit
-    #[arg(long)]
-    pub once: bool,
     /// Which of several acts.
     #[command(flatten)]
     pub election: ElectionArgs,

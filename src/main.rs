@@ -35,7 +35,7 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
     let matches = called_as.command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
-        Command::Run(arguments) => command::run(&arguments),
+        Command::Run(arguments) => command::run(&arguments).map(|()| None),
         Command::Check(arguments) => command::check(&arguments, called_as).map(Some),
         Command::MustGather(arguments) => command::must_gather(&arguments).map(|()| None),
         Command::Nodes(arguments) => command::nodes(&arguments).map(Some),

@@ -11,8 +11,7 @@ pub const EXAMPLES: &str = "Examples:
   windows-storage-operator rollout status
   windows-storage-operator rollout pause --pool blue
   windows-storage-operator rollout resume --pool blue
-  windows-storage-operator rollout resume
-  windows-storage-operator rollout history";
+  windows-storage-operator rollout resume";
 
 /// Arguments of `rollout`.
 #[derive(Args)]
@@ -36,16 +35,6 @@ pub enum RolloutAction {
     ///
     /// After a failure, the nodes on which the update was rolled back are retried, except with --pool.
     Resume(RolloutPoolArgs),
-    /// List the last ten rollouts, the newest last
-    History(RolloutHistoryArgs),
-}
-
-/// Arguments of `rollout history`.
-#[derive(Args)]
-pub struct RolloutHistoryArgs {
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
 }
 
 /// Arguments of `rollout status`.

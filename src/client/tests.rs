@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::policy::Limits;
 use super::*;
-use crate::http::Format;
 
 const SHORT: Limits = Limits {
     answer: Duration::from_millis(1),
@@ -98,7 +97,7 @@ async fn every_request_is_counted_by_its_outcome() {
     server.get("/api/v1/pods?watch=true").await.unwrap();
     server.get("/api/v1/pods").await.unwrap();
     server.get("/api/v1/pods").await.unwrap_err();
-    let encoded = server.metrics.encode(Format::OpenMetrics);
+    let encoded = server.metrics.encode();
     for counted in [
         "{verb=\"WATCH\",code=\"2xx\"} 1",
         "{verb=\"GET\",code=\"4xx\"} 1",

@@ -14,7 +14,6 @@ use tokio::time::sleep;
 use windows_storage_operator::api::{NodePool, RolloutStatus, SETTINGS_NAME, WindowsStorage};
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::deadline::{self, CallError};
-use windows_storage_operator::report::past_rollouts;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
@@ -26,8 +25,6 @@ use crate::command::{explain_missing, print, report_line, runtime, written_by};
 const PAUSE: Duration = Duration::from_secs(2);
 /// The condition's reasons that mean that nothing is left to be done.
 const DONE: [&str; 3] = ["Complete", "NotManaged", "Removed"];
-/// The condition's reasons that hold updates back, whether or not there are any.
-const HELD: [&str; 3] = ["Paused", "WindowClosed", "WindowInvalid"];
 /// The width of a rollout's bar, in characters.
 const BAR: u32 = 30;
 
@@ -38,7 +35,6 @@ pub fn rollout(arguments: &RolloutArgs) -> anyhow::Result<Upgradeable> {
             RolloutAction::Status(arguments) => status(arguments).await,
             RolloutAction::Pause(arguments) => set_paused(arguments, true).await,
             RolloutAction::Resume(arguments) => set_paused(arguments, false).await,
-            RolloutAction::History(arguments) => history(&arguments.cluster).await,
         }
     })
 }
@@ -132,15 +128,15 @@ impl Seen {
         }
     }
 
-    /// Returns whether nothing is left to be done, also if updates are paused or no window is open.
+    /// Returns whether nothing is left to be done, also if updates are paused.
     fn is_complete(&self) -> bool {
         let RolloutStatus {
             nodes,
             updated_nodes,
             ..
         } = self.rollout;
-        let is_held = HELD.contains(&self.reason.as_str());
-        DONE.contains(&self.reason.as_str()) || is_held && updated_nodes == nodes
+        let reason = self.reason.as_str();
+        DONE.contains(&reason) || reason == "Paused" && updated_nodes == nodes
     }
 
     /// Returns one line, with a bar.
@@ -189,19 +185,6 @@ fn progress(object: &WindowsStorage) -> Option<&Condition> {
     let said = conditions.find(|condition| condition.type_ == "RolloutProgressing")?;
     let is_of_now = said.observed_generation >= object.metadata.generation;
     is_of_now.then_some(said)
-}
-
-async fn history(cluster: &ClusterArgs) -> anyhow::Result<Upgradeable> {
-    let settings = settings(cluster).await?;
-    let status = read(&settings).await.map_err(explain_missing)?.status;
-    let status = status.unwrap_or_default();
-    let history = status.rollout.unwrap_or_default().history;
-    if history.is_empty() {
-        report_line("no rollout is known");
-    } else {
-        print(&past_rollouts(&history))?;
-    }
-    Ok(Upgradeable::True)
 }
 
 async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result<Upgradeable> {
@@ -320,7 +303,6 @@ mod tests {
         for (reason, updated_nodes, is_complete) in [
             ("Paused", 2, true),
             ("Paused", 1, false),
-            ("WindowClosed", 2, true),
             ("Updating", 2, false),
             ("Complete", 2, true),
         ] {

@@ -7,41 +7,36 @@ use anyhow::{Context, bail};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::client::Trust;
 use windows_storage_operator::http::Metrics;
-use windows_storage_operator::lease::{Candidacy, Fence};
+use windows_storage_operator::lease::Fence;
 use windows_storage_operator::logs::Levels;
-use windows_storage_operator::run::{self as controller, RunError};
+use windows_storage_operator::run as controller;
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};
 use crate::command::signals::{Signal, signalled};
 
-/// Runs the controller. The verdict determines the exit status only for a single pass.
-pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
-    let candidacy = arguments.election.candidacy();
+/// Runs the controller.
+pub fn run(arguments: &RunArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
     let levels = log(arguments)?;
-    let outcome = runtime.block_on(serve(arguments, levels, candidacy));
+    let outcome = runtime.block_on(serve(arguments, levels));
     // Connections to nodes are closed; the agents finish their work by themselves.
     runtime.shutdown_background();
-    Ok(outcome?.filter(|_| arguments.once))
+    outcome
 }
 
-async fn serve(
-    arguments: &RunArgs,
-    levels: Levels,
-    candidacy: Option<Candidacy>,
-) -> anyhow::Result<Option<Upgradeable>> {
+async fn serve(arguments: &RunArgs, levels: Levels) -> anyhow::Result<()> {
     // From the start: as the first process of a container, it is not ended by the signal itself.
     let mut stop = std::pin::pin!(signalled([Signal::Terminate, Signal::Interrupt]));
     let cluster = &arguments.cluster;
     let metrics = Metrics::default();
-    let fence = match candidacy {
+    let identity = arguments.election.identity();
+    let fence = match identity {
         Some(_) => Fence::closed(),
         None => Fence::open(),
     };
@@ -51,7 +46,7 @@ async fn serve(
         connected = connect_by(config, metrics.clone(), fence.clone()) => connected?,
         _ = &mut stop => {
             tracing::info!("stopped before any work began");
-            return if arguments.once { Err(RunError::Interrupted.into()) } else { Ok(None) };
+            return Ok(());
         }
     };
     tracing::debug!(version, "connected");
@@ -67,9 +62,8 @@ async fn serve(
         metrics,
         levels,
         instance: std::env::var("POD_NAME").ok(),
-        candidacy,
+        identity,
         fence,
-        once: arguments.once,
     };
     let trust_has_changed = AtomicBool::new(false);
     let stop = async {
@@ -78,11 +72,11 @@ async fn serve(
             () = trust_changes(cluster, &trust) => trust_has_changed.store(true, Ordering::Relaxed),
         }
     };
-    let outcome = Box::pin(controller::run(client, options, stop)).await?;
+    Box::pin(controller::run(client, options, stop)).await?;
     if trust_has_changed.into_inner() {
         bail!("the cluster's certificate files changed; exiting so that a new process loads them");
     }
-    Ok(outcome)
+    Ok(())
 }
 
 fn log(arguments: &RunArgs) -> anyhow::Result<Levels> {

@@ -71,8 +71,6 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Decider {
     started: Instant,
-    /// A single pass does not wait.
-    is_once: bool,
     /// The last decision.
     pub decision: Option<Decision>,
     /// When the closed gate opens if the verdict stands and its data is fresh.
@@ -95,10 +93,9 @@ pub struct Decider {
 
 impl Decider {
     /// Creates a decider without a decision, for a process that started at `started`.
-    pub fn new(started: Instant, is_once: bool) -> Self {
+    pub fn new(started: Instant) -> Self {
         Self {
             started,
-            is_once,
             decision: None,
             opens_at: None,
             wants_proof: false,
@@ -174,9 +171,6 @@ impl Decider {
     /// Returns when the gate opens if the verdict would open it since `since`; `None` if this process must not open it.
     fn opening(&self, since: Instant, verdict: &Verdict) -> Option<Instant> {
         let found_held = self.found? == Found::Held;
-        if self.is_once && self.found? != Found::Open {
-            return None;
-        }
         let soon = since + BRIEF_MOMENT;
         if verdict.reason == Reason::Override {
             return Some(soon);

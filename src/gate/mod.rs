@@ -33,10 +33,10 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates the gate in `object`, and the task that writes it. `is_once` is set if the process makes a single pass.
+    /// Creates the gate in `object`, and the task that writes it.
     #[must_use]
-    pub fn new(object: GateObject, is_once: bool, metrics: Metrics) -> (Self, GateTask) {
-        let decider = watch::Sender::new(Decider::new(Instant::now(), is_once));
+    pub fn new(object: GateObject, metrics: Metrics) -> (Self, GateTask) {
+        let decider = watch::Sender::new(Decider::new(Instant::now()));
         let task = GateTask::new(object, decider.clone(), metrics);
         let report = task.report.subscribe();
         (Self { decider, report }, task)
@@ -93,15 +93,6 @@ impl Gate {
         let soon = Instant::now() + BRIEF_MOMENT;
         let opens_at = self.decider.borrow().opens_at;
         opens_at.is_some_and(|at| at <= soon) && self.report.borrow().is_written()
-    }
-
-    /// Returns whether the condition says what was decided, no verdict waits to open it, and the last report was taken.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        let decider = self.decider.borrow();
-        decider.opens_at.is_none()
-            && self.report.borrow().says(decider.decision.as_ref())
-            && !self.has_news()
     }
 
     /// Waits briefly until the condition says what was decided, or could not be written.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -24,9 +24,12 @@ use access::{Access, authorize};
 use certificates::Certificates;
 use connections::serve;
 pub use liveness::Liveness;
+pub use metrics::Metrics;
 pub(crate) use metrics::ReconcileGauges;
-pub use metrics::{Format, Metrics};
 pub use readiness::{Health, Readiness};
+
+/// <https://prometheus.io/docs/specs/om/open_metrics_spec/>
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What the endpoints serve.
 #[derive(Clone, Default)]
@@ -94,12 +97,10 @@ async fn ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> impl In
     }
 }
 
-async fn metrics_text(State(shown): State<Shown>, headers: HeaderMap) -> impl IntoResponse {
-    let accept = headers.get(header::ACCEPT);
-    let format = Format::accepted(accept.and_then(|value| value.to_str().ok()));
+async fn metrics_text(State(shown): State<Shown>) -> impl IntoResponse {
     (
-        [(header::CONTENT_TYPE, format.content_type())],
-        shown.metrics.encode(format),
+        [(header::CONTENT_TYPE, OPEN_METRICS)],
+        shown.metrics.encode(),
     )
 }
 

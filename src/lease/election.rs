@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::fence::since_boot;
 use super::record::{Decision, Record, released};
-use super::{Fence, LEASE, Timings};
+use super::{Fence, LEASE, RENEW_DEADLINE, RETRY_PERIOD};
 use crate::backoff;
 use crate::deadline::{self, CallError};
 use crate::visible::visible;
@@ -18,15 +18,6 @@ use crate::visible::visible;
 const RELEASE: Duration = Duration::from_secs(5);
 /// Pause after a conflict with another write, so that repeated conflicts do not cause a busy loop.
 const OVERTAKEN: Duration = Duration::from_millis(100);
-
-/// A candidate for leadership.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidacy {
-    /// Unique name of the candidate. A later process with the same name leads at once.
-    pub identity: String,
-    /// Durations of the election.
-    pub timings: Timings,
-}
 
 /// What a process on standby waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +43,7 @@ pub struct Lost(String);
 pub struct Election {
     api: Api<Lease>,
     namespace: String,
-    candidacy: Candidacy,
+    identity: String,
     fence: Fence,
     record: Record,
     /// The Lease as this process last wrote it, so that it usually need not be read.
@@ -72,13 +63,14 @@ enum Attempt {
 }
 
 impl Election {
-    /// Creates a candidate for the lease in that namespace. Winning opens the fence.
+    /// Creates a candidate for the lease in that namespace. Winning opens the fence. Its name is unique: a later process
+    /// with the same name leads at once.
     #[must_use]
-    pub fn new(client: Client, namespace: &str, candidacy: Candidacy, fence: Fence) -> Self {
+    pub fn new(client: Client, namespace: &str, identity: String, fence: Fence) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
-            candidacy,
+            identity,
             fence,
             record: Record::default(),
             written: None,
@@ -90,7 +82,7 @@ impl Election {
     pub async fn acquire(&mut self, mut report: impl FnMut(&Standby)) {
         let mut reported = None;
         loop {
-            let mut pause = backoff::jittered(self.candidacy.timings.retry_period);
+            let mut pause = backoff::jittered(RETRY_PERIOD);
             let standby = match self.attempt().await {
                 Ok(Attempt::Held) => return,
                 Ok(Attempt::Overtaken) => None,
@@ -121,12 +113,11 @@ impl Election {
     }
 
     async fn renew(&mut self) -> Lost {
-        let timings = self.candidacy.timings;
         let mut problem = "it was not tried".to_owned();
-        let mut pause = timings.retry_period;
+        let mut pause = RETRY_PERIOD;
         loop {
             sleep(pause.min(self.remaining())).await;
-            pause = timings.retry_period;
+            pause = RETRY_PERIOD;
             // The machine may have been asleep.
             let remaining = self.remaining();
             let attempt = match remaining {
@@ -149,7 +140,7 @@ impl Election {
                     tracing::warn!(remaining_seconds, "cannot renew the lease: {problem}");
                 }
                 None => {
-                    let limit = timings.renew_deadline.as_secs_f64();
+                    let limit = RENEW_DEADLINE.as_secs();
                     let why =
                         format!("the lease could not be renewed within {limit} s ({problem})");
                     return Lost(why);
@@ -187,7 +178,7 @@ impl Election {
                 return Ok(false);
             };
             let spec = lease.spec.get_or_insert_default();
-            if spec.holder_identity.as_deref() != Some(self.candidacy.identity.as_str()) {
+            if spec.holder_identity.as_deref() != Some(self.identity.as_str()) {
                 return Ok(false);
             }
             *spec = released(spec);
@@ -201,9 +192,8 @@ impl Election {
 
     /// Reads the Lease, and acquires or renews it if that is allowed.
     async fn attempt(&mut self) -> Result<Attempt, CallError> {
-        let Candidacy { identity, timings } = &self.candidacy;
         // Leave time for another request.
-        let limit = deadline::CALL.min(timings.renew_deadline / 3);
+        let limit = deadline::CALL.min(RENEW_DEADLINE / 3);
         let known = match self.written.take() {
             Some(lease) => Some(lease),
             None => deadline::call_within(limit, "read Lease", self.api.get_opt(LEASE)).await?,
@@ -212,7 +202,7 @@ impl Election {
         let asked = since_boot();
         let spec = known.as_ref().map(|lease| lease.spec.clone());
         let spec = spec.map(Option::unwrap_or_default);
-        let spec = match self.record.next(spec.as_ref(), identity, timings, asked) {
+        let spec = match self.record.next(spec.as_ref(), &self.identity, asked) {
             Decision::Wait { holder, free_at } => {
                 let holder = visible(&holder);
                 return Ok(Attempt::Waits { holder, free_at });
@@ -238,7 +228,7 @@ impl Election {
         match written {
             Ok(lease) => {
                 self.written = Some(lease);
-                self.until = asked + timings.renew_deadline;
+                self.until = asked + RENEW_DEADLINE;
                 self.fence.open_until(self.until);
                 Ok(Attempt::Held)
             }

@@ -8,12 +8,19 @@
 mod election;
 mod fence;
 mod record;
-mod timings;
 
-pub use election::{Candidacy, Election, Lost, Standby};
+use std::time::Duration;
+
+pub use election::{Election, Lost, Standby};
 pub use fence::{Closed, Fence};
 pub use record::{Decision, Record};
-pub use timings::{Timings, TimingsError};
+
+/// How long other candidates wait after the last observed renewal. This and the next two are client-go's defaults.
+pub const LEASE_SECONDS: u16 = 15;
+/// How long a leader acts after the start of its last successful renewal.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// The pause between two checks of the lease, and between two renewals.
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
 /// Name of the Lease, in the operator's namespace.
 pub const LEASE: &str = "windows-storage-operator";

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::Timings;
+use super::LEASE_SECONDS;
 
 /// What to do with the Lease.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,13 +29,7 @@ pub struct Record(Option<(LeaseSpec, Duration)>);
 
 impl Record {
     /// Decides what to do with a Lease, or with a missing one. `now` is monotonic, with any starting point.
-    pub fn next(
-        &mut self,
-        spec: Option<&LeaseSpec>,
-        identity: &str,
-        timings: &Timings,
-        now: Duration,
-    ) -> Decision {
+    pub fn next(&mut self, spec: Option<&LeaseSpec>, identity: &str, now: Duration) -> Decision {
         let holder = spec.and_then(holder);
         if let (Some(spec), Some(holder)) = (spec, holder.filter(|&holder| holder != identity)) {
             let seen = match &self.0 {
@@ -45,13 +39,13 @@ impl Record {
                     now
                 }
             };
-            let free_at = seen + lasts(spec, timings);
+            let free_at = seen + lasts(spec);
             if now < free_at {
                 let holder = holder.to_owned();
                 return Decision::Wait { holder, free_at };
             }
         }
-        Decision::Write(ours(spec, identity, timings, Timestamp::now()))
+        Decision::Write(ours(spec, identity, Timestamp::now()))
     }
 }
 
@@ -62,26 +56,21 @@ fn holder(spec: &LeaseSpec) -> Option<&str> {
 }
 
 /// Returns the duration that the holder has set, or ours if there is none.
-fn lasts(spec: &LeaseSpec, timings: &Timings) -> Duration {
+fn lasts(spec: &LeaseSpec) -> Duration {
     let said = spec.lease_duration_seconds.unwrap_or_default();
     let said = u64::try_from(said).ok().filter(|seconds| *seconds > 0);
-    said.map_or(timings.lease_duration, Duration::from_secs)
+    Duration::from_secs(said.unwrap_or(LEASE_SECONDS.into()))
 }
 
 /// Returns the Lease with this candidate as its holder.
-fn ours(
-    before: Option<&LeaseSpec>,
-    identity: &str,
-    timings: &Timings,
-    now: Timestamp,
-) -> LeaseSpec {
+fn ours(before: Option<&LeaseSpec>, identity: &str, now: Timestamp) -> LeaseSpec {
     let held = before.filter(|before| holder(before) == Some(identity));
     let acquired = held.and_then(|held| held.acquire_time.clone());
     let so_far = before.map(|before| before.lease_transitions.unwrap_or_default());
     let transitions = so_far.map_or(0, |so_far| so_far.saturating_add(i32::from(held.is_none())));
     LeaseSpec {
         holder_identity: Some(identity.to_owned()),
-        lease_duration_seconds: Some(timings.lease_seconds()),
+        lease_duration_seconds: Some(LEASE_SECONDS.into()),
         acquire_time: acquired.or(Some(MicroTime(now))),
         renew_time: Some(MicroTime(now)),
         lease_transitions: Some(transitions),
@@ -109,12 +98,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const START: Duration = Duration::from_secs(1_000);
 
-    fn timings() -> Timings {
-        Timings::new(SECOND * 10, SECOND * 8, SECOND * 2).unwrap()
-    }
-
     fn next(record: &mut Record, spec: Option<&LeaseSpec>, now: Duration) -> Decision {
-        record.next(spec, "us", &timings(), now)
+        record.next(spec, "us", now)
     }
 
     fn held_by(holder: &str, renewed: &str) -> LeaseSpec {
@@ -149,7 +134,7 @@ mod tests {
     fn a_lease_that_is_not_there_or_was_released_is_taken_at_once() {
         let first = written(next(&mut Record::default(), None, START));
         assert_eq!(first.holder_identity.as_deref(), Some("us"));
-        assert_eq!(first.lease_duration_seconds, Some(10));
+        assert_eq!(first.lease_duration_seconds, Some(15));
         assert_eq!(first.lease_transitions, Some(0));
         assert_eq!(first.acquire_time, first.renew_time);
         let held = held_by("them", "2026-01-01T00:00:10Z");
@@ -199,7 +184,7 @@ mod tests {
                 ..held_by("them", "2026-01-01T00:00:00Z")
             };
             let decision = next(&mut Record::default(), Some(&spec), START);
-            assert_eq!(waits_until(&decision), START + SECOND * 10, "{said:?}");
+            assert_eq!(waits_until(&decision), START + SECOND * 15, "{said:?}");
         }
     }
 

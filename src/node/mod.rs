@@ -27,11 +27,9 @@ mod rollout;
 mod session;
 mod slots;
 mod socket;
-mod steps;
 mod transfer;
 mod variables;
 mod verification;
-mod window;
 mod worker;
 
 #[cfg(test)]
@@ -40,7 +38,6 @@ mod tests;
 pub use acceptance::{NoWay, Way, judge_offer, shown_key};
 pub use answer::{brief, parse as parse_answer};
 pub use connect::{Connected, Cutter, HANDSHAKE, connect};
-pub use desired::other_version;
 pub use error::{NodeError, Reason, printable};
 pub use host::Host;
 pub use host_key::{
@@ -70,8 +67,6 @@ pub use removal::{Absence, Hold, Present, Removal, UNUSED_FOR, may_have_agent};
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
 pub use slots::{RolloutSlots, Slot};
-pub use steps::{Allowed, Member, StepRecord, StepState, Steps, follow};
 pub use transfer::{Found, Part, ReadFailure, Sent};
 pub use verification::{Before, Tried, Verification};
-pub use window::{Windows, windows};
 pub use worker::Workers;

@@ -40,8 +40,6 @@ pub struct Observation {
     pub revision: String,
     /// The attempt in the last reconcile.
     pub attempt: String,
-    /// The desired revision when the node was last up to date.
-    pub reached: String,
 }
 
 /// Returns another owner whose csi-proxy was found on the node. A finding stands until the next check, by this process
@@ -168,9 +166,6 @@ impl Observations {
                         observation.problem.clone_from(&reconciled.problem);
                     }
                     observation.standing = reconciled.standing;
-                    if reconciled.standing == Standing::Current {
-                        observation.reached.clone_from(&observation.revision);
-                    }
                 }
                 Err(error) => {
                     observation.problem = Some(error.clone());

@@ -126,6 +126,8 @@ pub struct Target {
 struct Wanted<'a> {
     spec: Cow<'a, WindowsStorageSpec>,
     key: Result<PrivateKey, NodeError>,
+    /// Whether the payload's csi-proxy may be installed there.
+    version: Result<(), NodeError>,
 }
 
 /// Plans nodes, from what all of them have in common.
@@ -156,16 +158,16 @@ impl<'a> Planner<'a> {
         present: Present<'a>,
     ) -> Self {
         let desired = match services {
-            Ok(ServicesPlan::Keep(document)) => {
-                Some(check_version(payload, spec).map(|()| desired(payload, spec, document)))
-            }
+            Ok(ServicesPlan::Keep(document)) => Some(Ok(desired(payload, spec, document))),
             Ok(ServicesPlan::Create(_) | ServicesPlan::Update { .. }) => None,
             Err(error) => Some(Err(Reason::InvalidServices.error(error.to_string()))),
         };
-        Self {
-            present: Some(present),
-            ..Self::with(cluster, spec, desired, present.now)
+        let mut planner = Self::with(cluster, spec, desired, present.now);
+        planner.present = Some(present);
+        for pool in &mut planner.pools {
+            pool.version = check_version(payload, &pool.spec);
         }
+        planner
     }
 
     /// Creates a planner for work that only reads.
@@ -241,6 +243,10 @@ impl<'a> Planner<'a> {
             (Err(error), _) => NodePlan::Blocked(error),
             (Ok(_), None) => NodePlan::Waiting,
             (Ok(target), Some(desired)) => {
+                let desired = desired.and_then(|desired| {
+                    wanted.version.clone()?;
+                    Ok(desired)
+                });
                 let desired = desired.map(|desired| {
                     if without_csi_proxy {
                         desired.without_csi_proxy()
@@ -316,7 +322,7 @@ impl<'a> Planner<'a> {
     /// Returns the target for a node, without a desired state.
     fn target(&self, name: &str, node: &Node) -> Result<Target, NodeError> {
         let (address, user) = self.reach(node)?;
-        let Wanted { spec, key } = self.wanted(node);
+        let Wanted { spec, key, .. } = self.wanted(node);
         let key = key.clone()?;
         let status = self.cluster.node_statuses.get(name);
         Ok(Target {
@@ -422,6 +428,7 @@ fn wanted<'a>(cluster: &Cluster, spec: &'a WindowsStorageSpec) -> Vec<Wanted<'a>
             .entry(key_name(pool))
             .or_insert_with(|| pool_key(cluster, pool))
             .clone(),
+        version: Ok(()),
     };
     pools.map(wanted).collect()
 }

@@ -4,8 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::node::{Steps, Windows};
-
 /// State of one managed node in the rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
@@ -22,6 +20,8 @@ pub enum Standing {
     NotInstalled,
     /// The update did not work and was rolled back.
     Failed,
+    /// The administrator wants another version there than this operator ships.
+    Pinned,
 }
 
 /// The facts about one managed node that decide whether it gets a slot.
@@ -41,10 +41,6 @@ pub struct Candidate {
     pub cut_short: bool,
     /// Whether its pool is paused.
     pub paused: bool,
-    /// Whether it waits for another step of the rollout.
-    pub held: bool,
-    /// Whether csi-proxy or the agent is to be removed from it.
-    pub removes: bool,
     /// Failed reconciles in a row. Nodes with failures come after nodes without.
     pub failures: u32,
 }
@@ -67,8 +63,6 @@ pub struct RolloutLimits {
     pub max_failures: usize,
     /// Whether the rollout is paused: no node gets a slot.
     pub paused: bool,
-    /// Whether no maintenance window is open: no node gets a slot for an update.
-    pub is_closed: bool,
     /// Whether this process has just started: a node that it has not observed yet, or cannot reach, may be in the
     /// middle of an update that the previous process began.
     pub settling: bool,
@@ -81,8 +75,6 @@ pub enum Halt {
     Paused,
     /// The update was rolled back on too many nodes.
     Failures,
-    /// No maintenance window is open.
-    Closed,
 }
 
 /// Rollout progress of the nodes of a pool.
@@ -108,7 +100,10 @@ impl PoolProgress {
                 Standing::Current => progress.current += 1,
                 Standing::Waiting => progress.waiting += 1,
                 Standing::Failed => progress.failed += 1,
-                Standing::Unseen | Standing::Unreachable | Standing::NotInstalled => {}
+                Standing::Unseen
+                | Standing::Unreachable
+                | Standing::NotInstalled
+                | Standing::Pinned => {}
             }
         }
         progress
@@ -127,12 +122,6 @@ pub struct Rollout {
     pub stopped: Vec<(Option<String>, Vec<String>)>,
     /// The revision that is rolled out, if known.
     pub revision: Option<String>,
-    /// Progress of the steps, if there are any.
-    pub steps: Option<Steps>,
-    /// State of the maintenance windows.
-    pub windows: Windows,
-    /// The csi-proxy version that the administrator wants, if this operator ships another one.
-    pub pinned: Option<String>,
     /// Progress of each pool.
     pub pools: BTreeMap<String, PoolProgress>,
     /// Managed nodes.
@@ -143,6 +132,8 @@ pub struct Rollout {
     pub waiting: usize,
     /// Waiting nodes that need nothing but a slot.
     pub ready: usize,
+    /// Nodes for which the administrator wants another version than this operator ships.
+    pub pinned: usize,
     /// Nodes on which the update was rolled back, by name.
     pub failed: Vec<String>,
     /// Nodes whose csi-proxy does not work, as far as known, by name. They count as unavailable.
@@ -173,6 +164,7 @@ impl Rollout {
             merged.current += part.current;
             merged.waiting += part.waiting;
             merged.ready += part.ready;
+            merged.pinned += part.pinned;
             merged.failed.extend(part.failed);
             merged.down.extend(part.down);
             merged.settling |= part.settling;
@@ -199,19 +191,16 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         Some(Halt::Failures)
     } else if limits.paused || are_all_paused(of(Standing::Waiting)) {
         Some(Halt::Paused)
-    } else if limits.is_closed && of(Standing::Waiting).any(|(_, it)| is_ready(it) && !it.removes) {
-        Some(Halt::Closed)
     } else {
         None
     };
     let mut slots: BTreeSet<String> = names(|candidate| candidate.at_work).collect();
-    let may_begin = |it: &Candidate| is_ready(it) && (it.removes || !limits.is_closed);
-    if matches!(halt, None | Some(Halt::Closed)) {
+    if halt.is_none() {
         let is_away = |it: &&Candidate| it.at_work || is_unavailable(**it, limits);
         let unavailable = candidates.values().filter(is_away).count();
         let free = limits.max_unavailable.saturating_sub(unavailable);
         let waiting = of(Standing::Waiting);
-        let mut queue: Vec<_> = waiting.filter(|(_, it)| may_begin(it)).collect();
+        let mut queue: Vec<_> = waiting.filter(|(_, it)| is_ready(it)).collect();
         queue.sort_by_key(|&(name, it)| it.order(name));
         slots.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
     }
@@ -220,14 +209,12 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         halt,
         stopped: Vec::new(),
         revision: None,
-        steps: None,
-        windows: Windows::default(),
-        pinned: None,
         pools: BTreeMap::new(),
         nodes: candidates.len(),
         current: of(Standing::Current).count(),
         waiting: of(Standing::Waiting).count(),
         ready: of(Standing::Waiting).filter(|(_, it)| is_ready(it)).count(),
+        pinned: of(Standing::Pinned).count(),
         failed,
         down: names(|candidate| candidate.down && !candidate.at_work).collect(),
         settling: limits.settling && of(Standing::Unseen).count() > 0,
@@ -236,11 +223,11 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
 
 /// Returns whether a waiting node needs nothing but a slot.
 fn is_ready(candidate: &Candidate) -> bool {
-    !candidate.at_work && !candidate.paused && !candidate.held
+    !candidate.at_work && !candidate.paused
 }
 
 fn are_all_paused<'a>(waiting: impl Iterator<Item = (&'a String, &'a Candidate)>) -> bool {
-    let mut waiting = waiting.filter(|(_, it)| !it.held).peekable();
+    let mut waiting = waiting.peekable();
     waiting.peek().is_some() && waiting.all(|(_, candidate)| candidate.paused)
 }
 
@@ -258,7 +245,6 @@ mod tests {
         max_unavailable: 2,
         max_failures: 1,
         paused: false,
-        is_closed: false,
         settling: false,
     };
     type Candidates = BTreeMap<String, Candidate>;
@@ -282,8 +268,6 @@ mod tests {
                 at_work: words.contains(&"at-work"),
                 cut_short: words.contains(&"cut-short"),
                 paused: words.contains(&"paused"),
-                held: words.contains(&"held"),
-                removes: words.contains(&"removes"),
                 failures: u32::from(words.contains(&"tried")),
             };
             (words[0].to_owned(), candidate)
@@ -304,10 +288,6 @@ mod tests {
         };
         let settling = RolloutLimits {
             settling: true,
-            ..LIMITS
-        };
-        let closed = RolloutLimits {
-            is_closed: true,
             ..LIMITS
         };
         for (limits, nodes, expected) in [
@@ -331,11 +311,6 @@ mod tests {
             (one, "a waiting paused, b waiting", "b"),
             (one, "a waiting paused at-work, b waiting", "a"),
             (one, "a waiting paused, b current", ""),
-            // It waits for another step.
-            (one, "a waiting held, b waiting", "b"),
-            // No window is open: work that has begun finishes, and removals do not wait for a window.
-            (closed, "a waiting at-work, b waiting", "a"),
-            (closed, "a waiting, b waiting removes", "b"),
         ] {
             assert_eq!(slots(&candidates(nodes), &limits), expected, "{nodes}");
         }
@@ -358,24 +333,6 @@ mod tests {
         let settles = |nodes, limits| rollout(nodes, limits).settling;
         assert!(settles(&nodes, &settling));
         assert!(!settles(&seen, &settling) && !settles(&nodes, &LIMITS));
-    }
-
-    #[test]
-    fn a_window_is_waited_for_only_by_who_would_begin_in_it() {
-        let closed = RolloutLimits {
-            is_closed: true,
-            ..LIMITS
-        };
-        let halt = |nodes| rollout(&candidates(nodes), &closed).halt;
-        assert_eq!(halt("a waiting, b current"), Some(Halt::Closed));
-        for nodes in [
-            "a current",
-            "a waiting held",
-            "a waiting at-work",
-            "a waiting removes",
-        ] {
-            assert_eq!(halt(nodes), None, "{nodes}");
-        }
     }
 
     #[test]
@@ -410,8 +367,6 @@ mod tests {
             ("a waiting", "c failed, d waiting", "a; None; -"),
             ("a failed", "c current", "; Some(Failures); blue"),
             ("a failed", "c failed", "; Some(Failures); - blue"),
-            // A node that waits for another step makes no progress.
-            ("a waiting paused", "c waiting held", "; Some(Paused); "),
             // A pause is reported only if nothing else makes progress.
             ("a waiting paused", "c waiting", "c; None; "),
             ("a waiting paused", "c current", "; Some(Paused); "),

@@ -8,7 +8,6 @@ mod html;
 mod json;
 mod nodes;
 mod question;
-mod rollouts;
 mod sentences;
 mod tables;
 mod text;
@@ -25,7 +24,6 @@ pub use hosts::{HostList, HostsFormat};
 pub(crate) use json::{json, json_as_yaml};
 pub use nodes::{NodeList, NodesFormat};
 pub use question::{Kind, Question, QuestionError};
-pub use rollouts::past_rollouts;
 pub(crate) use sentences::names;
 pub use why::{Answer, Explanation, explain};
 

@@ -8,15 +8,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Client};
 use tokio::time::sleep_until;
 
-use crate::assess::report::Upgradeable;
-use crate::gate::{Gate, GateReport, GateTask};
+use crate::gate::{Gate, GateTask};
 use crate::http::{Health, Shown};
 use crate::logs::Levels;
-use crate::node::{Context, NodePlan, Observations, Pins, RolloutSlots, SSH_SECRET, Workers};
+use crate::node::{Context, Observations, Pins, RolloutSlots, SSH_SECRET, Workers};
 use crate::payload::Payload;
 use crate::process;
 use crate::run::decide::Decisions;
-use crate::run::options::ONCE_LIMIT;
 use crate::run::retries::Retries;
 use crate::run::version::follow;
 use crate::run::{Options, RunError};
@@ -32,9 +30,7 @@ const LONGEST_GATHER: Duration = Duration::from_millis(500);
 const GIVE_BACK: Duration = Duration::from_secs(30);
 /// The longest time between two passes if nothing changes.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a single pass waits for nodes before it checks again.
-const ONCE_PAUSE: Duration = Duration::from_secs(2);
-/// The shortest pause before a pass for blocked volumes, undecided nodes, or the rollout.
+/// The shortest pause before a pass for blocked volumes or undecided nodes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest time that an update continues after it lost its operator. It is bounded by the agent's own limits for a
 /// stop and a start, once forward and once back.
@@ -70,13 +66,8 @@ pub struct Controller {
     pub(super) kubernetes_version: tokio::sync::watch::Receiver<String>,
 }
 
-/// Runs the leader's work.
-pub async fn lead(
-    client: Client,
-    options: &Options,
-    payload: Payload,
-    shown: Shown,
-) -> Result<Option<Upgradeable>, RunError> {
+/// Runs the leader's work, which ends only by an error.
+pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Shown) -> RunError {
     let shared = SharedCluster::of_namespace(&options.namespace);
     let observations = Observations::default();
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
@@ -87,7 +78,7 @@ pub async fn lead(
     context.fence = options.fence.clone();
     let metrics = shown.metrics.clone();
     let object = options.gate(&client);
-    let gate = object.map(|object| Gate::new(object, options.once, metrics.clone()));
+    let gate = object.map(|object| Gate::new(object, metrics.clone()));
     let (gate, gate_task) = gate.unzip();
     let (mut watches, freshness) = watch::start(&client, &shared, SSH_SECRET, &options.metrics);
     let version = tokio::sync::watch::Sender::new(options.kubernetes_version.clone());
@@ -114,19 +105,18 @@ pub async fn lead(
         kubernetes_version: version.subscribe(),
     };
     tokio::select! {
-        outcome = controller.drive(options.once) => outcome,
+        error = controller.drive() => error,
         Some(never) = OptionFuture::from(gate_task.map(GateTask::run)) => match never {},
         never = follow(&client, &version) => match never {},
-        _ = watches.join_next() => Err(RunError::Watch),
+        _ = watches.join_next() => RunError::Watch,
     }
 }
 
 impl Controller {
-    async fn drive(&mut self, once: bool) -> Result<Option<Upgradeable>, RunError> {
+    async fn drive(&mut self) -> RunError {
         let mut cluster = self.shared.changes();
         let mut observed = self.observations.changes();
-        let started = Instant::now();
-        let mut give_back_at = started;
+        let mut give_back_at = Instant::now();
         loop {
             cluster.mark_unchanged();
             observed.mark_unchanged();
@@ -136,16 +126,7 @@ impl Controller {
                 give_back_at = Instant::now() + GIVE_BACK;
             }
             self.shown.readiness.publish(self.health());
-            if once {
-                // Changes after the pass have not been judged yet.
-                if !observed.has_changed().unwrap_or(false) && self.is_done() {
-                    self.status.events.flush().await;
-                    let verdict = self.decisions.verdict();
-                    return Ok(verdict.map(|verdict| verdict.upgradeable));
-                }
-                self.give_up_after(started.elapsed())?;
-            }
-            let due = self.next_due(if once { ONCE_PAUSE } else { IDLE });
+            let due = self.next_due();
             let mut gather = (self.judging * GATHER_TIMES).clamp(GATHER, LONGEST_GATHER);
             let written = tokio::select! {
                 // Their senders live as long as the controller.
@@ -160,7 +141,7 @@ impl Controller {
                     None
                 }
                 () = sleep_until(due.into()) => None,
-                node = self.workers.ended() => return Err(RunError::Worker(node)),
+                node = self.workers.ended() => return RunError::Worker(node),
             };
             if let Some((node, outcome)) = written {
                 self.note_node(node, outcome);
@@ -181,11 +162,10 @@ impl Controller {
     }
 
     /// Returns when the next pass is due if nothing changes.
-    fn next_due(&self, usual: Duration) -> Instant {
+    fn next_due(&self) -> Instant {
         let now = Instant::now();
         let blocked = self.status.blocked.due_in(now);
         let decided = self.decisions.decided_in(Timestamp::now(), now);
-        let rollout = self.decisions.rollout_due_in(Timestamp::now());
         let due = [
             self.gate.as_ref().and_then(Gate::due),
             self.freshness.due(),
@@ -193,52 +173,10 @@ impl Controller {
             self.retries.next(now),
             blocked.map(|pause| now + pause.max(LEAST_PAUSE)),
             decided.map(|pause| now + pause.max(LEAST_PAUSE)),
-            rollout.map(|pause| now + pause.max(LEAST_PAUSE)),
             Some(self.settled_at).filter(|at| *at > now),
         ];
         let first = due.into_iter().flatten().min();
-        first.map_or(now + usual, |first| first.min(now + usual))
-    }
-
-    /// Ends a single pass after its time limit if something cannot be read or written, with the reason.
-    fn give_up_after(&self, elapsed: Duration) -> Result<(), RunError> {
-        if elapsed < ONCE_LIMIT {
-            return Ok(());
-        }
-        let unread = self.unread();
-        if !unread.is_empty() {
-            return Err(RunError::Unread(unread));
-        }
-        let gate = self.gate.as_ref().map(Gate::report);
-        let gate = gate.filter(GateReport::has_failed);
-        let unwritten = gate.map(|report| report.message);
-        let unwritten = unwritten.or_else(|| self.retries.problem().map(str::to_owned));
-        unwritten.map_or(Ok(()), |what| Err(RunError::Unwritten(what)))
-    }
-
-    /// Returns whether a single pass is done: everything is written, and every node to reconcile has been reconciled.
-    fn is_done(&self) -> bool {
-        let seen = self.observations.read();
-        let mut plans = self.decisions.plans.iter();
-        self.decisions.is_complete
-            && self.decisions.throttle.due.is_none()
-            && self.unwritten == 0
-            && self.retries.problem().is_none()
-            && self.gate.as_ref().is_none_or(Gate::is_settled)
-            && plans.all(|(node, plan)| match plan {
-                NodePlan::External(_)
-                | NodePlan::Undecided(_)
-                | NodePlan::Blocked(_)
-                | NodePlan::RemovalWaits(_)
-                | NodePlan::Absent(_)
-                | NodePlan::Release(_, Err(_))
-                | NodePlan::Remove(_, Err(_)) => true,
-                NodePlan::Waiting => false,
-                NodePlan::Release(_, Ok(target)) | NodePlan::Remove(_, Ok(target)) => {
-                    (seen.get(node)).is_some_and(|seen| seen.purpose == target.purpose)
-                }
-                NodePlan::Reconcile(_) => seen.get(node).is_some_and(|it| it.reconciles > 0),
-            })
+        first.map_or(now + IDLE, |first| first.min(now + IDLE))
     }
 
     fn health(&self) -> Health {

@@ -12,20 +12,18 @@ mod version;
 
 use kube::Client;
 
-use crate::assess::report::Upgradeable;
 use crate::http::Shown;
 use crate::payload::Payload;
 use controller::{Controller, lead};
 pub use options::{Options, RunError};
 use term::Term;
 
-/// Runs until `stop` completes, or for one full pass; with an election, only while this process is the leader. Returns
-/// the last verdict of a full pass.
+/// Runs until `stop` completes; with an election, only while this process is the leader.
 pub async fn run(
     client: Client,
     options: Options,
     stop: impl Future<Output = ()>,
-) -> Result<Option<Upgradeable>, RunError> {
+) -> Result<(), RunError> {
     let payload = Payload::load(&options.payload_dir)?;
     let metrics = &options.metrics;
     metrics.show_build(&payload.csi_proxy.version, &payload.agent.version);
@@ -46,11 +44,11 @@ pub async fn run(
     );
     let mut term = Term::new(&client, &options);
     let outcome = tokio::select! {
-        outcome = term.serve(&shown, lead(client, &options, payload, shown.clone())) => outcome,
+        error = term.serve(&shown, lead(client, &options, payload, shown.clone())) => Err(error),
         never = shown.liveness.beat() => match never {},
         () = stop => {
             tracing::info!("stopping; csi-proxy keeps running on all nodes");
-            if options.once { Err(RunError::Interrupted) } else { Ok(None) }
+            Ok(())
         }
     };
     // All work has been dropped by now.

@@ -2,18 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use kube::{Api, Client};
 
 use crate::gate::GateObject;
 use crate::http::Metrics;
-use crate::lease::{Candidacy, Fence, Lost};
+use crate::lease::{Fence, Lost};
 use crate::logs::Levels;
 use crate::payload::PayloadError;
-
-/// Time limit for a single pass to read and write.
-pub(super) const ONCE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Options of the controller.
 #[derive(Clone, Debug)]
@@ -38,13 +34,11 @@ pub struct Options {
     pub levels: Levels,
     /// The pod of this process, for events.
     pub instance: Option<String>,
-    /// The candidate for the election; absent if there is no election.
-    pub candidacy: Option<Candidacy>,
+    /// The name of this candidate in the election; absent if there is no election.
+    pub identity: Option<String>,
     /// The fence that all changes pass, including the client's requests: closed until an election is won, or open if
     /// there is none.
     pub fence: Fence,
-    /// Whether to end after one full pass.
-    pub once: bool,
 }
 
 impl Options {
@@ -80,21 +74,7 @@ pub enum RunError {
     /// The task of a node ended, which never happens in normal operation.
     #[error("the task of node {0} ended unexpectedly")]
     Worker(String),
-    /// A single pass could not read the cluster: the kinds that are missing, and why.
-    #[error("the cluster was not read within {limit} s: {0}", limit = ONCE_LIMIT.as_secs())]
-    Unread(String),
     /// The lease was lost: another process may lead now, or soon.
     #[error(transparent)]
     LeaseLost(#[from] Lost),
-    /// A single pass was never allowed to begin, for this reason.
-    #[error(
-        "another operator is the leader: {0}; run --once again when that operator has stopped and its lease has expired"
-    )]
-    NotLeading(String),
-    /// A single pass was stopped before it was done.
-    #[error("stopped before the pass was complete")]
-    Interrupted,
-    /// A single pass could not write what it found.
-    #[error("not everything was written within {limit} s: {0}", limit = ONCE_LIMIT.as_secs())]
-    Unwritten(String),
 }

@@ -7,7 +7,6 @@ use kube::Client;
 use tokio::time::sleep;
 
 use super::{Options, RunError};
-use crate::assess::report::Upgradeable;
 use crate::backoff;
 use crate::gate::GateObject;
 use crate::http::Shown;
@@ -26,21 +25,14 @@ pub struct Term {
     election: Option<Election>,
     /// The gate to watch while another process is the leader.
     gate: Option<GateObject>,
-    /// Time limit for a single pass: until the lease of a leader that died would have expired.
-    limit: Duration,
 }
 
 impl Term {
     /// Creates a term that has not begun. Without an election, it lasts forever.
     pub fn new(client: &Client, options: &Options) -> Self {
-        let mut limit = Duration::MAX;
-        let election = options.candidacy.clone().map(|candidacy| {
-            if options.once {
-                let timings = candidacy.timings;
-                limit = timings.lease_duration + 2 * timings.retry_period;
-            }
+        let election = options.identity.clone().map(|identity| {
             let fence = options.fence.clone();
-            Election::new(client.clone(), &options.namespace, candidacy, fence)
+            Election::new(client.clone(), &options.namespace, identity, fence)
         });
         let gate = options.gate(client);
         Self {
@@ -48,17 +40,12 @@ impl Term {
             namespace: options.namespace.clone(),
             election,
             gate,
-            limit,
         }
     }
 
     /// Waits for the lease, then does the work while the lease is held. If it is lost, the work is dropped.
-    pub async fn serve(
-        &mut self,
-        shown: &Shown,
-        work: impl Future<Output = Result<Option<Upgradeable>, RunError>>,
-    ) -> Result<Option<Upgradeable>, RunError> {
-        self.win(shown).await?;
+    pub async fn serve(&mut self, shown: &Shown, work: impl Future<Output = RunError>) -> RunError {
+        self.win(shown).await;
         shown.readiness.leads();
         shown.metrics.show_leader(true);
         let Some(election) = &mut self.election else {
@@ -68,12 +55,12 @@ impl Term {
             // Check whether this process still is the leader before the work continues.
             biased;
             lost = election.hold() => lost,
-            outcome = work => return outcome,
+            error = work => return error,
         };
         shown.metrics.show_leader(false);
         // There is no use in releasing a lease that another process holds, or soon will.
         self.election = None;
-        Err(lost.into())
+        lost.into()
     }
 
     /// Closes the fence and releases the lease.
@@ -83,45 +70,33 @@ impl Term {
         }
     }
 
-    async fn win(&mut self, shown: &Shown) -> Result<(), RunError> {
+    async fn win(&mut self, shown: &Shown) {
         let Some(election) = &mut self.election else {
-            return Ok(());
+            return;
         };
-        let mut what = String::new();
         let mut report = |standby: &Standby| {
-            what = match standby {
-                Standby::Behind { holder } => {
-                    tracing::info!(
-                        lease = LEASE,
-                        holder,
-                        "standing by: another operator is the leader"
-                    );
-                    format!("{holder} holds the Lease {LEASE}")
-                }
-                Standby::Unable { problem } => {
-                    tracing::warn!(
-                        lease = LEASE,
-                        "cannot take part in leader election: {problem}"
-                    );
-                    problem.clone()
-                }
-            };
+            match standby {
+                Standby::Behind { holder } => tracing::info!(
+                    lease = LEASE,
+                    holder,
+                    "standing by: another operator is the leader"
+                ),
+                Standby::Unable { problem } => tracing::warn!(
+                    lease = LEASE,
+                    "cannot take part in leader election: {problem}"
+                ),
+            }
             shown.readiness.stands_by(standby.clone());
         };
         let acquiring = async {
             be_the_first(&self.client, &self.namespace, &mut report).await;
             election.acquire(report).await;
         };
-        let is_won = tokio::select! {
-            () = acquiring => true,
+        tokio::select! {
+            () = acquiring => {}
             never = see_gate(self.gate.as_ref(), shown) => match never {},
-            () = sleep(self.limit) => false,
-        };
-        if !is_won {
-            return Err(RunError::NotLeading(what));
         }
         tracing::info!(lease = LEASE, "leads");
-        Ok(())
     }
 }
 

@@ -111,7 +111,7 @@ pub fn cluster_status(
             blocking_volumes: count(inputs.blocking.count),
         }),
         blocking_volumes: inputs.blocking.first.clone(),
-        rollout: rollout_status(previous, inputs, when.1),
+        rollout: rollout_status(previous, inputs),
         conditions,
     }
 }

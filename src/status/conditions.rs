@@ -48,14 +48,13 @@ pub fn condition(status: &str, reason: &str, message: impl Into<String>) -> NewC
 /// Whether a condition reports a fault. Some conditions are False without one: an idle rollout, or csi-proxy where it is
 /// not needed.
 pub fn is_fault(condition: &Condition) -> bool {
-    const FINE: [&str; 7] = [
+    const FINE: [&str; 6] = [
         "Complete",
         "NotManaged",
         "NotNeeded",
         "NotUsed",
         "Pinned",
         "Removed",
-        "WindowClosed",
     ];
     condition.status != "True" && !FINE.contains(&condition.reason.as_str())
 }

@@ -19,9 +19,9 @@ use kube::api::{
 use kube::{Client, Resource};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::api::{UPGRADEABLE, UpgradedWhileHeld};
 use crate::assess::BlockedKind;
@@ -43,8 +43,6 @@ const QUEUE: usize = 2048;
 /// The number of attempts per event; `PAUSES` are the shortest and longest pause between them.
 const ATTEMPTS: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
-/// How long a process waits for its events before it exits.
-const FLUSH: Duration = Duration::from_secs(10);
 /// For how many events the number of occurrences is remembered.
 const COUNTED: usize = 4096;
 
@@ -83,8 +81,6 @@ pub struct EventSink(Arc<Queue>);
 
 struct Queue {
     sender: mpsc::Sender<Draft>,
-    /// The number of events that are neither published nor given up.
-    pending: watch::Sender<usize>,
     overflowed: AtomicBool,
     _publisher: JoinSet<()>,
 }
@@ -94,18 +90,11 @@ impl EventSink {
     #[must_use]
     pub fn new(client: &Client, instance: Option<String>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let pending = watch::Sender::new(0);
-        let publisher = Publisher {
-            client: client.clone(),
-            instance: instance.unwrap_or_else(|| CONTROLLER.to_owned()),
-            counts: Mutex::default(),
-            is_failing: AtomicBool::new(false),
-        };
+        let publisher = Publisher::new(client, instance);
         let mut tasks = JoinSet::new();
-        tasks.spawn(publisher.publish_all(receiver, pending.clone()));
+        tasks.spawn(publisher.publish_all(receiver));
         Self(Arc::new(Queue {
             sender,
-            pending,
             overflowed: AtomicBool::new(false),
             _publisher: tasks,
         }))
@@ -146,20 +135,11 @@ impl EventSink {
     /// Queues an event.
     pub fn publish(&self, draft: Draft) {
         let queue = &self.0;
-        queue.pending.send_modify(|pending| *pending += 1);
-        if let Err(refused) = queue.sender.try_send(draft) {
-            queue.pending.send_modify(|pending| *pending -= 1);
-            if !queue.overflowed.swap(true, Ordering::Relaxed) {
-                tracing::warn!("{refused}; the event is dropped; the status has the same message");
-            }
+        if let Err(refused) = queue.sender.try_send(draft)
+            && !queue.overflowed.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!("{refused}; the event is dropped; the status has the same message");
         }
-    }
-
-    /// Waits until all events are published or given up, for at most ten seconds.
-    pub async fn flush(&self) {
-        let mut pending = self.0.pending.subscribe();
-        // Neither error matters: the sender is alive, and late events are dropped.
-        let _ = timeout(FLUSH, pending.wait_for(|pending| *pending == 0)).await;
     }
 }
 
@@ -173,7 +153,16 @@ struct Publisher {
 }
 
 impl Publisher {
-    async fn publish_all(self, queue: mpsc::Receiver<Draft>, pending: watch::Sender<usize>) {
+    fn new(client: &Client, instance: Option<String>) -> Self {
+        Self {
+            client: client.clone(),
+            instance: instance.unwrap_or_else(|| CONTROLLER.to_owned()),
+            counts: Mutex::default(),
+            is_failing: AtomicBool::new(false),
+        }
+    }
+
+    async fn publish_all(self, queue: mpsc::Receiver<Draft>) {
         let drafts = futures::stream::unfold(queue, |mut queue| async {
             queue.recv().await.map(|draft| (draft, queue))
         });
@@ -189,7 +178,6 @@ impl Publisher {
                 }
                 Ok(()) => {}
             }
-            pending.send_modify(|pending| *pending -= 1);
         };
         drafts.for_each_concurrent(CONCURRENT, publish).await;
     }

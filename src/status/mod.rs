@@ -9,7 +9,6 @@ mod node;
 mod node_writer;
 mod removal;
 mod rollout;
-mod rollout_history;
 mod sentence;
 mod summary;
 mod upgraded;

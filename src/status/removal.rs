@@ -45,7 +45,6 @@ pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCo
     };
     let names = waiting.into_iter().chain(going).map(describe);
     let names = some_of(names, NAMED);
-    // A removal does not wait for a window.
     let (status, reason, more) = match rollout.halt {
         Some(Halt::Paused) => ("False", "Paused", PAUSED),
         _ => ("True", "Removing", ""),
@@ -88,7 +87,7 @@ mod tests {
         assert_eq!(message, expected);
         let (status, reason, _) = of(1, &[("a", "")], Some(Halt::Paused));
         assert_eq!((&*status, &*reason), ("False", "Paused"));
-        let (status, reason, _) = of(1, &[("a", "")], Some(Halt::Closed));
+        let (status, reason, _) = of(1, &[("a", "")], Some(Halt::Failures));
         assert_eq!((&*status, &*reason), ("True", "Removing"));
         let (status, reason, message) = of(3, &[], Some(Halt::Paused));
         assert_eq!((&*status, &*reason), ("False", "Removed"));

@@ -1,27 +1,19 @@
 //! Builds the rollout part of the status of `WindowsStorage`.
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-use crate::api::{PoolRolloutStatus, RolloutStatus, StrategyStatus, WindowsStorageStatus};
-use crate::node::{Halt, Rollout, StepState, printable};
+use crate::api::{PoolRolloutStatus, RolloutStatus, WindowsStorageStatus};
+use crate::node::{Halt, Rollout, printable};
 use crate::status::ClusterInputs;
-use crate::status::conditions::{NewCondition, condition, find, no, unchanged, whole_seconds};
-use crate::status::rollout_history::history;
+use crate::status::conditions::{NewCondition, condition, find, no, unchanged};
 use crate::visible::some_of;
 
 /// How many nodes a message names before it counts the rest.
 const NAMED: usize = 5;
 /// The reasons of the rollout condition, except during a removal from all nodes.
-pub const PROGRESS: [&str; 11] = [
+pub const PROGRESS: [&str; 7] = [
     "NotManaged",
     "Pinned",
     "Stopped",
     "Paused",
-    "WindowClosed",
-    "WindowInvalid",
-    "StepBlocked",
-    "Soaking",
     "Blocked",
     "Updating",
     "Complete",
@@ -33,17 +25,9 @@ pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 pub fn rollout_status(
     previous: &WindowsStorageStatus,
     inputs: &ClusterInputs,
-    now: Timestamp,
 ) -> Option<RolloutStatus> {
     if !inputs.managed {
-        // A node pool scaled to zero may come back, so keep its history.
-        let known = previous.rollout.as_ref();
-        let known = known.filter(|known| !known.history.is_empty())?;
-        return Some(RolloutStatus {
-            history: known.history.clone(),
-            strategy: known.strategy.clone(),
-            ..RolloutStatus::default()
-        });
+        return None;
     }
     let rollout = &inputs.rollout;
     let in_progress = inputs.in_progress.iter().cloned().collect();
@@ -53,8 +37,6 @@ pub fn rollout_status(
             ..known.clone()
         });
     }
-    let known = previous.rollout.as_ref();
-    let known = known.map_or(&[][..], |known| known.history.as_slice());
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(RolloutStatus {
         version: inputs.version.clone(),
@@ -74,49 +56,16 @@ pub fn rollout_status(
             })
             .collect(),
         in_progress,
-        strategy: rollout.steps.as_ref().map(|steps| StrategyStatus {
-            revision: steps.record.revision.clone(),
-            completed_steps: count(steps.record.completed),
-            soak_start_time: steps.record.soak_start_time.map(whole_seconds).map(Time),
-        }),
-        next_window_time: opens(rollout).map(Time),
-        history: history(known, rollout, &inputs.version, now),
+        completed_revision: completed_revision(previous, rollout),
     })
-}
-
-/// Returns when the next window opens, if none is open.
-fn opens(rollout: &Rollout) -> Option<Timestamp> {
-    let windows = &rollout.windows;
-    windows.until.filter(|_| !windows.is_open)
-}
-
-/// Returns why the administrator's settings hold nodes back: the reason, and a text for the message.
-fn held(rollout: &Rollout) -> Option<(&'static str, String)> {
-    match (rollout.halt?, opens(rollout)) {
-        (Halt::Failures, _) => None,
-        (Halt::Paused, _) => Some(("Paused", PAUSED.to_owned())),
-        (Halt::Closed, Some(opens)) => {
-            let opens = printed(opens);
-            let text = format!(
-                "; updates wait for a window of spec.rollout.windows, and the next one opens at {opens}"
-            );
-            Some(("WindowClosed", text))
-        }
-        (Halt::Closed, None) => Some(("WindowInvalid", NO_WINDOW.to_owned())),
-    }
 }
 
 /// The text for nodes that wait because the administrator paused the rollout.
 pub const PAUSED: &str =
     "; updates are paused by spec.rollout.paused, or by rollout.paused of the nodes' pool";
-const NO_WINDOW: &str = "; updates wait for a window of spec.rollout.windows, but none will open";
-
-/// Formats a time to the second, as Kubernetes does.
-fn printed(time: Timestamp) -> String {
-    format!("{time:.0}")
-}
 
 /// Builds the condition `RolloutProgressing`. It is also False if there is nothing to do.
+#[must_use]
 pub fn rollout_condition(
     previous: &WindowsStorageStatus,
     rollout: &Rollout,
@@ -127,12 +76,12 @@ pub fn rollout_condition(
         let message = "this operator manages csi-proxy on no node";
         return no("NotManaged", message);
     }
-    if let Some(pin) = &rollout.pinned {
+    let pinned = rollout.pinned;
+    if pinned > 0 && pinned == rollout.nodes {
         let message = format!(
-            "{} managed node(s) are not updated: spec.csiProxy.version pins {pin}, but this operator ships csi-proxy {version}",
-            rollout.nodes
+            "{pinned} managed node(s) are not updated: spec.csiProxy.version or the version of their pool pins another version than csi-proxy {version}, which this operator ships"
         );
-        return no("Pinned", printable(&message));
+        return no("Pinned", message);
     }
     let known = find(&previous.conditions, ROLLOUT_PROGRESSING);
     // These depend on the settings alone, which have changed.
@@ -142,102 +91,56 @@ pub fn rollout_condition(
     }
     let (nodes, current, waiting) = (rollout.nodes, rollout.current, rollout.waiting);
     let is_blocked = rollout.slots.is_empty() && !rollout.down.is_empty();
-    let step = step(rollout).filter(|_| waiting > 0 && rollout.slots.is_empty());
     let (status, reason, more) = match rollout.halt {
         Some(Halt::Failures) => ("False", "Stopped", String::new()),
-        Some(Halt::Paused | Halt::Closed) => {
-            let (reason, more) = held(rollout).unwrap_or_default();
-            ("False", reason, more)
-        }
-        None if step.is_some() => step.unwrap_or_default(),
+        Some(Halt::Paused) => ("False", "Paused", PAUSED.to_owned()),
         None if waiting > 0 && is_blocked => (
             "False",
             "Blocked",
             format!(
                 "; {waiting} wait(s), because csi-proxy does not work on {}, or the node was lost in the middle of an update: it takes a place \
-                 of spec.rollout.maxUnavailable, and the step that it is in waits for it; see kubectl get windowsnodestorages",
+                 of spec.rollout.maxUnavailable; see kubectl get windowsnodestorages",
                 some_of(&rollout.down, NAMED)
             ),
         ),
         None if waiting > 0 => {
-            let of_step = place(rollout)
-                .map_or_else(String::new, |place| format!("; {place} is in progress"));
-            let more =
-                format!("{of_step}; {waiting} wait(s) for a rollout slot or are being updated");
+            let more = format!("; {waiting} wait(s) for a rollout slot or are being updated");
             ("True", "Updating", more)
         }
-        None if current < nodes => {
+        None if current + pinned < nodes => {
             let more =
                 "; the others are new, out of reach, or without a working csi-proxy".to_owned();
-            if was_complete(previous, rollout) {
+            let completed = completed_revision(previous, rollout);
+            if completed.is_some() && completed == rollout.revision {
                 ("False", "Complete", more)
             } else {
                 ("True", "Updating", more)
             }
         }
-        None if rollout.windows.never_open() => ("False", "WindowInvalid", NO_WINDOW.to_owned()),
         None => ("False", "Complete", String::new()),
     };
     let stopped = stopped(rollout);
-    let problems = rollout.windows.problems.iter();
-    let said = [format!(
-        "csi-proxy {version} is on {current} of {nodes} managed node(s){more}{stopped}"
-    )];
-    let said: Vec<_> = said.iter().chain(problems).map(String::as_str).collect();
-    condition(status, reason, printable(&said.join("; ")))
+    let kept = match pinned {
+        0 => String::new(),
+        _ => format!("; {pinned} keep(s) another version, which is pinned"),
+    };
+    let said = format!(
+        "csi-proxy {version} is on {current} of {nodes} managed node(s){kept}{more}{stopped}"
+    );
+    condition(status, reason, printable(&said))
 }
 
-/// Returns whether all nodes were up to date since the last change: a node that is lost later makes no new rollout.
-fn was_complete(previous: &WindowsStorageStatus, rollout: &Rollout) -> bool {
+/// Returns the revision that all nodes have, or have had since the last change: a node that is lost later makes no new
+/// rollout.
+fn completed_revision(previous: &WindowsStorageStatus, rollout: &Rollout) -> Option<String> {
     let known = previous.rollout.as_ref();
-    let last = known.and_then(|known| known.history.last());
-    last.is_some_and(|last| {
-        last.completion_time.is_some() && Some(&last.revision) == rollout.revision.as_ref()
-    })
-}
-
-/// Describes the next step to be completed.
-fn place(rollout: &Rollout) -> Option<String> {
-    let steps = rollout
-        .steps
-        .as_ref()
-        .filter(|steps| steps.state.is_some())?;
-    let number = steps.record.completed + 1;
-    Some(format!(
-        "step {number} of {} of spec.rollout.strategy",
-        steps.of
-    ))
-}
-
-/// Returns what the nodes after the current step wait for, if nothing is to be updated before.
-fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
-    let (place, waiting) = (place(rollout)?, rollout.waiting);
-    Some(match rollout.steps.as_ref()?.state? {
-        StepState::Updating | StepState::Unseen => return None,
-        StepState::Soaking(until) => (
-            "True",
-            "Soaking",
-            format!(
-                "; {waiting} wait(s): soaking until {}, then each node of {place} must pass one more check",
-                printed(until)
-            ),
-        ),
-        StepState::Failed => (
-            "False",
-            "Stopped",
-            format!(
-                "; {waiting} wait(s), because {place} has a node on which it failed and was rolled back: {}. Fix the cause, then run: kubectl windows-storage rollout resume",
-                some_of(&rollout.failed, NAMED)
-            ),
-        ),
-        StepState::NoNodes => (
-            "False",
-            "StepBlocked",
-            format!(
-                "; {waiting} wait(s), because {place} has no updated node that this operator manages and can reach, so it cannot tell whether the new version works; bring such nodes back, or change the step"
-            ),
-        ),
-    })
+    let known = known.and_then(|known| known.completed_revision.as_ref());
+    let Some(revision) = &rollout.revision else {
+        // Nothing is rolled out at the moment.
+        return known.cloned();
+    };
+    let is_complete = rollout.current + rollout.pinned == rollout.nodes;
+    (is_complete || known == Some(revision)).then(|| revision.clone())
 }
 
 /// Describes which failures stopped the rollout and what to do.
@@ -307,6 +210,12 @@ mod tests {
                 "Complete",
                 "9 of 9",
             ),
+            (of(&|rollout| rollout.pinned = 9), "Pinned", "9 managed"),
+            (
+                of(&|rollout| (rollout.waiting, rollout.pinned) = (0, 8)),
+                "Complete",
+                "1 of 9 managed node(s); 8 keep(s) another version",
+            ),
         ] {
             let previous = WindowsStorageStatus::default();
             let said = rollout_condition(&previous, &rollout, "v1.3.0", true);
@@ -320,8 +229,7 @@ mod tests {
             (rollout.waiting, rollout.revision) = (0, Some("a".to_owned()));
         });
         for (revision, reason) in [("a", "Complete"), ("b", "Updating")] {
-            let past = serde_json::json!({"revision": revision, "version": "v1.3.0", "completionTime": "2026-01-01T00:00:00Z"});
-            let previous = serde_json::json!({"rollout": {"history": [past]}});
+            let previous = serde_json::json!({"rollout": {"completedRevision": revision}});
             let previous = serde_json::from_value(previous).unwrap();
             let said = rollout_condition(&previous, &lost, "v1.3.0", true);
             assert_eq!(said.reason, reason);

@@ -6,7 +6,7 @@ use crate::status::rollout::ROLLOUT_PROGRESSING;
 use crate::status::sentence::sentence;
 
 /// Reasons of the rollout condition that need an administrator's attention.
-const STUCK: [&str; 4] = ["Stopped", "StepBlocked", "Blocked", "WindowInvalid"];
+const STUCK: [&str; 2] = ["Stopped", "Blocked"];
 
 /// Derives the three conditions from the others.
 pub fn summary(

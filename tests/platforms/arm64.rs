@@ -1,11 +1,15 @@
 //! The operator for Linux on arm64, as in its image but not optimized.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::{assert_alike, assert_judges_files, build, held_cluster, here, input, root};
 
+/// Longer than the controller takes; only a failure waits this long.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The libraries that it is linked with.
 static SYSROOT: LazyLock<PathBuf> = LazyLock::new(|| {
     let mut sysroot = Command::new(root().join("tools/sysroot"));
@@ -14,21 +18,20 @@ static SYSROOT: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| built("LINUX_ARM64"));
 
-/// Runs a program with the libraries from this folder.
-fn run_with(libraries: &Path, program: &Path, arguments: &[&str]) -> Output {
-    Command::new("qemu-aarch64")
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new("qemu-aarch64");
+    command
         .arg("-L")
-        .arg(libraries)
-        .arg(program)
+        .arg(&*SYSROOT)
+        .arg(&*PROGRAM)
         .args(arguments)
         .current_dir(input())
-        .env_remove("KUBECONFIG")
-        .output()
-        .unwrap()
+        .env_remove("KUBECONFIG");
+    command
 }
 
 fn run(arguments: &[&str]) -> Output {
-    run_with(&SYSROOT, &PROGRAM, arguments)
+    command(arguments).output().unwrap()
 }
 
 #[test]
@@ -45,7 +48,7 @@ fn it_judges_files_as_the_program_of_this_machine_does() {
     assert_judges_files(|line| run(&line.split(' ').collect::<Vec<_>>()));
 }
 
-/// Uses its own OpenSSL for TLS, and runs one reconcile of the controller, which logs in to a host.
+/// Uses its own OpenSSL for TLS, and the controller logs in to a host.
 #[test]
 fn it_judges_a_cluster_and_runs() {
     let (sandbox, host) = held_cluster();
@@ -55,9 +58,8 @@ fn it_judges_a_cluster_and_runs() {
     assert_alike(&run(&arguments), &here(&arguments), 3);
 
     let payload = root().join("target/payload");
-    let once = [
+    let arguments = [
         "run",
-        "--once",
         "--kubeconfig",
         kubeconfig,
         "--leader-elect=false",
@@ -65,8 +67,14 @@ fn it_judges_a_cluster_and_runs() {
         "--payload-dir",
         payload.to_str().unwrap(),
     ];
-    let ended = run(&once);
-    let log = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(3), "{log}");
-    assert!(host.drive_c().join("k/csi-proxy.exe").exists(), "{log}");
+    let mut controller = command(&arguments).spawn().unwrap();
+    let csi_proxy = host.drive_c().join("k/csi-proxy.exe");
+    let started = Instant::now();
+    while !csi_proxy.exists() && started.elapsed() < PATIENCE {
+        assert_eq!(controller.try_wait().unwrap(), None, "it has ended");
+        sleep(Duration::from_millis(200));
+    }
+    controller.kill().unwrap();
+    controller.wait().unwrap();
+    assert!(csi_proxy.exists());
 }

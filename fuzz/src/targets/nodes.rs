@@ -10,7 +10,7 @@ use protocol::{Answer, NodeState};
 use windows_storage_operator::api::WindowsNodeStorageStatus;
 use windows_storage_operator::assess::report::NodeReadiness;
 use windows_storage_operator::index::Secret;
-use windows_storage_operator::lease::{Decision, Record, Timings};
+use windows_storage_operator::lease::{Decision, LEASE_SECONDS, Record};
 use windows_storage_operator::node::{
     HostKey, KnownHosts, NodePlan, Observation, Output, PASSPHRASE, PRIVATE_KEY, brief,
     check_private_key, parse_answer, parse_instances, printable,
@@ -145,7 +145,6 @@ pub fn private_key(bytes: &[u8]) {
 /// What a Lease says, one line of JSON after the other, a second apart. Nobody takes what another holder has renewed.
 pub fn lease(bytes: &[u8]) {
     const SECOND: Duration = Duration::from_secs(1);
-    let timings = Timings::new(SECOND * 10, SECOND * 8, SECOND * 2).unwrap();
     let mut record = Record::default();
     let mut now = SECOND * 1_000;
     let mut before: Option<(LeaseSpec, Duration)> = None;
@@ -159,7 +158,7 @@ pub fn lease(bytes: &[u8]) {
             Some((then, seen)) if *then == spec && is_foreign => *seen,
             _ => now,
         };
-        match record.next(Some(&spec), "us", &timings, now) {
+        match record.next(Some(&spec), "us", now) {
             Decision::Wait {
                 holder: who,
                 free_at,
@@ -168,14 +167,15 @@ pub fn lease(bytes: &[u8]) {
                 assert!(is_foreign && now < free_at);
             }
             Decision::Write(ours) => {
-                let lasts = u64::try_from(spec.lease_duration_seconds.unwrap_or(10)).unwrap_or(10);
-                let lasts = Duration::from_secs(if lasts == 0 { 10 } else { lasts });
+                let said = u64::try_from(spec.lease_duration_seconds.unwrap_or_default());
+                let lasts = said.ok().filter(|seconds| *seconds > 0);
+                let lasts = Duration::from_secs(lasts.unwrap_or(LEASE_SECONDS.into()));
                 assert!(
                     !is_foreign || now >= seen + lasts,
                     "taken from {holder}: {line}"
                 );
                 assert_eq!(ours.holder_identity.as_deref(), Some("us"));
-                assert_eq!(ours.lease_duration_seconds, Some(10));
+                assert_eq!(ours.lease_duration_seconds, Some(LEASE_SECONDS.into()));
                 let (then, now) = (spec.lease_transitions, ours.lease_transitions);
                 assert!(now >= then, "{then:?}, then {now:?}");
             }

@@ -38,12 +38,12 @@ struct Rig {
 impl Rig {
     /// Returns a process that found nothing in the condition.
     fn new() -> Self {
-        Self::finding(Found::Open, false)
+        Self::finding(Found::Open)
     }
 
-    fn finding(found: Found, is_once: bool) -> Self {
+    fn finding(found: Found) -> Self {
         let start = Instant::now();
-        let mut decider = Decider::new(start, is_once);
+        let mut decider = Decider::new(start);
         decider.find(found);
         Self {
             decider,
@@ -194,7 +194,7 @@ fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
             "0 unknown! unknown, 1000 open! unknown, 1020 open open",
         ),
     ] {
-        Rig::finding(found, false).says(&format!("{found:?}"), steps);
+        Rig::finding(found).says(&format!("{found:?}"), steps);
     }
     let mut rig = Rig::new();
     rig.decider.found = None;
@@ -202,24 +202,6 @@ fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
     assert_eq!(rig.at(90_000, "open"), UNKNOWN, "it is not known yet");
     rig.decider.find(Found::Open);
     assert_eq!(rig.at(90_001, "open"), OPEN);
-}
-
-#[test]
-fn a_single_pass_leaves_a_false() {
-    for found in [Found::Held, Found::Operation] {
-        for verdict in ["open", "overridden"] {
-            let mut rig = Rig::finding(found, true);
-            rig.at(0, "unknown");
-            rig.at(1_000, verdict);
-            assert_eq!(rig.at(90_000, verdict), UNKNOWN);
-            let yields = rig.decider.decision.as_ref().unwrap().yields;
-            assert!(yields, "what is there stays");
-            assert!(rig.decider.opens_at.is_none(), "nothing is waited for");
-        }
-    }
-    let mut rig = Rig::finding(Found::Open, true);
-    rig.at(0, "open");
-    assert_eq!(rig.at(20, "open"), OPEN);
 }
 
 #[test]

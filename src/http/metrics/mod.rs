@@ -4,7 +4,6 @@
 mod families;
 #[cfg(unix)]
 mod process;
-mod text;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,6 @@ use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
 use crate::node::{NodeError, PoolProgress, Reason, Reconciled, Rollout};
 use crate::status::PROGRESS;
 use families::{Families, Labels};
-pub use text::Format;
 
 /// The label value for volumes that no driver takes over.
 const NO_DRIVER: &str = "none";
@@ -216,14 +214,10 @@ impl Metrics {
         self.0.api_requests.get_or_create(&labels).inc();
     }
 
-    /// Returns all metrics in that format.
+    /// Returns all metrics as OpenMetrics.
     #[must_use]
-    pub fn encode(&self, format: Format) -> String {
-        let text = self.0.encode();
-        match format {
-            Format::OpenMetrics => text,
-            Format::Prometheus => text::plain(&text),
-        }
+    pub fn encode(&self) -> String {
+        self.0.encode()
     }
 }
 
@@ -279,7 +273,7 @@ mod tests {
     use crate::node::{Phases, Sent};
 
     fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
-        let text = metrics.encode(Format::OpenMetrics);
+        let text = metrics.encode();
         let lines = text.lines().filter(|line| line.starts_with(start));
         lines.map(str::to_owned).collect()
     }

@@ -18,7 +18,7 @@ use crate::assess::causes::csi_proxy;
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::{Blocked, BlockedKey, Departed, Memory, Report, assess, only_fresh_data_opens};
 use crate::index::{Cluster, Name, Node};
-use crate::node::{Awaited, NodePlan, Planner, Present, Rollout, StepRecord};
+use crate::node::{Awaited, NodePlan, Planner, Present, Rollout};
 use crate::payload::Payload;
 use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
 use crate::status::{MOST_BLOCKED, NodeInputs, NodeStatus, is_ready, is_used, node_status};
@@ -57,8 +57,6 @@ pub struct Decisions {
     pub is_complete: bool,
     /// The granted slots, and the progress of the rollout.
     pub rollout: Rollout,
-    /// Progress of the steps.
-    steps: Option<StepRecord>,
     /// Whether the work in progress of the previous process was restored.
     is_restored: bool,
     /// When csi-proxy may be removed from nodes that no longer use it.
@@ -93,7 +91,6 @@ impl Decisions {
             departed: BTreeSet::new(),
             is_complete: false,
             rollout: Rollout::default(),
-            steps: None,
             is_restored: false,
             removals: BTreeMap::new(),
             are_slots_unproved: false,

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use std::time::Duration;
-
-use jiff::Timestamp;
-
-use crate::api::{NodePool, RolloutStep, SETTINGS_NAME, StrategyStatus, has_all};
+use crate::api::{NodePool, SETTINGS_NAME};
 use crate::index::Cluster;
 use crate::node::{
-    Candidate, Member, NodePlan, Observation, PoolProgress, Rollout, RolloutLimits, Standing,
-    StepRecord, StepState, Steps, Windows, follow, found_owner, other_version, rollout, windows,
+    Candidate, NodePlan, Observation, PoolProgress, Reason, Rollout, RolloutLimits, Standing,
+    found_owner, rollout,
 };
-use crate::payload::sha256_hex;
 use crate::run::decide::{Decisions, News};
 
 impl Decisions {
@@ -31,7 +26,6 @@ impl Decisions {
             let nodes = rollout.into_iter().flat_map(|it| &it.in_progress);
             let there = nodes.filter(|node| self.takes_part(node));
             news.slots.restore(there.cloned());
-            self.steps = rollout.and_then(|it| it.strategy.as_ref()).map(record);
         }
         // Nodes that wait for their removal are not connected to, so no work begins and no outcome is found there.
         let managed = self
@@ -64,28 +58,13 @@ impl Decisions {
                     at_work: slots.at_work.contains(name),
                     cut_short: slots.cut_short.contains(name),
                     paused: pool.is_some_and(|pool| pool.rollout.paused),
-                    held: false,
-                    removes: plan.takes_away(),
                 };
                 (name.clone(), pool, candidate)
             });
-            let mut candidates: Vec<_> = candidates.collect();
-            let (steps, free) = self.steps(cluster, news, &mut candidates).unzip();
-            let free = free.flatten();
-            let queue = free.map(|_| queue(&candidates)).unwrap_or_default();
-            let windows = windows(&self.spec.rollout.windows, news.now);
             let mut rollout = Rollout {
                 revision: self.revision().map(str::to_owned),
-                steps,
-                pinned: other_version(&self.payload, &self.spec).map(str::to_owned),
-                ..self.by_pool(candidates, windows, news.settling)
+                ..self.by_pool(candidates.collect(), news.settling)
             };
-            // The current step may limit how many of them begin.
-            if let Some(free) = free {
-                let begin = queue.iter().filter(|name| rollout.slots.contains(*name));
-                let too_many: Vec<_> = begin.skip(free).collect();
-                rollout.slots.retain(|name| !too_many.contains(&name));
-            }
             let before = rollout.slots.len();
             rollout.slots.retain(|name| {
                 let removes = self.plans.get(name).is_some_and(NodePlan::takes_away);
@@ -96,53 +75,7 @@ impl Decisions {
         });
         let (rollout, unproved) = rollout;
         self.are_slots_unproved = unproved;
-        self.steps = rollout.steps.as_ref().map(|steps| steps.record.clone());
         self.rollout = rollout;
-    }
-
-    /// Computes the progress of the steps, and how many nodes may begin, if limited. Marks nodes that wait for another
-    /// step as held.
-    fn steps(
-        &self,
-        cluster: &Cluster,
-        news: &News<'_>,
-        candidates: &mut [InPool<'_>],
-    ) -> Option<(Steps, Option<usize>)> {
-        let steps = &self.spec.rollout.strategy.steps;
-        if steps.is_empty() {
-            return None;
-        }
-        let before = self.steps.clone().unwrap_or_default();
-        let Some(revision) = self.revision() else {
-            // Nothing is rolled out, so nothing waits.
-            let (record, of) = (before, steps.len());
-            let state = None;
-            return Some((Steps { record, of, state }, None));
-        };
-        let member = |(name, pool, candidate): &InPool<'_>| {
-            let node = cluster.nodes.get(name.as_str());
-            let is_in = |step: &RolloutStep| match (&step.pool, &step.node_selector) {
-                (Some(wanted), _) => pool.is_some_and(|pool| pool.name == *wanted),
-                (None, Some(selector)) => node.is_some_and(|node| has_all(&node.labels, selector)),
-                (None, None) => false,
-            };
-            let observation = news.observations.get(name);
-            let member = Member {
-                candidate: *candidate,
-                has_it: observation.is_some_and(|seen| seen.reached == revision),
-                seen: observation.and_then(|seen| seen.last_contact),
-                steps: steps.iter().map(is_in).collect(),
-            };
-            (name.clone(), member)
-        };
-        let updated = candidates.iter().filter(|(.., it)| !it.removes);
-        let members = updated.map(member).collect();
-        let key = step_key(revision, steps);
-        let (found, allowed) = follow(steps, &members, before, &key, news.now);
-        for (name, _, candidate) in candidates {
-            candidate.held = allowed.held.contains(name);
-        }
-        Some((found, allowed.free))
     }
 
     /// Returns the desired revision, which is the same for all nodes with csi-proxy.
@@ -156,49 +89,6 @@ impl Decisions {
             _ => None,
         })
     }
-
-    /// Returns how long until a time that the rollout waits for.
-    pub fn rollout_due_in(&self, now: Timestamp) -> Option<Duration> {
-        let first = self.rollout_changes().filter(|at| *at > now).min()?;
-        Some(Duration::try_from(now.until(first).ok()?).unwrap_or_default())
-    }
-
-    fn rollout_changes(&self) -> impl Iterator<Item = Timestamp> {
-        let soak = match self.rollout.steps.as_ref().and_then(|steps| steps.state) {
-            Some(StepState::Soaking(until)) => Some(until),
-            _ => None,
-        };
-        self.rollout.windows.until.into_iter().chain(soak)
-    }
-}
-
-/// Identifies what is rolled out and which nodes each step selects. The soak time is left out: changing it does not
-/// restart the steps.
-fn step_key(revision: &str, steps: &[RolloutStep]) -> String {
-    let nodes = steps.iter().map(|step| RolloutStep {
-        soak_seconds: 0,
-        ..step.clone()
-    });
-    // Plain data always serializes.
-    let nodes = serde_json::to_string(&nodes.collect::<Vec<_>>()).unwrap_or_default();
-    sha256_hex(format!("{revision} {nodes}").as_bytes())
-}
-
-/// Returns the nodes that wait for an update, in order.
-fn queue(candidates: &[InPool<'_>]) -> Vec<String> {
-    let waits = |it: &Candidate| it.standing == Standing::Waiting && !it.at_work && !it.removes;
-    let waiting = candidates.iter().filter(|(.., it)| waits(it));
-    let mut waiting: Vec<_> = waiting.collect();
-    waiting.sort_by_key(|(name, _, it)| it.order(name));
-    waiting.into_iter().map(|(name, ..)| name.clone()).collect()
-}
-
-fn record(status: &StrategyStatus) -> StepRecord {
-    StepRecord {
-        revision: status.revision.clone(),
-        completed: usize::try_from(status.completed_steps).unwrap_or(0),
-        soak_start_time: status.soak_start_time.as_ref().map(|time| time.0),
-    }
 }
 
 /// A node with its pool.
@@ -208,7 +98,7 @@ type Group<'a> = (Option<&'a NodePool>, BTreeMap<String, Candidate>);
 
 impl Decisions {
     /// Counts the nodes of each pool with limits of its own separately, and all others together.
-    fn by_pool(&self, candidates: Vec<InPool<'_>>, windows: Windows, settling: bool) -> Rollout {
+    fn by_pool(&self, candidates: Vec<InPool<'_>>, settling: bool) -> Rollout {
         let progress = |pool: &NodePool| {
             let of_pool = candidates.iter().filter(|(_, of, _)| *of == Some(pool));
             let progress = PoolProgress::of(of_pool.map(|(_, _, candidate)| candidate));
@@ -229,14 +119,12 @@ impl Decisions {
                 max_unavailable: spec.max_unavailable_of(group.len()),
                 max_failures: usize::try_from(spec.max_failures).unwrap_or(usize::MAX),
                 paused: spec.paused,
-                is_closed: !windows.is_open,
                 settling,
             };
             (name.map(str::to_owned), rollout(&group, &limits))
         });
         let decided = decided.collect();
         Rollout {
-            windows,
             pools,
             ..Rollout::merge(decided)
         }
@@ -254,8 +142,10 @@ fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
         }
         _ => return Standing::Unreachable,
     };
-    let Ok(desired) = &target.desired else {
-        return Standing::Unreachable;
+    let desired = match &target.desired {
+        Ok(desired) => desired,
+        Err(error) if error.reason == Reason::OtherVersion => return Standing::Pinned,
+        Err(_) => return Standing::Unreachable,
     };
     let is_of_now = |seen: &&Observation| {
         seen.reconciles > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt

@@ -7,7 +7,6 @@ mod removal;
 mod removal_edges;
 mod rig;
 mod rollout;
-mod steps;
 mod tenant;
 
 use jiff::Timestamp;
@@ -37,14 +36,14 @@ fn names(todo: &Todo) -> Vec<&str> {
 fn what_was_read_after_a_verdict_does_not_count_for_it() {
     let mut rig = Rig::new();
     rig.add_node("win-1", "windows");
-    rig.pass(&[]);
+    rig.pass();
     rig.read_verdict_kinds();
     rig.read_configuration();
     assert!(
         !rig.decisions.is_complete,
-        "a single pass must not end with the verdict before this"
+        "the verdict is from before this"
     );
-    rig.pass(&[]);
+    rig.pass();
     assert!(rig.decisions.is_complete);
 }
 
@@ -54,35 +53,35 @@ fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
     rig.add_node("win-1", "windows");
     rig.add_configuration();
     rig.read_verdict_kinds();
-    assert!(!rig.pass(&[]).knows_configuration);
+    assert!(!rig.pass().knows_configuration);
     assert!(matches!(
         rig.decisions.plans["win-1"],
         NodePlan::Reconcile(_)
     ));
     rig.finish_configuration();
-    assert!(rig.pass(&[]).knows_configuration);
+    assert!(rig.pass().knows_configuration);
 }
 
 #[test]
 fn a_node_is_decided_again_when_something_is_new_there_and_not_before() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert_eq!(names(&todo), ["win-2"]);
     assert_eq!(
-        names(&rig.pass(&[])),
+        names(&rig.pass()),
         ["win-2"],
         "what was not written stays to be written"
     );
     let status = todo.nodes[0].status.clone();
     rig.write("win-2", status.clone());
-    assert!(names(&rig.pass(&[])).is_empty());
+    assert!(names(&rig.pass()).is_empty());
 
     let observation = rig.observations.entry("win-2".to_owned());
     observation.or_default().reconciles = 1;
-    assert_eq!(names(&rig.pass(&["win-2"])), ["win-2"]);
+    assert_eq!(names(&rig.pass()), ["win-2"]);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert!(names(&todo).contains(&"win-1"), "its object was removed");
     assert_eq!(todo.nodes[0].uid, "uid-win-1");
 }
@@ -91,11 +90,11 @@ fn a_node_is_decided_again_when_something_is_new_there_and_not_before() {
 fn what_another_client_has_written_need_not_be_written_any_more() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     // The answer to the write was lost, but the watch delivers its result.
     let status = todo.nodes[0].status.clone();
     rig.cluster.node_statuses.apply("win-2".to_owned(), status);
-    assert!(rig.pass(&[]).nodes.is_empty());
+    assert!(rig.pass().nodes.is_empty());
 }
 
 #[test]
@@ -105,7 +104,7 @@ fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
     settings.status = Some(WindowsStorageStatus::default());
     let name = SETTINGS_NAME.to_owned();
     rig.cluster.settings.apply(name.clone(), settings.clone());
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert!(todo.nodes.is_empty());
     assert!(
         todo.settings.is_some(),
@@ -113,7 +112,7 @@ fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
     );
     settings.spec.csi_proxy.management = crate::api::Management::External;
     rig.cluster.settings.apply(name, settings);
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert!(!rig.decisions.plans["win-1"].is_managed());
     assert_eq!(names(&todo), ["win-1"]);
 }
@@ -128,7 +127,7 @@ fn a_node_that_was_recreated_or_booted_is_looked_at_again() {
         let mut rig = Rig::settled();
         let before = rig.decisions.plans.clone();
         rig.change_node("win-1", change);
-        rig.pass(&[]);
+        rig.pass();
         assert_ne!(rig.decisions.plans, before);
     }
 }
@@ -137,11 +136,11 @@ fn a_node_that_was_recreated_or_booted_is_looked_at_again() {
 fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     let mut rig = Rig::settled();
     rig.add_node("lin-1", "linux");
-    rig.pass(&[]);
+    rig.pass();
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop"},
         "spec": {"nodeName": "win-1", "volumes": [{"name": "data", "azureDisk": {}}]}});
     rig.put(&pod);
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert_eq!(todo.verdict.reason, Reason::DriversMissing);
     assert_eq!(rig.decisions.ready, 0);
     assert_eq!(names(&todo), ["win-1"]);
@@ -159,14 +158,14 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
         message.contains("no DaemonSet for Windows nodes"),
         "{message}"
     );
-    assert!(rig.pass(&[]).settings.is_none(), "nothing is new about it");
+    assert!(rig.pass().settings.is_none(), "nothing is new about it");
 }
 
 #[test]
 fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
     let mut rig = Rig::settled();
     rig.add_node("win-1", "linux");
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     let left = Left {
         node: "win-1".to_owned(),
         what: LeftOver::Status,
@@ -175,7 +174,7 @@ fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
     assert!(rig.decisions.plans.is_empty());
     assert_eq!(rig.decisions.ready, 0);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
-    assert!(rig.pass(&[]).left.is_empty());
+    assert!(rig.pass().left.is_empty());
 }
 
 #[test]
@@ -183,11 +182,11 @@ fn what_is_not_known_writes_no_node_status() {
     let mut rig = Rig::new();
     rig.add_node("win-1", "windows");
     rig.read_configuration();
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
     assert!(todo.nodes.is_empty() && todo.settings.is_none());
     rig.read_verdict_kinds();
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert_eq!(names(&todo), ["win-1"]);
     assert!(todo.settings.is_some());
 }
@@ -199,12 +198,12 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
     rig.change_node("win-2", |node| {
         node.ready_since = Some(Timestamp::from_second(500).unwrap());
     });
-    rig.pass(&[]);
+    rig.pass();
     assert!(rig.decisions.plans["win-2"].is_managed());
     // It has not been connected to yet, and now the first node of another owner is created.
     rig.add_node("win-3", "windows");
     rig.belongs_to("win-3", Platform::Eks);
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     let until = Timestamp::from_second(1_100).unwrap();
     assert_eq!(
         rig.decisions.plans["win-2"],
@@ -227,7 +226,7 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
         .decided_in(Timestamp::from_second(1_000).unwrap(), rig.instant);
     assert_eq!(wait, Some(Duration::from_secs(100)));
     rig.now += 100;
-    rig.pass(&[]);
+    rig.pass();
     assert!(rig.decisions.plans["win-2"].is_managed());
     assert_eq!(rig.decisions.decided_in(until, rig.instant), None);
 }
@@ -243,9 +242,9 @@ fn nobody_logs_in_before_it_is_known_whose_the_nodes_are() {
     {
         kind.table_mut(&mut rig.cluster).finish();
     }
-    assert!(!rig.pass(&[]).knows_configuration);
+    assert!(!rig.pass().knows_configuration);
     rig.read_verdict_kinds();
-    assert!(rig.pass(&[]).knows_configuration);
+    assert!(rig.pass().knows_configuration);
 }
 
 #[test]
@@ -262,7 +261,7 @@ fn what_can_be_seen_of_an_external_csi_proxy_is_reported() {
     let data = [("services".to_owned(), services.to_owned())];
     rig.put_config_map("windows-services-10.18.0", data.into());
     let message = |rig: &mut Rig| {
-        let todo = rig.pass(&[]);
+        let todo = rig.pass();
         let node = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
         let conditions = node.status.conditions.iter();
         let mut external = conditions.filter(|condition| condition.reason == "External");
@@ -293,16 +292,16 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     rig.reject_settings();
     rig.read_verdict_kinds();
     rig.read_configuration();
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert!(!todo.knows_configuration && todo.nodes.is_empty());
     assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
     assert!(todo.verdict.message.contains("WindowsStorage"));
     rig.want(&json!({"csiProxy": {"management": "External"}}));
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert!(todo.knows_configuration);
     assert!(!rig.decisions.plans["win-1"].is_managed());
     rig.reject_settings();
-    rig.pass(&[]);
+    rig.pass();
     let is_managed = rig.decisions.plans["win-1"].is_managed();
     assert!(!is_managed, "what was read before stays");
 }
@@ -312,9 +311,9 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     // The status shows no contact yet, but the previous process may have connected.
-    rig.act(&[]);
+    rig.act();
     rig.belongs_to("win-2", Platform::Wmco);
-    rig.act(&[]);
+    rig.act();
     let NodePlan::Release(who, Ok(target)) = rig.plan("win-2") else {
         panic!("{:?}", rig.plan("win-2"))
     };
@@ -322,7 +321,7 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     assert_eq!(target.purpose, Purpose::Release);
     assert_eq!(rig.management("win-2"), "Releasing");
     rig.saw("win-2", Purpose::Release, Standing::Current);
-    rig.act(&["win-2"]);
+    rig.act();
     assert_eq!(rig.management("win-2"), "External");
     let external = NodePlan::External("WMCO by label x".to_owned());
     assert_eq!(*rig.plan("win-2"), external);

@@ -8,12 +8,6 @@ pub fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Converts a count to a float.
-#[allow(clippy::cast_precision_loss, reason = "counts are far below 2⁵²")]
-pub fn count(number: u64) -> f64 {
-    number as f64
-}
-
 /// Converts a duration to milliseconds.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3

@@ -49,6 +49,9 @@ impl Watch {
     }
 }
 
+/// Longer than the operator takes; only a failure waits this long.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Watches the `OperatorCondition`.
 pub struct GateWatch(Watch);
 
@@ -69,13 +72,9 @@ impl GateWatch {
     }
 
     /// Returns when an `Upgradeable` condition was seen for which `holds` is true.
-    pub async fn until(
-        &mut self,
-        patience: Duration,
-        holds: impl Fn(&Value) -> bool,
-    ) -> Result<Instant> {
+    pub async fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Result<Instant> {
         let mut last = Value::Null;
-        let seen = tokio::time::timeout(patience, async {
+        let seen = tokio::time::timeout(PATIENCE, async {
             loop {
                 let (when, object) = self.0.next().await?;
                 let conditions = object["spec"]["conditions"].as_array();

@@ -6,12 +6,10 @@ mod copy;
 mod figures;
 mod fleet;
 mod gate;
-mod large;
 mod load;
 mod node;
 mod process;
 mod report;
-mod sizes;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,45 +29,25 @@ struct Arguments {
     /// What to measure; everything if nothing is named.
     #[arg(value_name = "MEASUREMENT", value_parser = PossibleValuesParser::new(MEASUREMENTS.iter().map(|(name, _)| *name)))]
     measurements: Vec<String>,
-    /// Measure with all repetitions and at full length.
-    #[arg(long)]
-    full: bool,
-}
-
-/// Options of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// All repetitions, at full length.
-    pub full: bool,
 }
 
 /// A measurement: its name and its function.
-type Measurement = (&'static str, fn(Options) -> Result<Vec<Row>>);
+type Measurement = (&'static str, fn() -> Result<Vec<Row>>);
 
 const MEASUREMENTS: &[Measurement] = &[
-    ("sizes", sizes::measure),
     ("load", load::measure),
+    ("huge", load::measure_huge),
     ("fleet", fleet::measure),
     ("copy", copy::measure),
-    ("large", large::measure),
-    (HUGE, load::measure_huge),
 ];
-/// Takes longer than all others together; it runs only in full or by name.
-const HUGE: &str = "huge";
 
 fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let options = Options {
-        full: arguments.full,
-    };
-    let is_chosen = |name: &str| match arguments.measurements.as_slice() {
-        [] => options.full || name != HUGE,
-        some => some.iter().any(|it| it == name),
-    };
+    let chosen = Arguments::parse().measurements;
+    let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|it| it == name);
     let mut failed = Vec::new();
     for (name, measure) in MEASUREMENTS.iter().filter(|(name, _)| is_chosen(name)) {
         eprintln!("measuring {name} …");
-        match measure(options) {
+        match measure() {
             Ok(rows) => report::print(name, &rows),
             Err(error) => {
                 eprintln!("{name}: {error:#}");

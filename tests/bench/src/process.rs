@@ -10,33 +10,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 /// The kernel reports CPU time to programs in hundredths of a second. Source: proc(5), `USER_HZ` of every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Resource use of a process at one moment.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    /// Resident set, in bytes.
-    pub resident: u64,
-    /// The part of the resident set that no file backs, in bytes: what the process has allocated.
-    pub anonymous: u64,
-    /// Number of open files, including sockets.
-    pub files: u64,
-}
-
-impl Sample {
-    /// Samples a process now.
-    pub fn take(process: u32) -> Result<Self> {
-        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-        Ok(Self {
-            resident: number(&status, "VmRSS:")? * 1024,
-            anonymous: number(&status, "RssAnon:")? * 1024,
-            files: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
-        })
-    }
-}
-
-/// Returns the largest resident set that a process has had, in bytes.
-pub fn peak_resident(process: u32) -> Result<u64> {
+/// Returns the part of a process's resident set that no file backs, in bytes: what it has allocated.
+fn anonymous(process: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    Ok(number(&status, "VmHWM:")? * 1024)
+    Ok(number(&status, "RssAnon:")? * 1024)
 }
 
 fn number(status: &str, name: &str) -> Result<u64> {
@@ -45,10 +22,11 @@ fn number(status: &str, name: &str) -> Result<u64> {
     Ok(text.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// Samples a process until `finish` is called.
+/// Samples the anonymous memory of a process until `finish` is called. Only that counts: whether file pages stay resident
+/// is up to the kernel.
 pub struct Sampler {
     stop: mpsc::Sender<()>,
-    thread: JoinHandle<Result<Vec<Sample>>>,
+    thread: JoinHandle<Result<Vec<u64>>>,
 }
 
 impl Sampler {
@@ -58,15 +36,15 @@ impl Sampler {
         let thread = std::thread::spawn(move || {
             let mut samples = Vec::new();
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                samples.push(Sample::take(process)?);
+                samples.push(anonymous(process)?);
             }
             Ok(samples)
         });
         Self { stop, thread }
     }
 
-    /// Stops and returns the samples, at least eight.
-    pub fn finish(self) -> Result<Vec<Sample>> {
+    /// Stops and returns the samples in bytes, at least eight.
+    pub fn finish(self) -> Result<Vec<u64>> {
         // If the sampler has failed, joining it returns its error.
         let _ = self.stop.send(());
         let joined = self.thread.join();

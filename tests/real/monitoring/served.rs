@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use testbed::promtool::as_older_format;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
-use windows_storage_operator::http::{Format, Metrics};
+use windows_storage_operator::http::Metrics;
 use windows_storage_operator::node::{Phases, Reconciled, Rollout};
 
 use crate::monitoring::alerts::records;
@@ -18,7 +19,7 @@ pub struct Metric {
     pub labels: BTreeSet<String>,
 }
 
-/// Returns all metrics as text, after each event has been counted once.
+/// Returns all metrics as promtool reads them, after each event has been counted once.
 pub fn text() -> String {
     let metrics = Metrics::default();
     metrics.show_build("v1.3.0", "0.1.0");
@@ -44,7 +45,7 @@ pub fn text() -> String {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    runtime.block_on(async { metrics.encode(Format::Prometheus) })
+    as_older_format(&runtime.block_on(async { metrics.encode() }))
 }
 
 /// Returns all metrics, parsed.

@@ -56,28 +56,28 @@ impl Scene {
 
     /// Starts the operator, and waits until it has installed csi-proxy on both nodes and holds upgrades for both.
     fn start(&self) -> Operator {
-        self.start_with(&[])
-    }
-
-    fn start_with(&self, arguments: &[&str]) -> Operator {
-        let operator = self.launch(arguments);
+        let operator = self.launch();
         self.expect_both_at_work();
         operator
     }
 
-    fn launch(&self, arguments: &[&str]) -> Operator {
-        // Faults in these tests may last longer than a leader's default renew deadline.
-        let mut all = vec![
+    /// Starts an operator that takes part in leader election, with the same results.
+    fn start_electing(&self) -> Operator {
+        let operator = self.launch_electing();
+        self.expect_both_at_work();
+        operator
+    }
+
+    fn launch(&self) -> Operator {
+        // Faults in these tests may last longer than a leader that cannot renew its lease.
+        self.start_with_arguments(&["--serve-address=127.0.0.1:0", "--leader-elect=false"])
+    }
+
+    fn launch_electing(&self) -> Operator {
+        self.start_with_arguments(&[
             "--serve-address=127.0.0.1:0",
             "--leader-elect-identity=operator",
-        ];
-        let lease = "--leader-elect-lease-duration";
-        if !arguments.iter().any(|argument| argument.starts_with(lease)) {
-            all.push("--leader-elect-lease-duration=600s");
-            all.push("--leader-elect-renew-deadline=540s");
-        }
-        all.extend(arguments);
-        self.start_with_arguments(&all)
+        ])
     }
 
     fn expect_both_at_work(&self) {

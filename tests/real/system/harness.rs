@@ -105,11 +105,9 @@ impl Harness {
             .unwrap()
     }
 
-    /// Starts the operator without OLM, with additional arguments.
-    pub fn start_without_olm(&self, arguments: &[&str]) -> Operator {
-        self.command
-            .start(Some(&self.log), arguments, false)
-            .unwrap()
+    /// Starts the operator without OLM.
+    pub fn start_without_olm(&self) -> Operator {
+        self.command.start(Some(&self.log), &[], false).unwrap()
     }
 
     /// Registers or unregisters the driver of the workload on a node.

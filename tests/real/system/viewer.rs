@@ -73,10 +73,7 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
             &["why", "pvc/typo"],
             "there is no persistentvolumeclaim typo",
         ),
-        (
-            &["rollout", "history"],
-            "there is no WindowsStorage cluster",
-        ),
+        (&["rollout", "status"], "there is no WindowsStorage cluster"),
     ] {
         let output = asked(&kubeconfig, arguments);
         let told = String::from_utf8_lossy(&output.stderr);

@@ -27,3 +27,27 @@ pub fn promtool(arguments: &[&str], folder: &Path, input: &[u8]) -> Result<(bool
     let said = String::from_utf8_lossy(&said).into_owned();
     Ok((output.status.success(), said))
 }
+
+/// Returns OpenMetrics in Prometheus' older format, the only one that promtool checks: there a counter's own name ends in
+/// `_total`.
+#[must_use]
+pub fn as_older_format(text: &str) -> String {
+    let counter = |line: &str| {
+        Some(
+            line.strip_prefix("# TYPE ")?
+                .strip_suffix(" counter")?
+                .to_owned(),
+        )
+    };
+    let counters: Vec<String> = text.lines().filter_map(counter).collect();
+    let convert = |line: &str| match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
+        ["#", what, name, more] if counters.iter().any(|counter| counter == name) => {
+            format!("# {what} {name}_total {more}\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    text.lines()
+        .filter(|line| *line != "# EOF")
+        .map(convert)
+        .collect()
+}

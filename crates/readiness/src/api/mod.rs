@@ -8,14 +8,11 @@ mod windows_node_storage;
 mod windows_storage;
 
 pub use definitions::custom_resource_definitions;
-pub use node_pool::{NodePool, PoolManagement, PoolRollout, PoolSsh, has_all};
+pub use node_pool::{NodePool, PoolManagement, PoolRollout, PoolSsh};
 pub use operator_condition::{
     Condition as GateCondition, OperatorCondition, OperatorConditionStatus, UPGRADEABLE,
 };
-pub use rollout::{
-    PastRollout, PoolRolloutStatus, RolloutSpec, RolloutStatus, RolloutStep, RolloutStrategy,
-    RolloutWindow, StrategyStatus,
-};
+pub use rollout::{PoolRolloutStatus, RolloutSpec, RolloutStatus};
 pub use windows_node_storage::{
     CsiProxyStatus, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,
     WindowsNodeStorageStatus,

@@ -37,6 +37,18 @@ pub struct NodePool {
     /// Where the operator installs csi-proxy in the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
+    /// Pins the version of csi-proxy in the pool, instead of `spec.csiProxy.version`. With different pins, a new version can be tried in one
+    /// pool first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 64),
+        regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$')",
+            "message": "write a version such as v1.3.0",
+        }])
+    )]
+    pub version: Option<String>,
     /// How the operator updates csi-proxy in the pool.
     #[serde(default)]
     pub rollout: PoolRollout,
@@ -112,18 +124,12 @@ impl NodePool {
     /// Whether a node with these labels belongs to the pool, if no earlier pool fits.
     #[must_use]
     pub fn fits(&self, labels: &[(Name, Name)]) -> bool {
-        has_all(labels, &self.node_selector)
+        let has = |(key, value): (&String, &String)| {
+            labels.iter().any(|(k, v)| **k == **key && **v == **value)
+        };
+        // A selector without labels is refused by the API server, and would be all nodes.
+        !self.node_selector.is_empty() && self.node_selector.iter().all(has)
     }
-}
-
-/// Whether all labels of a selector are among these.
-#[must_use]
-pub fn has_all(labels: &[(Name, Name)], selector: &BTreeMap<String, String>) -> bool {
-    let has = |(key, value): (&String, &String)| {
-        labels.iter().any(|(k, v)| **k == **key && **v == **value)
-    };
-    // A selector without labels is refused by the API server, and would be all nodes.
-    !selector.is_empty() && selector.iter().all(has)
 }
 
 impl WindowsStorageSpec {
@@ -144,6 +150,7 @@ impl WindowsStorageSpec {
             ssh,
             management,
             install,
+            version,
             rollout,
         }) = pool
         else {
@@ -163,6 +170,9 @@ impl WindowsStorageSpec {
             };
         }
         spec.csi_proxy.install = install.unwrap_or(spec.csi_proxy.install);
+        if version.is_some() {
+            spec.csi_proxy.version.clone_from(version);
+        }
         if let Some(most) = &rollout.max_unavailable {
             spec.rollout.max_unavailable = most.clone();
         }
@@ -205,9 +215,9 @@ mod tests {
     #[test]
     fn what_a_pool_does_not_say_is_as_for_all() {
         let spec = spec(
-            r#"{"ssh":{"user":"ops"},"rollout":{"maxUnavailable":3},"nodePools":[
+            r#"{"ssh":{"user":"ops"},"csiProxy":{"version":"v1.2.0"},"rollout":{"maxUnavailable":3},"nodePools":[
                 {"name":"a","nodeSelector":{"a":"b"},"ssh":{"port":2222},"management":"External","rollout":{"maxUnavailable":"10%"}},
-                {"name":"b","nodeSelector":{"a":"c"},"ssh":{"user":"admin"},"install":"WhereNeeded","rollout":{"paused":true,"maxFailures":4}}]}"#,
+                {"name":"b","nodeSelector":{"a":"c"},"ssh":{"user":"admin"},"install":"WhereNeeded","version":"v1.3.0","rollout":{"paused":true,"maxFailures":4}}]}"#,
         );
         let a = spec.for_pool(spec.node_pools.first());
         assert_eq!((&*a.ssh.user, a.ssh.port), ("ops", 2222));
@@ -216,6 +226,8 @@ mod tests {
         let b = spec.for_pool(spec.node_pools.get(1));
         assert_eq!((&*b.ssh.user, b.ssh.port), ("admin", 22));
         assert_eq!(b.csi_proxy.install, Install::WhereNeeded);
+        let pins = [&a, &b].map(|spec| spec.csi_proxy.version.as_deref());
+        assert_eq!(pins, [Some("v1.2.0"), Some("v1.3.0")]);
         assert!(b.rollout.paused && b.rollout.max_unavailable_of(50) == 3);
         assert_eq!((a.rollout.max_failures, b.rollout.max_failures), (1, 4));
         let apart = spec.node_pools.iter().map(|pool| pool.rollout.is_apart());

@@ -1,8 +1,5 @@
 //! `spec.rollout` and `status.rollout` of `WindowsStorage`.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,95 +21,6 @@ pub struct RolloutSpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub resume: String,
-    /// The order in which nodes are updated.
-    pub strategy: RolloutStrategy,
-    /// The times at which the update of a node may start. If empty, it may start at any time. An update that has started is completed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
-    pub windows: Vec<RolloutWindow>,
-}
-
-/// The order in which nodes are updated.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RolloutStrategy {
-    /// The steps, in order. All remaining nodes are updated after the last step.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
-    pub steps: Vec<RolloutStep>,
-}
-
-/// Nodes to update, and how long to observe them before the next step. Set exactly one of pool, `nodeSelector` and nodes.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "(has(self.pool) ? 1 : 0) + (has(self.nodeSelector) ? 1 : 0) + (has(self.nodes) ? 1 : 0) == 1",
-    "message": "set exactly one of pool, nodeSelector and nodes",
-}]))]
-pub struct RolloutStep {
-    /// The name of a pool: its nodes are updated in this step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 63))]
-    pub pool: Option<String>,
-    /// Labels: nodes that have all of them are updated in this step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 16))]
-    pub node_selector: Option<BTreeMap<String, String>>,
-    /// How many nodes are updated at the end of this step, including those of earlier steps: a number, or a percentage of the managed
-    /// nodes, rounded up.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "number_or_percentage"
-    )]
-    #[schemars(schema_with = "number_or_percentage_schema")]
-    pub nodes: Option<IntOrString>,
-    /// Seconds for which csi-proxy must answer on all nodes of the step before the next step starts. The time restarts if a node fails, and
-    /// ends with a check of each node.
-    #[schemars(range(min = 0, max = 2_592_000))]
-    pub soak_seconds: u32,
-}
-
-impl RolloutStep {
-    /// How many nodes out of so many have it at the end of the step, where it names a number.
-    #[must_use]
-    pub fn number_of(&self, nodes: usize) -> Option<usize> {
-        let number = self.nodes.as_ref()?;
-        Some(number_of(number, nodes))
-    }
-}
-
-/// A recurring time.
-#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RolloutWindow {
-    /// When the window opens, in cron format: minute, hour, day of the month, month, day of the week.
-    #[schemars(
-        length(max = 128),
-        regex(pattern = r"^[^ ]+( +[^ ]+){4}$"),
-        extend("x-kubernetes-validations" = [{
-            "rule": "self.matches('^[^ ]+( +[^ ]+){4}$')",
-            "message": "write five fields in cron format, such as 0 22 * * 2; @daily and the like are not supported",
-        }])
-    )]
-    pub schedule: String,
-    /// The time zone of the schedule: a name of the IANA time zone database, such as Europe/Berlin.
-    #[serde(default = "utc")]
-    #[schemars(
-        length(max = 64),
-        regex(pattern = r"^[A-Za-z0-9_+/-]+$"),
-        extend("x-kubernetes-validations" = [{
-            "rule": "self.matches('^[A-Za-z0-9_+/-]+$')",
-            "message": "write a name of the IANA time zone database, such as Europe/Berlin",
-        }])
-    )]
-    pub time_zone: String,
-    /// Minutes for which the window is open.
-    #[schemars(range(min = 1, max = 10_080))]
-    pub duration_minutes: u32,
-}
-
-fn utc() -> String {
-    "UTC".to_owned()
 }
 
 impl Default for RolloutSpec {
@@ -122,17 +30,21 @@ impl Default for RolloutSpec {
             max_failures: 1,
             paused: false,
             resume: String::new(),
-            strategy: RolloutStrategy::default(),
-            windows: Vec::new(),
         }
     }
 }
 
 impl RolloutSpec {
-    /// The number of nodes that `maxUnavailable` allows out of so many; at least one.
+    /// The number of nodes that `maxUnavailable` allows out of so many, rounded up; at least one.
     #[must_use]
     pub fn max_unavailable_of(&self, nodes: usize) -> usize {
-        number_of(&self.max_unavailable, nodes)
+        let number = match &self.max_unavailable {
+            IntOrString::Int(number) => usize::try_from(*number).unwrap_or(0),
+            IntOrString::String(text) => {
+                percentage(text).map_or(0, |percent| nodes.saturating_mul(percent).div_ceil(100))
+            }
+        };
+        number.max(1)
     }
 }
 
@@ -166,17 +78,6 @@ pub(super) fn number_or_percentage<'de, D: serde::Deserializer<'de>>(
     ))
 }
 
-/// The number of nodes that this is out of so many, rounded up; at least one.
-fn number_of(value: &IntOrString, nodes: usize) -> usize {
-    let number = match value {
-        IntOrString::Int(number) => usize::try_from(*number).unwrap_or(0),
-        IntOrString::String(text) => {
-            percentage(text).map_or(0, |percent| nodes.saturating_mul(percent).div_ceil(100))
-        }
-    };
-    number.max(1)
-}
-
 fn percentage(text: &str) -> Option<usize> {
     let digits = text.strip_suffix('%')?;
     let number = digits.parse().ok()?;
@@ -184,7 +85,7 @@ fn percentage(text: &str) -> Option<usize> {
     (is_plain && number <= 100).then_some(number)
 }
 
-/// Whole numbers from 1 and percentages from 1% to 100%. Not in CEL: for a number in each item of a list that would cost too much.
+/// Whole numbers from 1 and percentages from 1% to 100%. Not in CEL: for a number in each pool that would cost too much.
 pub(super) fn number_or_percentage_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "x-kubernetes-int-or-string": true,
@@ -223,45 +124,9 @@ pub struct RolloutStatus {
     /// The names of the nodes that are being changed, or became unreachable during a change. They keep their place under `maxUnavailable`
     /// when the operator restarts.
     pub in_progress: Vec<String>,
-    /// The progress in the steps of `spec.rollout.strategy`.
+    /// A hash of the desired state, once all managed nodes were up to date. A node that is lost or added later starts no new rollout.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<StrategyStatus>,
-    /// The last ten rollouts, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub history: Vec<PastRollout>,
-    /// When the next window of `spec.rollout.windows` opens, if none is open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_window_time: Option<Time>,
-}
-
-/// A rollout.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PastRollout {
-    /// A hash of the desired state of the nodes.
-    pub revision: String,
-    /// The version of csi-proxy.
-    pub version: String,
-    /// When the rollout started.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_time: Option<Time>,
-    /// When all managed nodes were up to date.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completion_time: Option<Time>,
-}
-
-/// The progress in the steps of a rollout.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StrategyStatus {
-    /// A hash of the desired state of the nodes and of the steps.
-    pub revision: String,
-    /// The number of completed steps, including their soak time.
-    pub completed_steps: u32,
-    /// When the soak time of the current step started.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub soak_start_time: Option<Time>,
+    pub completed_revision: Option<String>,
 }
 
 /// The progress on the managed nodes of a pool.

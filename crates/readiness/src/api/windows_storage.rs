@@ -30,12 +30,6 @@ use super::rollout::{RolloutSpec, RolloutStatus};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "!has(self.rollout) || !has(self.rollout.strategy) || !has(self.rollout.strategy.steps) || \
-        self.rollout.strategy.steps.all(step, !has(step.pool) || \
-        (has(self.nodePools) && self.nodePools.exists(pool, pool.name == step.pool)))",
-    "message": "a step of spec.rollout.strategy names a pool that is not in spec.nodePools: change the step or add the pool",
-}]))]
 pub struct WindowsStorageSpec {
     /// Who manages csi-proxy on the nodes, and how it runs.
     pub csi_proxy: CsiProxySpec,

@@ -16,7 +16,7 @@ fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
         message: String::new(),
         written: None,
     });
-    if let Some((_, status)) = rig.pass(&[]).settings {
+    if let Some((_, status)) = rig.pass().settings {
         rig.write_settings(status);
     }
     let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
@@ -57,13 +57,13 @@ fn it_is_reported_while_the_cluster_cannot_be_read() {
 #[test]
 fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
     let mut rig = Rig::settled();
-    let after = |rig: &mut Rig, seconds| rig.pass_after(seconds, &[]).verdict.reason;
+    let after = |rig: &mut Rig, seconds| rig.pass_after(seconds).verdict.reason;
     assert_eq!(after(&mut rig, 0), Reason::NoInTreeVolumes);
     rig.cluster.pods.fail("reading it is forbidden".to_owned());
     assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes);
     assert_eq!(after(&mut rig, 119), Reason::NoInTreeVolumes, "for a while");
     assert_eq!(after(&mut rig, 1), Reason::ReadinessUnknown);
-    let todo = rig.pass_after(1, &[]);
+    let todo = rig.pass_after(1);
     assert!(!todo.is_readable && todo.verdict.message.contains("Pod"));
     rig.cluster.pods.finish();
     assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes);
@@ -88,7 +88,7 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
                 yields: false,
             }),
         });
-        if let Some((_, status)) = rig.pass(&[]).settings {
+        if let Some((_, status)) = rig.pass().settings {
             rig.write_settings(status);
         }
         let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
@@ -112,17 +112,17 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
 fn what_was_written_is_not_written_again_before_the_watch_brings_it() {
     let mut rig = Rig::settled();
     rig.cluster.settings.come_to("10");
-    let (_, status) = rig.pass(&[]).settings.unwrap();
+    let (_, status) = rig.pass().settings.unwrap();
     rig.decisions.unseen.settings = Some(Written::new(Some("12"), status.clone()));
-    assert!(rig.pass(&[]).settings.is_none());
+    assert!(rig.pass().settings.is_none());
     // It does not hide what another client has changed meanwhile.
     rig.want(&json!({"upgradeGate": "Ignore"}));
     rig.cluster.settings.come_to("11");
-    rig.pass(&[]);
+    rig.pass();
     assert_eq!(rig.decisions.spec.upgrade_gate, UpgradeGate::Ignore);
     // Our own write, which another client reverted at once.
     rig.want(&json!({"upgradeGate": "Enforce"}));
     rig.cluster.settings.come_to("12");
-    let (previous, _) = rig.pass(&[]).settings.unwrap();
+    let (previous, _) = rig.pass().settings.unwrap();
     assert!(previous.unwrap().status.is_none(), "by the index again");
 }

@@ -6,7 +6,7 @@ use crate::run::retries::What;
 
 /// Returns the deleted nodes that have left something behind.
 fn gone(rig: &mut Rig) -> Vec<String> {
-    let left = rig.pass(&[]).left.into_iter();
+    let left = rig.pass().left.into_iter();
     left.filter(|left| left.what == LeftOver::StatusAndKey)
         .map(|left| left.node)
         .collect()
@@ -62,16 +62,16 @@ fn what_is_not_to_be_done_any_more_need_not_be_tried_again() {
     let removal = What::Removal("win-1".to_owned());
     let status = What::NodeStatus("win-1".to_owned());
     rig.cluster.nodes.delete(&"win-1".into());
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert!(todo.has(&removal) && !todo.has(&status));
     rig.add_node("win-1", "windows");
     rig.cluster.csi_nodes.delete(&"win-1".into());
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert!(!todo.has(&removal), "it is back");
     assert!(todo.has(&status) && todo.has(&What::Settings) && todo.has(&What::Services));
     // The settings can no longer be read: nothing is written.
     rig.cluster.settings.delete(&SETTINGS_NAME.to_owned());
     rig.reject_settings();
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert!(!todo.has(&status) && !todo.has(&What::Services));
 }

@@ -1,5 +1,5 @@
-//! Random fleets, settings, failures and restarts of the operator. Whatever happens, the limits and maintenance windows
-//! are respected, steps are waited for, and the rollout ends.
+//! Random fleets, settings, failures and restarts of the operator. Whatever happens, the limits are respected, and the
+//! rollout ends.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -9,8 +9,6 @@ use crate::api::RolloutSpec;
 
 /// Seconds between two ticks of the model.
 const TICK: i64 = 300;
-/// The maintenance windows of the model: the first hour of every six.
-const WINDOW: &str = "0 */6 * * *";
 const FLEETS: u64 = 40;
 /// Most ticks of a run. The fleets are small, so every rollout ends within them.
 const LONGEST: usize = 3_000;
@@ -34,18 +32,11 @@ struct Fleet {
     dead: BTreeMap<String, usize>,
     /// Nodes on which the update fails until the cause is removed.
     bad: BTreeSet<String>,
-    canaries: BTreeSet<String>,
-    /// Canaries that were never unreachable. The others may be updated after the first step.
-    steady: BTreeSet<String>,
-    /// Nodes on which an update has begun.
-    begun: BTreeSet<String>,
     /// Nodes on which a process has observed the rollback.
     known: BTreeSet<String>,
     spec: Value,
     /// Until which tick this process counts as just started.
     settles: usize,
-    /// When the last canary was updated.
-    canary_updated: Option<i64>,
     counts: Counts,
 }
 
@@ -57,7 +48,6 @@ struct Counts {
     restarts: u64,
     lost: u64,
     resumed: u64,
-    soaked: u64,
 }
 
 impl Fleet {
@@ -65,54 +55,32 @@ impl Fleet {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut rig = Rig::settled();
         let mut hosts = BTreeMap::new();
-        let (mut bad, mut canaries) = (BTreeSet::new(), BTreeSet::new());
+        let mut bad = BTreeSet::new();
         for number in 1..=rng.random_range(3..=12) {
             let name = format!("win-{number}");
             rig.add_node(&name, "windows");
-            if number == 1 || rng.random_bool(0.2) {
-                rig.change_node(&name, |node| {
-                    node.labels = [("canary".into(), "yes".into())].into();
-                });
-                canaries.insert(name.clone());
-            }
             if rng.random_bool(0.1) {
                 bad.insert(name.clone());
             }
             hosts.insert(name, Host::Old);
         }
-        let mut rollout = json!({
+        let rollout = json!({
             "maxUnavailable": rng.random_range(1..=3),
             "maxFailures": rng.random_range(1..=3),
         });
-        if rng.random_bool(0.7) {
-            let soak = TICK * rng.random_range(1..=30);
-            let first = if rng.random_bool(0.5) {
-                json!({"nodeSelector": {"canary": "yes"}, "soakSeconds": soak})
-            } else {
-                json!({"nodes": rng.random_range(1..=2), "soakSeconds": soak})
-            };
-            rollout["strategy"] = json!({"steps": [first, {"nodes": "50%", "soakSeconds": 600}]});
-        }
-        if rng.random_bool(0.5) {
-            rollout["windows"] = json!([{"schedule": WINDOW, "durationMinutes": 60}]);
-        }
         let spec = json!({"rollout": rollout});
         rig.now = 1_000_000_000;
         rig.want(&spec);
-        rig.pass(&[]);
+        rig.pass();
         Self {
             rng,
             rig,
             hosts,
             dead: BTreeMap::new(),
             bad,
-            steady: canaries.clone(),
-            canaries,
-            begun: BTreeSet::new(),
             known: BTreeSet::new(),
             spec,
             settles: 0,
-            canary_updated: None,
             counts: Counts::default(),
         }
     }
@@ -153,7 +121,7 @@ impl Fleet {
             .apply(SETTINGS_NAME.to_owned(), settings.clone());
         self.rig.read_verdict_kinds();
         self.rig.finish_configuration();
-        self.rig.pass_after(0, &[]);
+        self.rig.pass_after(0);
     }
 
     /// Runs a pass with observations of the reachable nodes, and writes its results.
@@ -181,17 +149,15 @@ impl Fleet {
             }
         }
         self.rig.settling = moment < self.settles;
-        let observed: Vec<&str> = names.iter().map(String::as_str).collect();
-        let todo = self.rig.pass_after(u64::try_from(TICK).unwrap(), &observed);
+        let todo = self.rig.pass_after(u64::try_from(TICK).unwrap());
         for node in todo.nodes {
             self.rig.write(&node.name.clone(), node.status);
         }
         if let Some((_, status)) = todo.settings {
-            self.counts.soaked += u64::from(is_soaking(&status));
             self.rig.write_settings(status);
         }
         // The watch delivers what was written.
-        self.rig.pass_after(0, &[]);
+        self.rig.pass_after(0);
     }
 
     /// Begins updates in granted slots, and checks that each may begin.
@@ -206,7 +172,6 @@ impl Fleet {
             };
             slot.begin();
             self.check(&name);
-            self.begun.insert(name.clone());
             let lasts = self.rng.random_range(0..3);
             self.hosts.insert(name.clone(), Host::Busy(lasts));
             self.counts.updates += 1;
@@ -233,44 +198,6 @@ impl Fleet {
             failed < spec.max_failures as usize,
             "{name}: after {failed} failures"
         );
-        if !spec.windows.is_empty() {
-            assert!(
-                self.rig.now % 21_600 < 3_600,
-                "{name}: no window is open at {}",
-                self.rig.now
-            );
-        }
-        if let Some(number) = self.number_of_step(&spec) {
-            // Other nodes take the places of those on which the update failed.
-            let begun = self.begun.difference(&self.known).count();
-            assert!(begun < number, "{name}: after {:?} of {number}", self.begun);
-        }
-        if let Some(step) = spec.strategy.steps.first()
-            && step.nodes.is_none()
-            && !self.canaries.contains(name)
-        {
-            let waits = |canary: &&String| self.hosts[*canary] != Host::New;
-            let waiting: Vec<_> = self.steady.iter().filter(waits).collect();
-            assert!(waiting.is_empty(), "{name}: before {waiting:?}");
-            if let Some(updated) = self.canary_updated {
-                let soaked = self.rig.now - updated;
-                let least = step.soak_seconds.into();
-                assert!(soaked >= least, "{name}: after {soaked} s");
-            }
-        }
-    }
-
-    /// Returns how many nodes may be updated at the end of the current step, if the step has a number. Nodes that
-    /// became unreachable after a restart, before they were observed, may be updated too.
-    fn number_of_step(&self, spec: &RolloutSpec) -> Option<usize> {
-        let completed = self.rig.decisions.steps.as_ref()?.completed;
-        let step = spec.strategy.steps.get(completed)?;
-        let number = step.number_of(self.hosts.len())?;
-        let is_unknown = |name: &&String| {
-            let seen = self.rig.observations.get(*name);
-            self.dead.contains_key(*name) && seen.is_none_or(|seen| seen.reached.is_empty())
-        };
-        Some(number + self.begun.iter().filter(is_unknown).count())
     }
 
     /// Updates continue, whether or not anybody watches them.
@@ -287,9 +214,6 @@ impl Fleet {
                 Host::New
             };
             self.counts.failures += u64::from(*host == Host::Undone);
-            if self.steady.contains(name) && *host == Host::New {
-                self.canary_updated = Some(self.rig.now);
-            }
             let held = self.rig.held.iter().position(|(held, _)| held == name);
             if let Some(at) = held {
                 self.rig.held.remove(at).1.settle();
@@ -308,7 +232,6 @@ impl Fleet {
                 let name = &names[self.rng.random_range(0..names.len())];
                 let until = moment + self.rng.random_range(1..20);
                 self.dead.insert(name.clone(), until);
-                self.steady.remove(name);
             }
             if !calm && self.rng.random_bool(0.05) {
                 self.counts.restarts += 1;
@@ -330,9 +253,7 @@ impl Fleet {
                 // The administrator removes the cause.
                 self.counts.resumed += 1;
                 self.bad.clear();
-                for name in std::mem::take(&mut self.known) {
-                    self.begun.remove(&name);
-                }
+                self.known.clear();
                 self.spec["rollout"]["resume"] = moment.to_string().into();
                 for host in self
                     .hosts
@@ -351,11 +272,6 @@ impl Fleet {
     }
 }
 
-fn is_soaking(status: &WindowsStorageStatus) -> bool {
-    let mut conditions = status.conditions.iter();
-    conditions.any(|condition| condition.reason == "Soaking")
-}
-
 #[test]
 fn whatever_happens_the_limits_hold_and_the_rollout_ends() {
     let mut all = Counts::default();
@@ -366,7 +282,6 @@ fn whatever_happens_the_limits_hold_and_the_rollout_ends() {
         all.restarts += counts.restarts;
         all.lost += counts.lost;
         all.resumed += counts.resumed;
-        all.soaked += counts.soaked;
     }
     println!("{FLEETS} fleets: {all:?}");
     let least = FLEETS / 5;
@@ -376,7 +291,6 @@ fn whatever_happens_the_limits_hold_and_the_rollout_ends() {
         all.restarts,
         all.lost,
         all.resumed,
-        all.soaked,
     ] {
         assert!(count > least, "{all:?}");
     }

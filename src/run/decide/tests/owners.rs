@@ -28,7 +28,7 @@ fn held_by(name: &str) -> NodePlan {
 #[test]
 fn a_tenants_daemon_set_holds_a_new_node_and_changes_no_other() {
     let mut rig = Rig::with_labels(&["win-1"]);
-    rig.act(&[]);
+    rig.act();
     let before = rig.plan("win-1").clone();
     assert!(matches!(before, NodePlan::Reconcile(_)), "{before:?}");
     let status = rig.cluster.node_statuses.get("win-1").cloned();
@@ -45,7 +45,7 @@ fn a_tenants_daemon_set_holds_a_new_node_and_changes_no_other() {
         ..WindowsNodeStorageStatus::default()
     };
     rig.write("win-3", of_before);
-    rig.act(&[]);
+    rig.act();
     assert_eq!(*rig.plan("win-1"), before);
     assert_eq!(rig.cluster.node_statuses.get("win-1").cloned(), status);
     for node in ["win-2", "win-3"] {
@@ -59,7 +59,7 @@ fn a_tenants_daemon_set_holds_a_new_node_and_changes_no_other() {
     }
 
     delete_csi_proxy(&mut rig);
-    rig.act(&[]);
+    rig.act();
     assert_eq!(*rig.plan("win-1"), before);
     for node in ["win-2", "win-3"] {
         let plan = rig.plan(node);
@@ -70,12 +70,12 @@ fn a_tenants_daemon_set_holds_a_new_node_and_changes_no_other() {
 #[test]
 fn a_daemon_set_that_changes_holds_what_it_covers_then() {
     let mut rig = Rig::with_labels(&["win-1"]);
-    rig.act(&[]);
+    rig.act();
     rig.add_node("win-2", "windows");
     rig.taint("win-2", "os");
     for (tolerations, is_held) in [(json!([{"operator": "Exists"}]), true), (json!([]), false)] {
         rig.put(&csi_proxy(&tolerations));
-        rig.pass(&[]);
+        rig.pass();
         let is = *rig.plan("win-2") == held_by("csi-proxy");
         assert_eq!(is, is_held, "{tolerations}");
     }
@@ -84,21 +84,21 @@ fn a_daemon_set_that_changes_holds_what_it_covers_then() {
 #[test]
 fn settings_that_say_managed_outrank_a_daemon_set() {
     let mut rig = Rig::with_labels(&["win-1"]);
-    rig.act(&[]);
+    rig.act();
     rig.add_node("win-2", "windows");
     rig.put(&csi_proxy(&json!([])));
     rig.want(&json!({"csiProxy": {"management": "Managed"}}));
-    rig.act(&[]);
+    rig.act();
     assert!(matches!(rig.plan("win-2"), NodePlan::Reconcile(_)));
 }
 
 /// Managed nodes that are to be released, as seen by a login without a slot.
 fn to_be_released(names: &[&str], rollout: &Value) -> Rig {
     let mut rig = Rig::with_labels(names);
-    rig.act(&[]);
+    rig.act();
     rig.is_fresh = false;
     rig.want(&json!({"csiProxy": {"management": "External"}, "rollout": rollout}));
-    rig.act(&[]);
+    rig.act();
     for name in names {
         assert!(matches!(rig.plan(name), NodePlan::Release(_, Ok(_))));
         assert_eq!(rig.management(name), "Releasing");
@@ -111,20 +111,20 @@ fn to_be_released(names: &[&str], rollout: &Value) -> Rig {
 fn nodes_are_released_one_after_the_other_and_from_fresh_data() {
     let names = ["win-1", "win-2"];
     let mut rig = to_be_released(&names, &json!({}));
-    assert_eq!(rig.slots(&names), [""; 0], "nothing is proved");
+    assert_eq!(rig.slots(), [""; 0], "nothing is proved");
     assert!(rig.decisions.removal_waits_for_proof(rig.instant));
     rig.is_fresh = true;
-    assert_eq!(rig.slots(&names), ["win-1"]);
+    assert_eq!(rig.slots(), ["win-1"]);
     // The next process must know of it, so it is written before the work begins.
-    let (_, status) = rig.pass(&names).settings.unwrap();
+    let (_, status) = rig.pass().settings.unwrap();
     assert_eq!(status.rollout.unwrap().in_progress, ["win-1"]);
     rig.saw("win-1", Purpose::Release, Standing::Current);
-    rig.act(&["win-1"]);
+    rig.act();
     assert_eq!(rig.management("win-1"), "External");
-    assert_eq!(rig.slots(&names), ["win-2"]);
+    assert_eq!(rig.slots(), ["win-2"]);
     rig.saw("win-2", Purpose::Release, Standing::Current);
-    rig.act(&["win-2"]);
-    assert_eq!(rig.slots(&names), [""; 0]);
+    rig.act();
+    assert_eq!(rig.slots(), [""; 0]);
     for name in names {
         assert!(matches!(rig.plan(name), NodePlan::External(_)));
     }
@@ -137,9 +137,9 @@ fn a_node_out_of_reach_holds_no_other_release_and_a_pause_holds_all() {
     let mut rig = to_be_released(&names, &json!({}));
     rig.is_fresh = true;
     rig.saw("win-1", Purpose::Release, Standing::Unreachable);
-    assert_eq!(rig.slots(&names), ["win-2"]);
+    assert_eq!(rig.slots(), ["win-2"]);
     let mut rig = to_be_released(&names, &json!({"paused": true}));
     rig.is_fresh = true;
-    assert_eq!(rig.slots(&names), [""; 0]);
+    assert_eq!(rig.slots(), [""; 0]);
     assert_eq!(rig.progress().0, "Paused");
 }

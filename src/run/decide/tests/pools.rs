@@ -14,7 +14,7 @@ fn pools(blue: &Value) -> Rig {
         rig.label(name, "pool", "blue");
     }
     rig.want_pool(blue);
-    rig.pass(&[]);
+    rig.pass();
     rig
 }
 
@@ -48,17 +48,17 @@ fn a_pool_has_its_own_user_port_and_owner() {
         let node = nodes.find(|node| node.name == name).unwrap();
         node.status.node_pool.clone()
     };
-    let todo = rig.pass(&[]);
+    let todo = rig.pass();
     assert_eq!(status(&todo, "win-1"), "blue");
     assert_eq!(status(&todo, "win-3"), "");
 
     rig.want_pool(&json!({"management": "External"}));
-    rig.pass(&[]);
+    rig.pass();
     assert!(!rig.decisions.plans["win-1"].is_managed());
     assert!(rig.decisions.plans["win-3"].is_managed());
     // A node that changes its labels changes its pool.
     rig.change_node("win-1", |node| node.labels = [].into());
-    rig.pass(&[]);
+    rig.pass();
     assert!(rig.decisions.plans["win-1"].is_managed());
 }
 
@@ -75,7 +75,7 @@ fn a_pool_without_its_key_waits_and_the_others_go_on() {
     let key = secret.data.remove(PRIVATE_KEY).unwrap();
     secret.data.insert("blue.pem".to_owned(), key);
     rig.cluster.secrets.apply(SSH_SECRET.to_owned(), secret);
-    rig.pass(&[]);
+    rig.pass();
     assert!(rig.target("win-1").key.pem().contains("PRIVATE KEY"));
     assert!(matches!(
         &rig.decisions.plans["win-3"],
@@ -90,24 +90,24 @@ fn a_pool_with_a_limit_of_its_own_is_counted_apart() {
     for name in all {
         rig.see(name, Standing::Waiting);
     }
-    assert_eq!(rig.slots(&all), all);
+    assert_eq!(rig.slots(), all);
     let progress = rig.decisions.rollout.pools["blue"];
     assert_eq!((progress.nodes, progress.waiting), (2, 2));
     // Without its own limit, the pool shares the global one.
     rig.want_pool(&json!({}));
-    let few = rig.slots(&[]);
+    let few = rig.slots();
     assert_eq!(few.len(), 1, "{few:?}");
     // A pool with its own number of failures is also counted separately.
     rig.want_pool(&json!({"rollout": {"maxFailures": 2}}));
     rig.see("win-1", Standing::Failed);
-    assert_eq!(rig.slots(&["win-1"]), ["win-2", "win-3"]);
+    assert_eq!(rig.slots(), ["win-2", "win-3"]);
     rig.want_pool(&json!({"rollout": {"maxFailures": 1}}));
-    assert_eq!(rig.slots(&[]), ["win-3"]);
+    assert_eq!(rig.slots(), ["win-3"]);
     rig.see("win-1", Standing::Waiting);
-    rig.pass(&["win-1"]);
+    rig.pass();
     // A pause applies only to its pool.
     rig.want_pool(&json!({"rollout": {"paused": true}}));
-    assert_eq!(rig.slots(&[]), ["win-3"]);
+    assert_eq!(rig.slots(), ["win-3"]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn how_pools_fit_is_told_and_follows_the_labels() {
     let blue = json!({"name": "blue", "nodeSelector": {"pool": "blue"}});
     let first = json!({"name": "first", "nodeSelector": {"pool": "blue", "first": "yes"}});
     rig.want(&json!({"nodePools": [first, blue]}));
-    let (reason, message) = said(&rig.pass(&[]), "NodePoolsValid").unwrap();
+    let (reason, message) = said(&rig.pass(), "NodePoolsValid").unwrap();
     assert!(
         reason == "WithoutNodes" && message.contains("first"),
         "{message}"
@@ -128,7 +128,7 @@ fn how_pools_fit_is_told_and_follows_the_labels() {
         ]
         .into();
     });
-    let (reason, message) = said(&rig.pass(&[]), "NodePoolsValid").unwrap();
+    let (reason, message) = said(&rig.pass(), "NodePoolsValid").unwrap();
     assert!(
         reason == "Overlapping" && message.contains("win-2"),
         "{message}"
@@ -137,13 +137,13 @@ fn how_pools_fit_is_told_and_follows_the_labels() {
     // A pool whose nodes all belong to earlier ones has none.
     let all = json!({"name": "all", "nodeSelector": {"pool": "blue"}});
     rig.want(&json!({"nodePools": [first, blue, all]}));
-    let (_, message) = said(&rig.pass(&[]), "NodePoolsValid").unwrap();
+    let (_, message) = said(&rig.pass(), "NodePoolsValid").unwrap();
     assert!(
         message.contains("no Windows node is in pool(s) all"),
         "{message}"
     );
     rig.want(&json!({}));
-    assert_eq!(said(&rig.pass(&[]), "NodePoolsValid"), None);
+    assert_eq!(said(&rig.pass(), "NodePoolsValid"), None);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
     rig.cluster
         .secrets
         .apply(SSH_SECRET.to_owned(), secret.clone());
-    let (reason, message) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    let (reason, message) = said(&rig.pass(), "CredentialsValid").unwrap();
     // It is unknown which key nodes without a login since then accept.
     assert!(
         reason == "KeyChanging" && message.contains("3 managed node(s)"),
@@ -172,13 +172,13 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
             ..Observation::default()
         };
         rig.observations.insert(name.to_owned(), seen);
-        let todo = rig.pass(&[name]);
+        let todo = rig.pass();
         let mut nodes = todo.nodes.into_iter();
         let status = nodes.find(|node| node.name == name).unwrap().status;
         assert_eq!(status.ssh_key, id);
         rig.write(name, status);
     }
-    let (reason, _) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    let (reason, _) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert_eq!(reason, "Valid");
     // A damaged previous key is reported, and nothing waits for it.
     let damaged = Zeroizing::new(b"no key".to_vec());
@@ -186,7 +186,7 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
         .data
         .insert(format!("{PRIVATE_KEY}.previous"), damaged);
     rig.cluster.secrets.apply(SSH_SECRET.to_owned(), secret);
-    let (reason, message) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    let (reason, message) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert!(
         reason == "InvalidPrivateKey" && message.contains(".previous"),
         "{message}"
@@ -198,13 +198,13 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
 fn a_key_that_only_nodes_of_others_would_need_is_not_missed() {
     let mut rig = pools(&json!({"ssh": {"privateKey": "blue.pem"}, "management": "External"}));
     rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}}));
-    let (reason, message) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    let (reason, message) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert!(
         reason == "CredentialsMissing" && message.contains("blue.pem"),
         "{message}"
     );
     rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}, "management": "External"}));
-    let (reason, _) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    let (reason, _) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert_eq!(reason, "Valid");
 }
 
@@ -220,10 +220,9 @@ fn a_node_that_is_down_takes_its_place_also_where_its_key_is_gone() {
         ..protocol::NodeState::default()
     };
     rig.observations.get_mut("win-1").unwrap().state = Some(down);
-    let all = ["win-1", "win-2", "win-3"];
-    assert_eq!(rig.slots(&all), [""; 0]);
+    assert_eq!(rig.slots(), [""; 0]);
     rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}}));
-    rig.pass(&[]);
+    rig.pass();
     assert!(matches!(rig.decisions.plans["win-1"], NodePlan::Blocked(_)));
-    assert_eq!(rig.slots(&["win-3"]), [""; 0]);
+    assert_eq!(rig.slots(), [""; 0]);
 }

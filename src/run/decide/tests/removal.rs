@@ -84,9 +84,9 @@ impl Rig {
     }
 
     /// Runs passes and writes their statuses until there are none to write.
-    pub(super) fn act(&mut self, observed: &[&str]) -> Todo {
+    pub(super) fn act(&mut self) -> Todo {
         for _ in 0..5 {
-            let todo = self.pass(observed);
+            let todo = self.pass();
             if todo.nodes.is_empty() {
                 return todo;
             }
@@ -107,7 +107,7 @@ impl Rig {
 
     /// Returns reason and message of the rollout condition.
     pub(super) fn progress(&mut self) -> (String, String) {
-        let todo = self.pass(&["win-1", "win-2"]);
+        let todo = self.pass();
         super::rig::said(&todo, "RolloutProgressing").unwrap()
     }
 
@@ -123,19 +123,19 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.pin(&[]);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     rig.want(&where_needed());
-    rig.act(&[]);
+    rig.act();
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
     assert_eq!(rig.management("win-1"), "NotNeeded");
 
     rig.put(&with_pipes());
-    rig.act(&[]);
+    rig.act();
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
     assert_eq!(rig.management("win-1"), "Managed");
     rig.pin(&[("win-1", FIRST_CONTACT)]);
 
     rig.later(1_000);
     rig.delete_driver();
-    rig.act(&[]);
+    rig.act();
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
     let due = |rig: &Rig| {
         let now = Timestamp::from_second(rig.now).unwrap();
@@ -144,25 +144,25 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     assert_eq!(due(&rig), Some(Duration::from_secs(600)));
     // If the DaemonSet is recreated meanwhile, the time starts over.
     rig.put(&with_pipes());
-    rig.act(&[]);
+    rig.act();
     assert_eq!(due(&rig), None);
     rig.later(500);
     rig.delete_driver();
-    rig.act(&[]);
+    rig.act();
     rig.later(599);
-    rig.act(&[]);
+    rig.act();
     assert!(!rig.decisions.removal_waits_for_proof(rig.instant));
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
 
     // The data may be stale.
     rig.is_fresh = false;
     rig.later(1);
-    rig.act(&[]);
+    rig.act();
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
     assert!(rig.decisions.removal_waits_for_proof(rig.instant));
     assert_eq!(due(&rig), None, "no busy loop");
     rig.is_fresh = true;
-    rig.act(&[]);
+    rig.act();
     let is_due = |rig: &Rig| {
         let plan = rig.plan("win-1");
         matches!(plan, NodePlan::Remove(Absence::NotNeeded, Ok(target)) if target.purpose == Purpose::Remove)
@@ -172,10 +172,10 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     // A removal that has begun continues.
     rig.is_fresh = false;
     rig.put_config_map("other", BTreeMap::new());
-    rig.act(&[]);
+    rig.act();
     assert!(is_due(&rig));
     rig.removed("win-1");
-    rig.act(&["win-1"]);
+    rig.act();
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
     assert_eq!(rig.management("win-1"), "NotNeeded");
 }
@@ -190,7 +190,7 @@ fn a_node_counts_as_one_without_csi_proxy_before_the_entry_is_written() {
     rig.cluster.config_maps.delete(&map);
     rig.read_verdict_kinds();
     rig.finish_configuration();
-    rig.act(&[]);
+    rig.act();
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
     assert!(matches!(
         rig.decisions.services,
@@ -203,7 +203,7 @@ fn a_driver_of_the_host_counts_unless_it_is_known_to_do_without_and_a_pod_stands
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.want(&where_needed());
     let is_used = |rig: &mut Rig| {
-        rig.act(&[]);
+        rig.act();
         let (status, reason, _) = rig.condition("win-1", "CSIProxyUsed");
         format!("{status} {reason}")
     };
@@ -247,9 +247,9 @@ fn the_agent_stays_for_the_services_of_others_and_csi_proxy_where_one_depends_on
         entries.push(json!({"name": "logs", "path": r"C:\k\logs.exe", "bootstrap": false, "priority": 3, "dependencies": needs}));
         data.insert("services".to_owned(), json!(entries).to_string());
         rig.put_config_map(services::CONFIG_MAP, data);
-        rig.act(&[]);
+        rig.act();
         rig.later(600);
-        rig.act(&[]);
+        rig.act();
         let NodePlan::Reconcile(target) = rig.plan("win-1") else {
             panic!("{:?}", rig.plan("win-1"))
         };
@@ -271,18 +271,18 @@ fn to_be_removed() -> Rig {
     let mut rig = Rig::with_labels(&["win-1", "win-2", "theirs"]);
     rig.pin(&[("win-1", FIRST_CONTACT), ("win-2", "by-hand")]);
     rig.change_node("theirs", |node| node.given = true);
-    rig.act(&[]);
+    rig.act();
     rig.change_node("theirs", |node| node.given = false);
     rig.belongs_to("theirs", Platform::Wmco);
     rig.put(&with_pipes());
-    rig.act(&[]);
+    rig.act();
     // It was ours, so it is released first.
     assert_eq!(rig.management("theirs"), "Releasing");
     rig.saw("theirs", Purpose::Release, Standing::Current);
-    rig.act(&["theirs"]);
+    rig.act();
     rig.later(1_000);
     rig.want(&all_removed());
-    rig.act(&[]);
+    rig.act();
     rig
 }
 
@@ -308,9 +308,9 @@ fn what_uses_csi_proxy_holds_its_removal_and_is_named() {
 fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     let mut rig = to_be_removed();
     rig.delete_driver();
-    rig.act(&[]);
+    rig.act();
     rig.later(600);
-    rig.act(&[]);
+    rig.act();
     for node in ["win-1", "win-2"] {
         assert!(matches!(
             rig.plan(node),
@@ -321,32 +321,32 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     for node in ["win-1", "win-2"] {
         rig.saw(node, Purpose::Remove, Standing::Waiting);
     }
-    assert_eq!(rig.slots(&["win-1", "win-2"]), ["win-1"]);
+    assert_eq!(rig.slots(), ["win-1"]);
     rig.removed("win-1");
-    rig.act(&["win-1"]);
+    rig.act();
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::Removed));
-    assert_eq!(rig.slots(&["win-1"]), ["win-2"]);
+    assert_eq!(rig.slots(), ["win-2"]);
     // Until the last node is done, whatever the operator needs for it stays.
     assert_eq!(
         rig.decisions.services,
         Ok(ServicesPlan::Keep(Document::default()))
     );
-    assert!(rig.act(&[]).left.is_empty());
+    assert!(rig.act().left.is_empty());
     let failed = Observation {
         purpose: Purpose::Remove,
         problem: Some(crate::node::Reason::HostKeyChanged.error("another key")),
         ..Observation::default()
     };
     rig.observations.insert("win-2".to_owned(), failed);
-    rig.act(&["win-2"]);
+    rig.act();
     let (_, message) = rig.progress();
     assert!(
         message.contains("1 of 2 node(s); to be removed: win-2 (another key)"),
         "{message}"
     );
     rig.removed("win-2");
-    rig.act(&["win-2"]);
-    let left = rig.act(&[]).left;
+    rig.act();
+    let left = rig.act().left;
     let key = Left {
         node: "win-1".to_owned(),
         what: LeftOver::Key,
@@ -362,18 +362,18 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
 
     rig.put_config_map(services::CONFIG_MAP, data);
     rig.pin(&[("win-2", "by-hand")]);
-    rig.act(&[]);
+    rig.act();
     assert_eq!(rig.progress().0, "Removed");
     assert_eq!(rig.management("theirs"), "External");
 
     // If the removal is revoked, everything is installed again.
     rig.want(&json!({}));
-    rig.act(&[]);
+    rig.act();
     assert!(matches!(
         rig.decisions.services,
         Ok(ServicesPlan::Update { .. })
     ));
     rig.add_configuration();
-    rig.act(&[]);
+    rig.act();
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
 }

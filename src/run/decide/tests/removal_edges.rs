@@ -7,10 +7,10 @@ use crate::node::{Absence, Hold, Look, Purpose};
 /// Nodes that were managed for hours when this came to be wanted.
 fn rig(names: &[&str], spec: &Value) -> Rig {
     let mut rig = Rig::with_labels(names);
-    rig.act(&[]);
+    rig.act();
     rig.later(10_000);
     rig.want(spec);
-    rig.act(&[]);
+    rig.act();
     rig
 }
 
@@ -18,7 +18,7 @@ fn rig(names: &[&str], spec: &Value) -> Rig {
 fn goes_after_ten_minutes(rig: &mut Rig) {
     for (seconds, is_due) in [(599, false), (1, true)] {
         rig.later(seconds);
-        rig.act(&[]);
+        rig.act();
         let plan = rig.plan("win-1");
         assert_eq!(plan.removes_csi_proxy(), is_due, "{plan:?}");
     }
@@ -30,11 +30,11 @@ fn a_released_node_is_not_said_to_be_rid_of_csi_proxy() {
     let mut rig = rig(&["win-1"], &json!({"csiProxy": {"management": "External"}}));
     assert_eq!(rig.management("win-1"), "Releasing");
     rig.saw("win-1", Purpose::Release, Standing::Current);
-    rig.act(&["win-1"]);
+    rig.act();
     assert_eq!(rig.management("win-1"), "External");
     rig.later(10_000);
     rig.want(&all_removed());
-    rig.act(&[]);
+    rig.act();
     let (_, _, said) = rig.condition("win-1", "CSIProxyReady");
     assert!(
         !said.contains("csi-proxy and the agent are removed"),
@@ -53,11 +53,11 @@ fn a_node_of_an_unknown_owner_is_not_said_to_be_rid_of_csi_proxy() {
             ..Observation::default()
         };
         rig.observations.insert("win-1".to_owned(), found);
-        rig.act(&["win-1"]);
+        rig.act();
         assert_eq!(rig.management("win-1"), "External");
         rig.later(10_000);
         rig.want(&want);
-        rig.act(&[]);
+        rig.act();
         let by = &rig.cluster.node_statuses.get("win-1").unwrap().managed_by;
         assert!(by.starts_with("unknown owner"), "{want}: by {by}");
     }
@@ -72,12 +72,12 @@ fn no_removal_begins_on_data_that_may_be_old() {
         assert!(matches!(rig.plan(node), NodePlan::Remove(..)));
         rig.saw(node, Purpose::Remove, Standing::Waiting);
     }
-    assert_eq!(rig.slots(&nodes), ["win-1"]);
+    assert_eq!(rig.slots(), ["win-1"]);
     rig.removed("win-1");
     rig.later(3_600);
     rig.is_fresh = false;
-    rig.act(&["win-1"]);
-    let slots = rig.slots(&["win-1"]);
+    rig.act();
+    let slots = rig.slots();
     assert_eq!(slots, [""; 0], "nothing has begun, and nothing is proved");
 }
 
@@ -90,8 +90,8 @@ fn a_restart_in_the_middle_does_not_install_again() {
     rig.decisions.spec = rig.cluster.wanted();
     rig.put_config_map("other", BTreeMap::new());
     rig.is_fresh = false;
-    rig.pass(&[]);
-    rig.pass(&[]);
+    rig.pass();
+    rig.pass();
     let plan = rig.plan("win-1");
     assert!(!matches!(plan, NodePlan::Reconcile(_)), "{plan:?}");
 }
@@ -101,13 +101,13 @@ fn a_restart_in_the_middle_does_not_install_again() {
 fn a_lost_status_is_no_removal() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.pin(&[("win-1", "by-hand")]);
-    rig.act(&[]);
+    rig.act();
     rig.want(&all_removed());
-    rig.act(&[]);
+    rig.act();
     assert_eq!(rig.management("win-1"), "Removing");
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     rig.decisions.unseen = Unseen::default();
-    rig.act(&[]);
+    rig.act();
     let progress = rig.progress();
     assert_ne!(progress.0, "Removed", "{progress:?}");
 }
@@ -118,23 +118,23 @@ fn an_ignored_node_is_not_said_to_be_rid_of_it_and_a_deleted_one_holds_nothing()
     let nodes = ["win-1", "win-2", "win-3"];
     let mut rig = rig(&nodes, &json!({}));
     rig.change_node("win-2", |node| node.ignored = true);
-    rig.act(&[]);
+    rig.act();
     rig.cluster.node_statuses.delete(&"win-2".to_owned());
-    rig.act(&[]);
+    rig.act();
     rig.later(1_000);
     rig.want(&all_removed());
-    rig.act(&[]);
+    rig.act();
     rig.removed("win-1");
-    rig.act(&["win-1"]);
-    assert!(rig.act(&[]).left.is_empty(), "win-3 may need its key");
+    rig.act();
+    assert!(rig.act().left.is_empty(), "win-3 may need its key");
     rig.cluster.nodes.delete(&"win-3".into());
     rig.cluster.node_statuses.delete(&"win-3".to_owned());
-    let todo = rig.act(&[]);
+    let todo = rig.act();
     let left = todo.left.iter().filter(|left| left.what == LeftOver::Key);
     let left: Vec<_> = left.map(|left| &*left.node).collect();
     assert_eq!(left, ["win-1"]);
     rig.change_node("win-2", |node| node.ignored = false);
-    rig.act(&[]);
+    rig.act();
     let plan = rig.plan("win-2");
     let is_absent = matches!(plan, NodePlan::Absent(_));
     assert!(!is_absent, "its agent is still there: {plan:?}");
@@ -145,10 +145,10 @@ fn an_ignored_node_is_not_said_to_be_rid_of_it_and_a_deleted_one_holds_nothing()
 fn a_node_that_needs_what_was_removed_is_not_ready() {
     let mut rig = rig(&["win-1"], &all_removed());
     rig.removed("win-1");
-    rig.act(&["win-1"]);
+    rig.act();
     assert_eq!(rig.management("win-1"), "Removed");
     rig.put(&with_pipes());
-    rig.act(&[]);
+    rig.act();
     assert_eq!(rig.condition("win-1", "CSIProxyUsed").0, "True");
     let ready = rig.condition("win-1", "Ready");
     assert_eq!(ready.0, "False", "{ready:?}");
@@ -164,16 +164,16 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     rig.slots.take("win-1").unwrap().begin();
     rig.put(&pod_with_pipe("csi-proxy-disk-v1"));
     rig.want(&all_removed());
-    rig.act(&[]);
+    rig.act();
     let waits = matches!(rig.plan("win-1"), NodePlan::RemovalWaits(Hold::Used(_)));
     let goes = matches!(rig.plan("win-2"), NodePlan::Remove(Absence::Removed, Ok(_)));
     assert!(waits && goes, "{:?}", rig.decisions.plans);
     rig.saw("win-2", Purpose::Remove, Standing::Waiting);
     for _ in 0..3 {
         rig.later(86_400);
-        rig.act(&["win-2"]);
+        rig.act();
     }
-    let slots = rig.slots(&["win-2"]);
+    let slots = rig.slots();
     assert_eq!(slots, ["win-2"], "{:?}", rig.slots.in_progress());
 }
 
@@ -183,7 +183,7 @@ fn a_node_that_wmco_has_taken_over_is_released_and_not_robbed() {
     let mut rig = rig(&["win-1"], &json!({}));
     rig.belongs_to("win-1", Platform::Wmco);
     rig.want(&all_removed());
-    rig.act(&[]);
+    rig.act();
     let plan = rig.plan("win-1");
     assert!(!matches!(plan, NodePlan::Remove(..)), "{plan:?}");
 }
@@ -199,7 +199,7 @@ fn ten_minutes_begin_with_the_last_use_also_where_nothing_was_written() {
             rig.later(1);
             rig.delete_driver();
         }
-        rig.pass(&[]);
+        rig.pass();
         let plan = rig.plan("win-1");
         assert!(matches!(plan, NodePlan::Reconcile(_)), "{gone}: {plan:?}");
     }
@@ -214,7 +214,7 @@ fn ten_minutes_count_from_what_this_process_has_seen_whatever_a_status_says() {
     // As a new process reads it.
     rig.change_node("win-1", |node| node.boot_id = "read".to_owned());
     rig.want(&where_needed());
-    rig.act(&[]);
+    rig.act();
     goes_after_ten_minutes(&mut rig);
 }
 
@@ -224,12 +224,12 @@ fn the_clock_of_the_day_does_not_shorten_the_ten_minutes() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.put(&with_pipes());
     rig.want(&all_removed());
-    rig.act(&[]);
+    rig.act();
     rig.delete_driver();
-    rig.act(&[]);
+    rig.act();
     for now in [100_000_000, 0] {
         rig.now = now;
-        rig.act(&[]);
+        rig.act();
         let waits = matches!(rig.plan("win-1"), NodePlan::RemovalWaits(Hold::Until(_)));
         assert!(waits, "{:?}", rig.plan("win-1"));
     }
@@ -240,12 +240,12 @@ fn the_clock_of_the_day_does_not_shorten_the_ten_minutes() {
 #[test]
 fn ten_minutes_begin_anew_once_everything_can_be_read_again() {
     let mut rig = Rig::with_labels(&["win-1"]);
-    rig.act(&[]);
+    rig.act();
     rig.later(10_000);
     rig.reject_settings();
-    rig.act(&[]);
+    rig.act();
     assert!(!rig.decisions.is_complete);
     rig.want(&where_needed());
-    rig.act(&[]);
+    rig.act();
     goes_after_ten_minutes(&mut rig);
 }

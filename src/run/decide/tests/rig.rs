@@ -52,11 +52,11 @@ impl Rig {
         rig.add_node("win-1", "windows");
         rig.read_verdict_kinds();
         rig.read_configuration();
-        let todo = rig.pass(&[]);
+        let todo = rig.pass();
         for node in &todo.nodes {
             rig.write(&node.name.clone(), node.status.clone());
         }
-        rig.pass(&[]);
+        rig.pass();
         rig
     }
 
@@ -154,11 +154,11 @@ impl Rig {
         });
     }
 
-    pub(super) fn pass(&mut self, observed: &[&str]) -> Todo {
-        self.pass_after(self.pause, observed)
+    pub(super) fn pass(&mut self) -> Todo {
+        self.pass_after(self.pause)
     }
 
-    pub(super) fn pass_after(&mut self, seconds: u64, _observed: &[&str]) -> Todo {
+    pub(super) fn pass_after(&mut self, seconds: u64) -> Todo {
         self.instant += Duration::from_secs(seconds);
         let news = News {
             kubernetes_version: "v1.30.4",
@@ -203,13 +203,7 @@ impl Rig {
             panic!("{node} is to be reconciled")
         };
         let desired = target.desired.as_ref().unwrap();
-        let before = self.observations.get(node);
-        let reached = match standing {
-            Standing::Current => desired.revision.clone(),
-            _ => before.map_or_else(String::new, |seen| seen.reached.clone()),
-        };
         let observation = Observation {
-            reached,
             reconciles: 1,
             standing,
             revision: desired.revision.clone(),
@@ -233,8 +227,8 @@ impl Rig {
         self.observations.insert(node.to_owned(), seen);
     }
 
-    pub(super) fn slots(&mut self, observed: &[&str]) -> Vec<String> {
-        self.pass(observed);
+    pub(super) fn slots(&mut self) -> Vec<String> {
+        self.pass();
         self.decisions.rollout.slots.iter().cloned().collect()
     }
 

@@ -8,7 +8,7 @@ fn three_that_wait() -> Rig {
     for name in ["win-2", "win-3"] {
         rig.add_node(name, "windows");
     }
-    rig.pass(&[]);
+    rig.pass();
     for name in ["win-1", "win-2", "win-3"] {
         rig.see(name, Standing::Waiting);
     }
@@ -18,15 +18,15 @@ fn three_that_wait() -> Rig {
 #[test]
 fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
     let mut rig = three_that_wait();
-    assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    assert_eq!(rig.slots(), ["win-1"]);
     let slot = rig.slots.take("win-1").unwrap();
     assert!(rig.slots.take("win-2").is_none());
-    assert_eq!(rig.slots(&["win-2"]), ["win-1"]);
+    assert_eq!(rig.slots(), ["win-1"]);
     drop(slot);
     rig.see("win-1", Standing::Current);
-    assert_eq!(rig.slots(&["win-1"]), ["win-2"]);
+    assert_eq!(rig.slots(), ["win-2"]);
     rig.want(&json!({"rollout": {"maxUnavailable": "60%"}}));
-    assert_eq!(rig.slots(&[]), ["win-2", "win-3"]);
+    assert_eq!(rig.slots(), ["win-2", "win-3"]);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn after_a_start_no_node_gets_a_slot_before_all_were_reconciled() {
     rig.observations.remove("win-3");
     let pass = |rig: &mut Rig, settling| {
         rig.settling = settling;
-        rig.pass(&["win-1"]);
+        rig.pass();
         rig.decisions.rollout.slots.len()
     };
     assert_eq!(pass(&mut rig, true), 0);
@@ -45,40 +45,40 @@ fn after_a_start_no_node_gets_a_slot_before_all_were_reconciled() {
 #[test]
 fn a_slot_that_was_cut_short_keeps_its_place_until_the_node_was_reconciled() {
     let mut rig = three_that_wait();
-    assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    assert_eq!(rig.slots(), ["win-1"]);
     // The settings change, which interrupts the reconcile; it is unknown what the agent is doing.
     rig.slots.take("win-1").unwrap().begin();
     rig.want(&json!({"rollout": {"resume": "again"}}));
-    rig.pass(&[]);
+    rig.pass();
     rig.observations.remove("win-1");
     for name in ["win-2", "win-3"] {
         rig.see(name, Standing::Waiting);
     }
-    assert!(rig.slots(&["win-2", "win-3"]).is_empty());
+    assert!(rig.slots().is_empty());
     rig.slots.mark_settled("win-1");
     rig.see("win-1", Standing::Waiting);
-    assert_eq!(rig.slots(&["win-1"]).len(), 1);
+    assert_eq!(rig.slots().len(), 1);
 }
 
 #[test]
 fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
     let mut rig = three_that_wait();
     rig.see("win-1", Standing::Failed);
-    let todo = rig.pass(&["win-1", "win-2", "win-3"]);
+    let todo = rig.pass();
     let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
     rig.write("win-1", failed.status.clone());
-    rig.pass(&[]);
+    rig.pass();
     rig.see("win-1", Standing::Unreachable);
-    assert!(rig.slots(&["win-1"]).is_empty());
+    assert!(rig.slots().is_empty());
     rig.see("win-1", Standing::Current);
-    assert_eq!(rig.slots(&["win-1"]), ["win-2"]);
+    assert_eq!(rig.slots(), ["win-2"]);
 }
 
 #[test]
 fn a_rollout_that_has_stopped_stays_stopped_under_another_operator_until_it_is_resumed() {
     let mut rig = three_that_wait();
     rig.see("win-1", Standing::Failed);
-    let todo = rig.pass(&["win-1", "win-2", "win-3"]);
+    let todo = rig.pass();
     let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
     rig.write("win-1", failed.status.clone());
 
@@ -86,23 +86,23 @@ fn a_rollout_that_has_stopped_stays_stopped_under_another_operator_until_it_is_r
     rig.decisions.payload.agent.sha256 = "another".to_owned();
     rig.observations.clear();
     rig.add_configuration();
-    rig.pass(&[]);
+    rig.pass();
     for name in ["win-1", "win-2", "win-3"] {
         rig.see(name, Standing::Waiting);
     }
     let all = ["win-1", "win-2", "win-3"];
-    let todo = rig.pass(&all);
+    let todo = rig.pass();
     let mut written = todo.nodes.iter().filter(|node| node.name == "win-1");
     assert!(written.all(|node| node.status.failed_update.is_some()));
     assert_eq!(rig.decisions.rollout.failed, ["win-1"]);
-    assert!(rig.slots(&all).is_empty());
+    assert!(rig.slots().is_empty());
 
     rig.want(&json!({"rollout": {"resume": "go on"}}));
-    rig.pass(&[]);
+    rig.pass();
     for name in all {
         rig.see(name, Standing::Waiting);
     }
-    assert_eq!(rig.slots(&all), ["win-1"]);
+    assert_eq!(rig.slots(), ["win-1"]);
 }
 
 #[test]
@@ -120,20 +120,19 @@ fn what_a_process_before_this_one_had_in_hand_holds_the_rollout_until_it_was_loo
         }),
         ..WindowsStorageStatus::default()
     });
-    rig.pass(&[]);
+    rig.pass();
     rig.see("win-2", Standing::Unreachable);
     for name in ["win-1", "win-3"] {
         rig.see(name, Standing::Waiting);
     }
     // This process started long ago.
-    let all = ["win-1", "win-2", "win-3"];
-    assert_eq!(in_progress(&rig.pass(&all)), ["win-2"]);
-    assert!(rig.slots(&all).is_empty());
+    assert_eq!(in_progress(&rig.pass()), ["win-2"]);
+    assert!(rig.slots().is_empty());
     rig.slots.mark_settled("win-2");
     rig.see("win-2", Standing::Waiting);
-    assert_eq!(rig.slots(&all), ["win-2"], "it comes first");
+    assert_eq!(rig.slots(), ["win-2"], "it comes first");
     rig.see("win-2", Standing::Current);
-    assert_eq!(in_progress(&rig.pass(&all)), ["win-1"]);
+    assert_eq!(in_progress(&rig.pass()), ["win-1"]);
 }
 
 #[test]
@@ -150,7 +149,7 @@ fn what_an_earlier_process_had_in_hand_on_an_external_node_is_over() {
         }),
         ..WindowsStorageStatus::default()
     });
-    rig.pass(&[]);
+    rig.pass();
     assert!(rig.slots.in_progress().is_empty());
     // Nor does work of this process on the external node count as in progress.
     rig.slots.restore(["win-1".to_owned()]);
@@ -160,14 +159,63 @@ fn what_an_earlier_process_had_in_hand_on_an_external_node_is_over() {
 #[test]
 fn what_is_being_changed_is_written_also_while_something_cannot_be_read() {
     let mut rig = three_that_wait();
-    assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    assert_eq!(rig.slots(), ["win-1"]);
     rig.cluster.pods = crate::index::Table::default();
     rig.cluster.pods.fail("forbidden".to_owned());
-    assert_eq!(in_progress(&rig.pass(&[])), ["win-1"]);
+    assert_eq!(in_progress(&rig.pass()), ["win-1"]);
 }
 
 /// Returns the nodes that the new status lists as being changed.
 fn in_progress(todo: &Todo) -> Vec<String> {
     let (_, status) = todo.settings.as_ref().unwrap();
     status.rollout.clone().unwrap().in_progress
+}
+
+#[test]
+fn another_version_than_the_one_that_is_wanted_is_brought_to_no_node() {
+    let mut rig = three_that_wait();
+    let version = rig.decisions.payload.csi_proxy.version.clone();
+    for (pin, is_brought) in [
+        (version.as_str(), true),
+        (version.trim_start_matches('v'), true),
+        ("v1.2.99", false),
+    ] {
+        rig.want(&json!({"csiProxy": {"version": pin}}));
+        let todo = rig.pass();
+        let NodePlan::Reconcile(target) = &rig.decisions.plans["win-1"] else {
+            panic!("it is looked at all the same");
+        };
+        let reason = target.desired.as_ref().err().map(|error| error.reason);
+        let expected = (!is_brought).then_some(crate::node::Reason::OtherVersion);
+        assert_eq!(reason, expected, "{pin}");
+        let (reason, message) = super::rig::said(&todo, "RolloutProgressing").unwrap();
+        assert_eq!(reason == "Pinned", !is_brought, "{pin}: {message}");
+    }
+}
+
+#[test]
+fn a_pool_with_another_pin_is_updated_before_the_others() {
+    let mut rig = Rig::settled();
+    rig.add_node("win-2", "windows");
+    rig.label("win-2", "pool", "canary");
+    let version = rig.decisions.payload.csi_proxy.version.clone();
+    let pool =
+        |pin: &str| json!([{"name": "canary", "nodeSelector": {"pool": "canary"}, "version": pin}]);
+    rig.want(&json!({"csiProxy": {"version": "v1.2.99"}, "nodePools": pool(&version)}));
+    rig.pass();
+    rig.see("win-2", Standing::Waiting);
+    assert_eq!(rig.slots(), ["win-2"]);
+    rig.see("win-2", Standing::Current);
+    let (reason, message) = super::rig::said(&rig.pass(), "RolloutProgressing").unwrap();
+    assert_eq!(reason, "Complete");
+    assert!(
+        message.contains("1 of 2 managed node(s); 1 keep(s) another version"),
+        "{message}"
+    );
+
+    // The others follow.
+    rig.want(&json!({"nodePools": pool(&version)}));
+    rig.pass();
+    rig.see("win-1", Standing::Waiting);
+    assert_eq!(rig.slots(), ["win-1"]);
 }

@@ -210,8 +210,8 @@ impl World {
         rig.read_verdict_kinds();
         rig.finish_configuration();
         // The second pass follows from complete data.
-        rig.pass(&[]);
-        for node in rig.pass(&[]).nodes {
+        rig.pass();
+        for node in rig.pass().nodes {
             self.statuses.insert(node.name, node.status);
         }
         let report = rig.decisions.report.to_json(&rig.cluster);

@@ -12,7 +12,7 @@ pub struct Size {
 }
 
 /// Drivers with the field and name of the in-tree plugin whose volumes they take over.
-pub const DRIVERS: [(&str, &str, &str); 4] = [
+const DRIVERS: [(&str, &str, &str); 4] = [
     ("disk.csi.azure.com", "azureDisk", "azure-disk"),
     ("file.csi.azure.com", "azureFile", "azure-file"),
     ("pd.csi.storage.gke.io", "gcePersistentDisk", "gce-pd"),
@@ -20,11 +20,11 @@ pub const DRIVERS: [(&str, &str, &str); 4] = [
 ];
 
 /// Every second pair of nodes are Windows nodes.
-pub fn is_windows(node: usize) -> bool {
+fn is_windows(node: usize) -> bool {
     node % 4 < 2
 }
 
-pub fn node(number: usize) -> Value {
+fn node(number: usize) -> Value {
     let os = if is_windows(number) {
         "windows"
     } else {
@@ -36,7 +36,7 @@ pub fn node(number: usize) -> Value {
 }
 
 /// Registers the first `drivers` drivers. [`loader`] leaves out the last one on every tenth Windows node.
-pub fn csi_node(number: usize, drivers: usize) -> Value {
+fn csi_node(number: usize, drivers: usize) -> Value {
     let entries: Vec<Value> = DRIVERS[..drivers]
         .iter()
         .map(|(driver, ..)| json!({"name": driver, "nodeID": "n", "topologyKeys": null}))
@@ -46,7 +46,7 @@ pub fn csi_node(number: usize, drivers: usize) -> Value {
 }
 
 /// Every pod is bound and belongs to a ReplicaSet. The first pods have one claim each.
-pub fn pod(number: usize, size: Size) -> Value {
+fn pod(number: usize, size: Size) -> Value {
     let volumes = if number < size.claims {
         json!([{"name": "data", "persistentVolumeClaim": {"claimName": format!("claim-{number:05}")}}])
     } else {
@@ -60,14 +60,14 @@ pub fn pod(number: usize, size: Size) -> Value {
         "status": {"phase": "Running"}})
 }
 
-pub fn replica_set(number: usize) -> Value {
+fn replica_set(number: usize) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": format!("rs-{number:05}"), "namespace": namespace(number * 10), "uid": format!("rs-{number}")},
         "spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "windows"}, "containers": []}}}})
 }
 
 /// Nine of ten claims are bound. Windows workloads use half of the others.
-pub fn claim(number: usize) -> Value {
+fn claim(number: usize) -> Value {
     let spec = if number % 10 == 9 {
         json!({"storageClassName": format!("class-{}", number % DRIVERS.len())})
     } else {
@@ -78,7 +78,7 @@ pub fn claim(number: usize) -> Value {
 }
 
 /// Half of the volumes are in-tree.
-pub fn volume(number: usize) -> Value {
+fn volume(number: usize) -> Value {
     let (driver, field, _) = DRIVERS[number / 4 % DRIVERS.len()];
     let mut spec = json!({"persistentVolumeReclaimPolicy": "Delete"});
     if number % 32 < 16 {
@@ -90,7 +90,7 @@ pub fn volume(number: usize) -> Value {
         "metadata": {"name": format!("pv-{number:05}")}, "spec": spec})
 }
 
-pub fn class(number: usize) -> Value {
+fn class(number: usize) -> Value {
     let (_, _, plugin) = DRIVERS[number];
     json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
         "metadata": {"name": format!("class-{number}")}, "provisioner": format!("kubernetes.io/{plugin}")})

@@ -29,18 +29,11 @@ fn nothing_is_decided_by_the_clock_of_the_day() {
         Clock::new(&scene, "other-clock"),
     );
     scene.simulation.harness.command = command.with_variables(&clock.variables(false));
-    let timings = [
-        "--leader-elect-lease-duration=200s",
-        "--leader-elect-renew-deadline=150s",
-        "--leader-elect-retry-period=1s",
-    ];
-    let mut operator = scene.start_with(&timings);
-    let mut arguments = timings.to_vec();
-    arguments.push("--leader-elect-identity=second");
+    let mut operator = scene.start_electing();
     let second = scene.control_plane().dir().join("second.log");
     let mut standby = command
         .with_variables(&other.variables(false))
-        .start(Some(&second), &arguments, true)
+        .start(Some(&second), &["--leader-elect-identity=second"], true)
         .unwrap();
     let calm = scene.calm();
     for (hours, opposite) in [(20, "-20h"), (-20, "+20h"), (0, "+0h")] {
@@ -71,10 +64,10 @@ fn a_machine_that_has_slept_past_the_lease_changes_nothing_when_it_wakes_up() {
     let clock = Clock::new(&harness, "clock");
     let awake = harness.command.clone();
     harness.command = awake.with_variables(&clock.variables(true));
-    let mut sleeper = Candidate::start(&harness, "sleeper", &[]);
+    let mut sleeper = Candidate::start(&harness, "sleeper");
     harness.command = awake;
     harness.expect_leader(&sleeper);
-    let successor = Candidate::start(&harness, "successor", &[]);
+    let successor = Candidate::start(&harness, "successor");
     harness.expect_standby(&successor, "sleeper");
     // Interrupts its work.
     for change in 0..4 {

@@ -1,7 +1,5 @@
 //! The operator's namespace is deleted while it runs, and recreated.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use testbed::control_plane::Issuer;
 use testbed::objects::NAMESPACE;
@@ -10,7 +8,8 @@ use testbed::sandbox::install;
 use super::credentials::put;
 use super::{NODES, Scene};
 
-/// More requests than this in ten seconds would be a hot loop: objects that cannot be created are retried with backoff.
+/// More requests than this in the ten seconds that a leader goes on without its Lease would be a hot loop: objects that
+/// cannot be created are retried with backoff.
 const MANY: usize = 100;
 
 #[test]
@@ -19,7 +18,7 @@ fn a_namespace_that_is_deleted_and_recreated_takes_nothing_from_a_node() {
     let folder = scene.mounted(&[Issuer::First]);
     put(&folder, "token", scene.token().as_bytes());
     scene.by_token(&folder);
-    let mut operator = scene.start_with(&["--leader-elect-retry-period=2s"]);
+    let mut operator = scene.start_electing();
     let calm = scene.calm();
     let nodes = NODES.map(|node| scene.node(node));
     let (mark, openings) = (scene.mark(), scene.openings());
@@ -48,9 +47,17 @@ fn a_namespace_that_is_deleted_and_recreated_takes_nothing_from_a_node() {
         "{told}"
     );
     let before = harness.requests().len();
-    std::thread::sleep(Duration::from_secs(10));
+    // Without its Lease it ends, and its pod starts it again.
+    let status = operator.wait().unwrap();
+    assert_eq!(status.code(), Some(1), "{}", scene.told_since(mark));
     let asked = harness.requests().split_off(before);
     assert!(asked.len() < MANY, "{}: {asked:#?}", asked.len());
+    let mark = scene.mark();
+    operator = scene.launch_electing();
+    harness.eventually("it says what it waits for", || {
+        let told = scene.told_since(mark);
+        told.contains("the Lease is created once the namespace")
+    });
     assert_eq!(NODES.map(|node| scene.node(node)), nodes);
 
     // Then it is gone, together with the operator's ServiceAccount.

@@ -58,8 +58,8 @@ fn an_etcd_that_was_killed_and_started_again_makes_no_difference() {
 #[test]
 fn an_etcd_that_hangs_holds_writes_up_and_nothing_else_comes_of_it() {
     let scene = Scene::new();
-    // A short retry period, so that the operator notices.
-    let mut operator = scene.start_with(&["--leader-elect-retry-period=2s"]);
+    // A leader, which notices at its next renewal.
+    let mut operator = scene.start_electing();
     let calm = scene.calm();
     let (mark, openings) = (scene.mark(), scene.openings());
     let control_plane = scene.control_plane();

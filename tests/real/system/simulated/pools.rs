@@ -30,7 +30,7 @@ fn pools(simulation: &Simulation, blue: &Value) {
 }
 
 /// Runs the command `rollout`, and returns its exit status and output.
-pub fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
+fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .arg("rollout")
         .args(arguments)
@@ -43,7 +43,7 @@ pub fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 /// Applies `WindowsStorage` with this spec, and returns the API server's refusal, if any.
-pub fn refusal(harness: &Harness, spec: &Value) -> String {
+fn refusal(harness: &Harness, spec: &Value) -> String {
     let object = json!({
         "apiVersion": "windowsstorage.dev/v1alpha1",
         "kind": "WindowsStorage",
@@ -181,6 +181,10 @@ fn what_makes_no_sense_is_refused_by_the_api_server() {
         (with("nodeSelector", json!({})), "nodeSelector"),
         (with("name", json!("Blue Pool")), "such as pool-1"),
         (with("management", json!("Removed")), "management"),
+        (
+            with("version", json!("newest")),
+            "write a version such as v1.3.0",
+        ),
         (with("ssh", json!({"port": 0})), "port"),
         (
             with("ssh", json!({"user": "a b"})),

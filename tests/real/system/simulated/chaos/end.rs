@@ -84,8 +84,6 @@ fn without_times(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(without_times),
         Value::Object(fields) => {
             fields.remove("observedGeneration");
-            // Which rollouts were completed before the next one also depends on timing.
-            fields.remove("history");
             fields.values_mut().for_each(without_times);
         }
         _ => {}
