@@ -21,11 +21,10 @@ use crate::run::{Options, RunError};
 use crate::status::StatusWriter;
 use crate::watch::{self, Freshness, SharedCluster};
 
-/// Events within this time are judged together, or within this multiple of the duration of the last judgement, so that
-/// judging takes at most a fifth of a core.
+/// Events within this time are judged together.
 const GATHER: Duration = Duration::from_millis(10);
-const GATHER_TIMES: u32 = 4;
-const LONGEST_GATHER: Duration = Duration::from_millis(500);
+/// The shortest pause after a judgement, as a multiple of its duration: judging takes at most a fifth of a core.
+const PAUSE_TIMES: u32 = 4;
 /// How often unused memory is returned to the system.
 const GIVE_BACK: Duration = Duration::from_secs(30);
 /// The longest time between two passes if nothing changes.
@@ -58,8 +57,6 @@ pub struct Controller {
     pub(super) services_problem: Option<String>,
     /// The resourceVersion of the last write of the services entry.
     pub(super) services_written: u64,
-    /// The number of nodes whose status is to be written, for a metric.
-    pub(super) unwritten: usize,
     /// Duration of the last judgement.
     pub(super) judging: Duration,
     /// The Kubernetes version of the API server.
@@ -100,7 +97,6 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         settled_at: Instant::now() + SETTLED,
         services_problem: None,
         services_written: 0,
-        unwritten: 0,
         judging: Duration::ZERO,
         kubernetes_version: version.subscribe(),
     };
@@ -121,32 +117,32 @@ impl Controller {
             cluster.mark_unchanged();
             observed.mark_unchanged();
             self.timed_pass().await;
+            let judged = Instant::now();
             if self.decisions.is_complete && Instant::now() >= give_back_at {
                 process::give_back_memory();
                 give_back_at = Instant::now() + GIVE_BACK;
             }
             self.shown.readiness.publish(self.health());
-            let due = self.next_due();
-            let mut gather = (self.judging * GATHER_TIMES).clamp(GATHER, LONGEST_GATHER);
-            let written = tokio::select! {
-                // Their senders live as long as the controller.
-                _ = cluster.changed() => None,
-                _ = observed.changed() => None,
-                Some(()) = OptionFuture::from(self.gate.as_mut().map(Gate::reported)) => None,
-                written = self.status.nodes.next() => Some(written),
-                _ = self.kubernetes_version.changed() => None,
-                () = self.freshness.proved() => {
+            let rested = judged + self.judging * PAUSE_TIMES;
+            let mut next = self.next_due();
+            loop {
+                let gather = tokio::select! {
+                    () = sleep_until(next.into()) => break,
+                    // Their senders live as long as the controller.
+                    _ = cluster.changed() => GATHER,
+                    _ = observed.changed() => GATHER,
+                    Some(()) = OptionFuture::from(self.gate.as_mut().map(Gate::reported)) => GATHER,
+                    (node, outcome) = self.status.nodes.next() => {
+                        self.note_node(node, outcome);
+                        GATHER
+                    }
+                    _ = self.kubernetes_version.changed() => GATHER,
                     // The gate waits only for this.
-                    gather = Duration::ZERO;
-                    None
-                }
-                () = sleep_until(due.into()) => None,
-                node = self.workers.ended() => return RunError::Worker(node),
-            };
-            if let Some((node, outcome)) = written {
-                self.note_node(node, outcome);
+                    () = self.freshness.proved() => Duration::ZERO,
+                    node = self.workers.ended() => return RunError::Worker(node),
+                };
+                next = next.min(rested.max(Instant::now() + gather));
             }
-            sleep_until(due.min(Instant::now() + gather).into()).await;
         }
     }
 
@@ -155,8 +151,7 @@ impl Controller {
         self.shown.liveness.pass_begins();
         self.pass().await;
         self.shown.liveness.pass_ends();
-        let writing = self.status.nodes.writing();
-        let unwritten = self.unwritten.saturating_sub(writing);
+        let (unwritten, writing) = (self.status.nodes.waiting(), self.status.nodes.writing());
         let metrics = &self.shown.metrics;
         metrics.show_pass(begin.elapsed(), unwritten, writing);
     }

@@ -48,8 +48,9 @@ impl Controller {
             }
         }
         self.retries.retain(|what| todo.has(what));
-        self.unwritten = todo.nodes.len();
-        self.write_nodes(todo.nodes);
+        let may_try = |node: &NodeStatus| self.may_try(&What::NodeStatus(node.name.clone()));
+        let nodes: Vec<NodeStatus> = todo.nodes.into_iter().filter(may_try).collect();
+        self.status.nodes.write(nodes.into_iter());
         self.remove_left(&todo.left).await;
     }
 
@@ -183,19 +184,6 @@ impl Controller {
         let interval = Duration::from_secs(decisions.spec.probe_interval_seconds.into());
         self.workers
             .assign(&decisions.plans, &decisions.rollout.slots, interval);
-    }
-
-    /// Begins to write statuses, as many as there is room for. Each finished write triggers another pass.
-    fn write_nodes(&mut self, decided: Vec<NodeStatus>) {
-        for node in decided {
-            // While a status is being written, a later pass decides: the stored status is not the one this decision is
-            // based on.
-            if self.status.nodes.may_begin(&node.name)
-                && self.may_try(&What::NodeStatus(node.name.clone()))
-            {
-                self.status.nodes.begin(node);
-            }
-        }
     }
 
     async fn remove_left(&mut self, left: &[Left]) {

@@ -1,6 +1,6 @@
 //! Writes the statuses of nodes: only differences, one patch per node, many in parallel.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -37,6 +37,8 @@ pub struct NodeWriter {
     api: Arc<NodeApi>,
     writes: JoinSet<(String, Outcome)>,
     in_progress: BTreeSet<String>,
+    /// Waits for others to finish: judging a large cluster anew for each would take longer than writing.
+    waiting: VecDeque<NodeStatus>,
 }
 
 impl NodeWriter {
@@ -50,6 +52,7 @@ impl NodeWriter {
             }),
             writes: JoinSet::new(),
             in_progress: BTreeSet::new(),
+            waiting: VecDeque::new(),
         }
     }
 
@@ -59,20 +62,33 @@ impl NodeWriter {
         self.writes.len()
     }
 
-    /// Whether a write for the node may start: there is capacity, and none for this node is in progress.
+    /// Returns the number of statuses that wait to be written.
     #[must_use]
-    pub fn may_begin(&self, node: &str) -> bool {
-        self.writes.len() < CONCURRENT_WRITES && !self.in_progress.contains(node)
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
-    /// Starts a write if [`may_begin`](Self::may_begin) allows it.
-    pub fn begin(&mut self, decided: NodeStatus) {
-        self.in_progress.insert(decided.name.clone());
-        let api = Arc::clone(&self.api);
-        self.writes.spawn(async move {
-            let outcome = api.write(&decided).await;
-            (decided.name, outcome)
-        });
+    /// Writes these statuses, instead of those that still wait. While the status of a node is being written, a later decision
+    /// about it counts: the stored status is not the one that this decision is based on.
+    pub fn write(&mut self, decided: impl Iterator<Item = NodeStatus>) {
+        self.waiting = decided
+            .filter(|node| !self.in_progress.contains(&node.name))
+            .collect();
+        self.begin();
+    }
+
+    /// Starts as many writes as there is room for.
+    fn begin(&mut self) {
+        while self.writes.len() < CONCURRENT_WRITES
+            && let Some(decided) = self.waiting.pop_front()
+        {
+            self.in_progress.insert(decided.name.clone());
+            let api = Arc::clone(&self.api);
+            self.writes.spawn(async move {
+                let outcome = api.write(&decided).await;
+                (decided.name, outcome)
+            });
+        }
     }
 
     /// Waits for the next write to finish; forever if none is in progress.
@@ -81,6 +97,7 @@ impl NodeWriter {
             return std::future::pending().await;
         };
         self.in_progress.remove(&written.0);
+        self.begin();
         written
     }
 
@@ -88,6 +105,7 @@ impl NodeWriter {
     pub fn try_next(&mut self) -> Option<(String, Outcome)> {
         let written = self.writes.try_join_next()?.ok()?;
         self.in_progress.remove(&written.0);
+        self.begin();
         Some(written)
     }
 
@@ -164,21 +182,21 @@ mod tests {
         let client = Client::try_from(config).unwrap();
         let events = EventSink::new(&client, None);
         let mut writer = NodeWriter::new(&client, events);
-        let mut begun = 0;
-        while writer.may_begin(&format!("win-{begun}")) {
-            writer.begin(NodeStatus {
-                name: format!("win-{begun}"),
-                uid: String::new(),
-                previous: Some(WindowsNodeStorageStatus::default()),
-                status: WindowsNodeStorageStatus {
-                    csi_node: true,
-                    ..WindowsNodeStorageStatus::default()
-                },
-            });
-            assert!(!writer.may_begin(&format!("win-{begun}")));
-            begun += 1;
-        }
-        assert_eq!(begun, CONCURRENT_WRITES);
+        let decided = |number: usize| NodeStatus {
+            name: format!("win-{number}"),
+            uid: String::new(),
+            previous: Some(WindowsNodeStorageStatus::default()),
+            status: WindowsNodeStorageStatus {
+                csi_node: true,
+                ..WindowsNodeStorageStatus::default()
+            },
+        };
+        let begun = CONCURRENT_WRITES;
+        writer.write((0..=begun).map(decided));
+        assert_eq!((writer.writing(), writer.waiting()), (begun, 1));
+        writer.write((0..begun).map(decided));
+        assert_eq!(writer.waiting(), 0, "those are being written");
+        writer.write((0..=begun).map(decided));
         let mut held = Vec::new();
         while held.len() < begun {
             // No write waits for another.
@@ -187,10 +205,10 @@ mod tests {
         }
         assert!(writer.try_next().is_none());
         drop((held, listener));
-        while writer.writing() > 0 {
-            let (node, outcome) = writer.next().await;
+        for _ in 0..=begun {
+            let (_, outcome) = writer.next().await;
             assert!(outcome.is_err(), "nobody has answered");
-            assert!(writer.may_begin(&node));
         }
+        assert_eq!((writer.writing(), writer.waiting()), (0, 0));
     }
 }
