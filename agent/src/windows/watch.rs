@@ -208,6 +208,14 @@ impl Engine {
         now.map_or(true, |now| now == Some(settings(request, service)))
     }
 
+    /// Whether the service is there with another configuration. One that was deleted since it was checked is not: it is only
+    /// missing. One that is marked for deletion is disabled by Windows itself.
+    fn is_changed(&self, request: &Request, service: &Service) -> bool {
+        let now = self.services.scm.settings(&service.name);
+        let is_other = matches!(now, Ok(Some(now)) if now != settings(request, service));
+        is_other && !self.is_marked(&service.name)
+    }
+
     /// Counts restarts by others, such as by Windows after a crash.
     fn note_process(&mut self, service: &Service, process: Option<u32>) {
         let name = &service.name;
@@ -277,7 +285,7 @@ impl Engine {
             }
             Action::Restart => ("does not open its pipes; it is started again", true),
         };
-        let is_changed = action != Action::Create && !self.is_configured(request, service);
+        let is_changed = self.is_changed(request, service);
         let changed_back = self.watched(service).changed_back;
         if is_changed && changed_back.is_some_and(|at| at.elapsed() < CONTEST) {
             self.kept.memory.contested.insert(key(name));
