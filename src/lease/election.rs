@@ -156,7 +156,7 @@ impl Election {
 
     /// Releases the lease if this process holds it, so that others need not wait until it expires. Call this only when
     /// all work has stopped.
-    pub async fn release(self) {
+    pub async fn release(&self) {
         self.fence.close();
         if self.remaining().is_zero() {
             return;

@@ -76,12 +76,6 @@ impl<'a> Managers<'a> {
         managers
     }
 
-    /// Returns whether some Windows node has another owner, so that nodes without a signal may have one too.
-    #[must_use]
-    pub fn has_others(&self) -> bool {
-        self.has_others
-    }
-
     /// Returns who manages csi-proxy on a node, given `spec.csiProxy.management` for that node.
     #[must_use]
     pub fn of(&self, name: &str, node: &Node, management: Management) -> ManagedBy {

@@ -294,7 +294,7 @@ impl<'a> Planner<'a> {
         let has_begun = || (present.plans.get(name)).is_some_and(NodePlan::removes_csi_proxy);
         removal(&Facts {
             spec,
-            used: present.report.csi_proxy_use(self.cluster, name),
+            used: present.report.csi_proxy_use(name).cloned(),
             status,
             is_pinned: pins(self.cluster).is_some_and(|pins| pins.contains_key(name)),
             others: services::others(services),

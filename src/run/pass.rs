@@ -25,7 +25,8 @@ impl Controller {
         while let Some((node, outcome)) = self.status.nodes.try_next() {
             self.note_node(node, outcome);
         }
-        let mut todo = self.judge(is_fresh);
+        // It may take long in a large cluster: other tasks go on meanwhile.
+        let mut todo = tokio::task::block_in_place(|| self.judge(is_fresh));
         self.show(&todo);
         if let Some(blocked) = todo.blocked.take() {
             let (status, now) = (&mut self.status, Instant::now());

@@ -1,9 +1,12 @@
 //! One term of leadership: what runs while this process leads.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Options, RunError};
@@ -22,7 +25,7 @@ const OTHER: Duration = Duration::from_secs(10);
 pub struct Term {
     client: Client,
     namespace: String,
-    election: Option<Election>,
+    election: Option<Arc<Mutex<Election>>>,
     /// The gate to watch while another process is the leader.
     gate: Option<GateObject>,
 }
@@ -32,7 +35,8 @@ impl Term {
     pub fn new(client: &Client, options: &Options) -> Self {
         let election = options.identity.clone().map(|identity| {
             let fence = options.fence.clone();
-            Election::new(client.clone(), &options.namespace, identity, fence)
+            let election = Election::new(client.clone(), &options.namespace, identity, fence);
+            Arc::new(Mutex::new(election))
         });
         let gate = options.gate(client);
         Self {
@@ -48,13 +52,16 @@ impl Term {
         self.win(shown).await;
         shown.readiness.leads();
         shown.metrics.show_leader(true);
-        let Some(election) = &mut self.election else {
+        let Some(election) = &self.election else {
             return work.await;
         };
+        // In a task of its own: judging a very large cluster may take longer than a renewal may wait.
+        let (election, mut holding) = (Arc::clone(election), JoinSet::new());
+        holding.spawn(async move { election.lock().await.hold().await });
         let lost = tokio::select! {
             // Check whether this process still is the leader before the work continues.
             biased;
-            lost = election.hold() => lost,
+            Some(Ok(lost)) = holding.join_next() => lost,
             error = work => return error,
         };
         shown.metrics.show_leader(false);
@@ -66,12 +73,12 @@ impl Term {
     /// Closes the fence and releases the lease.
     pub async fn end(self) {
         if let Some(election) = self.election {
-            election.release().await;
+            election.lock().await.release().await;
         }
     }
 
     async fn win(&mut self, shown: &Shown) {
-        let Some(election) = &mut self.election else {
+        let Some(election) = &self.election else {
             return;
         };
         let mut report = |standby: &Standby| {
@@ -90,7 +97,7 @@ impl Term {
         };
         let acquiring = async {
             be_the_first(&self.client, &self.namespace, &mut report).await;
-            election.acquire(report).await;
+            election.lock().await.acquire(report).await;
         };
         tokio::select! {
             () = acquiring => {}

@@ -139,7 +139,9 @@ fn completed_revision(previous: &WindowsStorageStatus, rollout: &Rollout) -> Opt
         // Nothing is rolled out at the moment.
         return known.cloned();
     };
-    let is_complete = rollout.current + rollout.pinned == rollout.nodes;
+    // Nodes that are pinned to another version have yet to get it.
+    let (nodes, current) = (rollout.nodes, rollout.current);
+    let is_complete = nodes > 0 && current == nodes && rollout.pinned == 0;
     (is_complete || known == Some(revision)).then(|| revision.clone())
 }
 

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::api::{Management, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy;
-use crate::assess::report::{Finding, Verdict};
+use crate::assess::report::{NodeReadiness, Verdict};
 use crate::assess::{Blocked, BlockedKey, Departed, Memory, Report, assess, only_fresh_data_opens};
 use crate::index::{Cluster, Name, Node};
 use crate::node::{Awaited, NodePlan, Planner, Present, Rollout};
@@ -30,6 +30,11 @@ use unseen::Unseen;
 const STALE: Duration = Duration::from_secs(120);
 /// The shortest time between two checks of volumes that hold upgrades, for their events.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
+
+/// How many findings about DaemonSets that run csi-proxy a node's status tells.
+const NAMED_SETS: usize = 10;
+/// How long after the data was fresh a slot stands that was given then: a login takes longer than data counts as fresh.
+const STAYS_FRESH: Duration = Duration::from_secs(60);
 
 /// The decisions of the last pass, and what a later one cannot see any more.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -63,6 +68,8 @@ pub struct Decisions {
     removals: BTreeMap<String, Instant>,
     /// Whether some node would get a slot to remove csi-proxy or the agent if the data were proven to be current.
     are_slots_unproved: bool,
+    /// "A node is released from fresh data": when the data was last fresh. A slot that was given then is good for a minute.
+    fresh_at: Option<Instant>,
     /// "Removed once this process has seen it unused for ten minutes": since when, from complete data, by node.
     unused_since: BTreeMap<String, Instant>,
     /// Whether the cluster was upgraded although upgrades were, and are, held.
@@ -94,6 +101,7 @@ impl Decisions {
             is_restored: false,
             removals: BTreeMap::new(),
             are_slots_unproved: false,
+            fresh_at: None,
             unused_since: BTreeMap::new(),
             is_upgraded_while_held: false,
             unseen: Unseen::default(),
@@ -248,9 +256,18 @@ impl Decisions {
     /// Returns the statuses of nodes that differ from what is stored.
     fn node_statuses(&mut self, cluster: &Cluster, news: &News<'_>) -> Vec<NodeStatus> {
         let findings = csi_proxy::daemon_sets(&self.report, cluster);
+        let first = findings
+            .iter()
+            .take(NAMED_SETS)
+            .map(|finding| &*finding.message);
+        let sets = first.collect::<Vec<_>>().join("; ");
+        let mut readiness = self.report.nodes(cluster);
         let nodes = cluster.windows_nodes();
         let statuses: Vec<_> = nodes
-            .filter_map(|(name, node)| self.node_status(cluster, news, name, node, &findings))
+            .filter_map(|(name, node)| {
+                let readiness = readiness.remove(name)?;
+                self.node_status(cluster, news, (name, node), &readiness, &sets)
+            })
             .collect();
         self.ready = statuses.iter().filter(|it| is_ready(&it.status)).count();
         let differs = |it: &NodeStatus| it.previous.as_ref() != Some(&it.status);
@@ -269,9 +286,9 @@ impl Decisions {
         &self,
         cluster: &Cluster,
         news: &News<'_>,
-        name: &str,
-        node: &Node,
-        findings: &[Finding],
+        (name, node): (&str, &Node),
+        readiness: &NodeReadiness,
+        sets: &str,
     ) -> Option<NodeStatus> {
         let written = self.unseen.nodes.get(name).map(|written| &written.status);
         let previous = written.or_else(|| cluster.node_statuses.get(name)).cloned();
@@ -279,10 +296,10 @@ impl Decisions {
         let pool = self.spec.pools_of(&node.labels).next();
         let pool = pool.map(|pool| pool.name.clone());
         let inputs = NodeInputs {
-            readiness: &self.report.node(cluster, name)?,
+            readiness,
             plan: self.plans.get(name)?,
             observation: news.observations.get(name),
-            looked_after: &looked_after(cluster, node, findings),
+            looked_after: &looked_after(cluster, node, sets),
             pool: pool.as_deref(),
             csi_proxy: (&csi_proxy.sha256, &csi_proxy.version),
         };
@@ -297,15 +314,17 @@ impl Decisions {
 }
 
 /// Describes who else manages csi-proxy on a node, as far as visible without a login.
-fn looked_after(cluster: &Cluster, node: &Node, findings: &[Finding]) -> String {
+fn looked_after(cluster: &Cluster, node: &Node, sets: &str) -> String {
     let version = node.wmco_version.as_deref();
     let by_wmco = version.and_then(|version| {
         let name = format!("{}-{version}", services::CONFIG_MAP);
         wmco_entry(cluster.config_maps.get(name.as_str()), &name)
     });
-    let messages = findings.iter().map(|finding| finding.message.clone());
-    let messages: Vec<String> = by_wmco.into_iter().chain(messages).collect();
-    messages.join("; ")
+    match by_wmco {
+        Some(by_wmco) if !sets.is_empty() => format!("{by_wmco}; {sets}"),
+        Some(by_wmco) => by_wmco,
+        None => sets.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ impl Decisions {
 
     /// Returns whether a removal or a release of some node waits only for proof that the data is current.
     pub fn removal_waits_for_proof(&self, now: Instant) -> bool {
-        self.is_complete && (self.are_slots_unproved || self.removals.values().any(|at| *at <= now))
+        // What cannot be read now cannot be proved either.
+        let is_readable = self.is_complete && self.stale_since.is_none();
+        is_readable && (self.are_slots_unproved || self.removals.values().any(|at| *at <= now))
     }
 
     /// Returns whether nothing of this operator is left on any node, as the administrator wants.

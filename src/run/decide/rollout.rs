@@ -8,7 +8,7 @@ use crate::node::{
     Candidate, NodePlan, Observation, PoolProgress, Reason, Rollout, RolloutLimits, Standing,
     found_owner, rollout,
 };
-use crate::run::decide::{Decisions, News};
+use crate::run::decide::{Decisions, News, STAYS_FRESH};
 
 impl Decisions {
     /// Assigns slots again. No node gets one before the configuration and the history of the nodes are known. Nodes
@@ -43,6 +43,11 @@ impl Decisions {
             let node = cluster.nodes.get(name.as_str())?;
             self.spec.pools_of(&node.labels).next()
         };
+        if is_fresh {
+            self.fresh_at = Some(news.instant);
+        }
+        let fresh_at = self.fresh_at;
+        let was_fresh = fresh_at.is_some_and(|at| news.instant < at + STAYS_FRESH);
         let rollout = news.slots.decide(|slots| {
             let candidates = managed.iter().map(|&(name, plan, observation)| {
                 let is_gone_to = !matches!(plan, NodePlan::Blocked(_) | NodePlan::Waiting);
@@ -68,7 +73,8 @@ impl Decisions {
             let before = rollout.slots.len();
             rollout.slots.retain(|name| {
                 let removes = self.plans.get(name).is_some_and(NodePlan::takes_away);
-                is_fresh || !removes || slots.at_work.contains(name)
+                let has_it = was_fresh && slots.given.contains(name);
+                is_fresh || !removes || has_it || slots.at_work.contains(name)
             });
             let unproved = rollout.slots.len() < before;
             (rollout.slots.clone(), (rollout, unproved))

@@ -29,7 +29,7 @@ mod volumes;
 pub use csi_proxy::CSI_PROXY_PIPES;
 pub use judgement::{
     Blocked, BlockedKey, BlockedKind, BlockingVolumes, CsiProxyUse, Departed, Memory, Report,
-    assess, daemon_sets_that_use_it,
+    assess,
 };
 pub use redirection::{check_target, today};
 pub use selection::NodeSelection;

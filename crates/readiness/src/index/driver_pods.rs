@@ -53,8 +53,14 @@ impl NodeSide {
     /// Whether the template's node selector and affinity match the node.
     #[must_use]
     pub fn selects(&self, name: &str, node: &Node) -> bool {
-        let selection = self.selector.as_deref().map(NodeSelection::from_text);
+        let selection = self.selection();
         selection.is_none_or(|selection| selection.matches(name, &node.labels))
+    }
+
+    /// Returns the template's node selector and affinity, parsed.
+    #[must_use]
+    pub fn selection(&self) -> Option<NodeSelection> {
+        self.selector.as_deref().map(NodeSelection::from_text)
     }
 
     /// Returns the node's taints that the template does not tolerate, without those that pass.

@@ -31,29 +31,44 @@ impl Report {
     /// Returns a user of csi-proxy on this Windows node: a DaemonSet that covers the node, else a pod on it. Picks the
     /// first by namespace and name.
     #[must_use]
-    pub fn csi_proxy_use(&self, cluster: &Cluster, name: &str) -> Option<CsiProxyUse> {
-        let name = self.windows.get(name)?;
-        let node = cluster.nodes.get(name)?;
-        let mut sets = daemon_sets_that_use_it(cluster);
-        let set = sets.find(|(_, side)| side.covers(name, node));
-        set.map(|(key, side)| CsiProxyUse {
-            user: format!("DaemonSet {key}"),
-            mounts: !side.csi_proxy_pipes.is_empty(),
-        })
-        .or_else(|| {
-            let mut pods = self.pods_on(cluster, name);
-            pods.retain(|(_, pod)| uses(pod));
-            let (key, pod) = pods.into_iter().min_by_key(|(key, _)| *key)?;
-            Some(CsiProxyUse {
-                user: format!("pod {key}"),
-                mounts: !pod.csi_proxy_pipes.is_empty(),
-            })
-        })
+    pub fn csi_proxy_use(&self, node: &str) -> Option<&CsiProxyUse> {
+        self.csi_proxy_uses.get(node)
+    }
+
+    pub(super) fn find_csi_proxy_uses(&mut self, cluster: &Cluster) {
+        // Their selectors are parsed once.
+        let sets: Vec<_> = daemon_sets_that_use_it(cluster)
+            .map(|(key, side)| (key, side, side.selection()))
+            .collect();
+        for (name, node) in cluster.windows_nodes() {
+            let mut covering = sets.iter();
+            let set = covering.find(|(_, side, selection)| {
+                let selects = selection
+                    .as_ref()
+                    .is_none_or(|it| it.matches(name, &node.labels));
+                selects && side.repelled_by(node).is_empty()
+            });
+            let used = set.map(|(key, side, _)| CsiProxyUse {
+                user: format!("DaemonSet {key}"),
+                mounts: !side.csi_proxy_pipes.is_empty(),
+            });
+            let used = used.or_else(|| {
+                let mut pods = self.pods_on(cluster, name);
+                pods.retain(|(_, pod)| uses(pod));
+                let (key, pod) = pods.into_iter().min_by_key(|(key, _)| *key)?;
+                Some(CsiProxyUse {
+                    user: format!("pod {key}"),
+                    mounts: !pod.csi_proxy_pipes.is_empty(),
+                })
+            });
+            self.csi_proxy_uses
+                .extend(used.map(|used| (name.clone(), used)));
+        }
     }
 }
 
 /// Returns the DaemonSets whose pods use, or may use, csi-proxy on any node.
-pub fn daemon_sets_that_use_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &NodeSide)> {
+fn daemon_sets_that_use_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &NodeSide)> {
     let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
     sets.filter_map(|(key, owner)| {
         let side = owner.node_side.as_deref()?;

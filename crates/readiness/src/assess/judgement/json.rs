@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::CsiProxyNeed;
+use crate::api::{CsiProxyNeed, SETTINGS_NAME};
 use crate::assess::causes::{self, DaemonSets, Place};
 use crate::assess::judgement::Report;
 use crate::assess::report::{
@@ -28,7 +28,13 @@ impl Report {
         let nodes: Vec<NodeReadiness> = self
             .windows
             .iter()
-            .filter_map(|name| self.node_with(cluster, name, &sets, &mut causes))
+            .filter_map(|name| {
+                let mut node = self.node_with(cluster, name, &sets, &mut causes)?;
+                node.findings
+                    .extend(self.stale_entries(cluster, name, &sets));
+                sort(&mut node.findings);
+                Some(node)
+            })
             .collect();
         let drivers = sets
             .iter()
@@ -58,15 +64,53 @@ impl Report {
         }
     }
 
-    /// Returns the readiness of one Windows node.
+    /// Returns the readiness of each Windows node, without leftover entries of drivers.
     #[must_use]
-    pub fn node(&self, cluster: &Cluster, name: &str) -> Option<NodeReadiness> {
-        let name = self.windows.get(name)?;
-        let missing = self.needs.missing_on(name);
+    pub fn nodes(&self, cluster: &Cluster) -> BTreeMap<Name, NodeReadiness> {
+        let missing = self
+            .needs
+            .drivers
+            .iter()
+            .filter(|(_, need)| !need.missing.is_empty());
         let sets = missing
-            .map(|driver| (driver.clone(), DaemonSets::of_driver(self, cluster, driver)))
+            .map(|(driver, _)| (driver.clone(), DaemonSets::of_driver(self, cluster, driver)))
             .collect();
-        self.node_with(cluster, name, &sets, &mut Causes::new())
+        let nodes = self.windows.iter().filter_map(|name| {
+            let node = self.node_with(cluster, name, &sets, &mut Causes::new())?;
+            Some((name.clone(), node))
+        });
+        nodes.collect()
+    }
+
+    /// Reports entries of needed drivers without a pod that is ready.
+    fn stale_entries(
+        &self,
+        cluster: &Cluster,
+        name: &Name,
+        sets: &BTreeMap<Name, DaemonSets<'_>>,
+    ) -> Vec<Finding> {
+        let Some((node, csi_node)) = cluster.nodes.get(name).zip(cluster.csi_nodes.get(name))
+        else {
+            return Vec::new();
+        };
+        let pods = self.pods_on(cluster, name);
+        let needed = csi_node
+            .drivers
+            .iter()
+            .filter(|driver| self.needs.drivers.contains_key(*driver));
+        let of_it = needed.filter_map(|driver| {
+            let place = Place {
+                cluster,
+                driver,
+                sets: sets.get(driver)?,
+                name,
+                node,
+                csi_node: Some(csi_node),
+                pods: &pods,
+            };
+            causes::stale_entry(&place)
+        });
+        of_it.collect()
     }
 
     fn daemon_sets<'a>(&self, cluster: &'a Cluster) -> BTreeMap<Name, DaemonSets<'a>> {
@@ -92,15 +136,17 @@ impl Report {
     ) -> Option<NodeReadiness> {
         let node = cluster.nodes.get(name)?;
         let csi_node = cluster.csi_nodes.get(name);
-        let missing: Vec<&Name> = self.needs.missing_on(name).collect();
+        let missing = self.needs.missing_on(name);
         let pods = self.pods_on(cluster, name);
-        let csi_proxy_use = self.csi_proxy_use(cluster, name);
+        let csi_proxy_use = self.csi_proxy_use(name).cloned();
         let is_used = match cluster.read_from {
             ReadFrom::Api => csi_proxy_use.is_some(),
             // Files do not show what runs, so only pods that mount the pipes count.
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
-        let needs_csi_proxy = is_used || cluster.wanted().csi_proxy.needed == CsiProxyNeed::Always;
+        let settings = cluster.settings.get(SETTINGS_NAME);
+        let is_wanted = settings.is_some_and(|it| it.spec.csi_proxy.needed == CsiProxyNeed::Always);
+        let needs_csi_proxy = is_used || is_wanted;
         let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
         let code = csi_proxy.as_ref().map(|finding| finding.code.as_str());
         let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
@@ -113,8 +159,11 @@ impl Report {
                  registered"
             ));
         }
-        for (driver, sets) in sets {
-            let place = Place {
+        for driver in missing {
+            let Some(sets) = sets.get(driver) else {
+                continue;
+            };
+            let causes = causes::why_missing(&Place {
                 cluster,
                 driver,
                 sets,
@@ -122,18 +171,13 @@ impl Report {
                 node,
                 csi_node,
                 pods: &pods,
-            };
-            if missing.contains(&driver) {
-                let causes = causes::why_missing(&place);
-                let of_driver = causes_of.entry(driver.clone()).or_default();
-                for cause in &causes {
-                    let nodes = of_driver.entry(cause.clone()).or_default();
-                    nodes.insert(name.clone());
-                }
-                findings.extend(causes);
-            } else if self.needs.drivers.contains_key(driver) {
-                findings.extend(causes::stale_entry(&place));
+            });
+            let of_driver = causes_of.entry(driver.clone()).or_default();
+            for cause in &causes {
+                let nodes = of_driver.entry(cause.clone()).or_default();
+                nodes.insert(name.clone());
             }
+            findings.extend(causes);
         }
         sort(&mut findings);
         Some(NodeReadiness {

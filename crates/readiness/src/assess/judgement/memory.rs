@@ -45,43 +45,55 @@ impl NodeKind {
 pub struct Memory {
     /// A pod may outlive its Node by minutes: the existing nodes, and deleted ones that a pod or a template still names.
     nodes: HashMap<Name, NodeKind>,
-    /// "A pool at zero changes nothing": the operating system of all nodes that a selector matches or matched last, for
-    /// the selectors in use. `None` if it matched nodes of several systems, or never one.
-    answers: HashMap<Name, Option<System>>,
-    /// With many selectors, answers are only computed when labels change: the labels that they are based on.
-    labels: HashMap<Name, (System, Labels)>,
+    /// "A pool at zero changes nothing": what the selectors in use match, or matched last.
+    answers: HashMap<Name, Answer>,
+    /// There may be very many selectors: only those are asked again that match a node that has changed. What the answers
+    /// are based on.
+    labels: Nodes,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Answer {
+    selection: NodeSelection,
+    /// The operating system of all matching nodes. `None` if they run several, or if there never was one.
+    system: Option<System>,
 }
 
 impl Memory {
     /// Takes in the cluster's current state, and forgets what no pod and no template refers to any longer.
     pub fn learn(&mut self, cluster: &Cluster) {
         self.learn_nodes(cluster);
-        let labels: HashMap<Name, (System, Labels)> = cluster
+        let labels: Nodes = cluster
             .nodes
             .iter()
             .filter_map(|(name, node)| Some((name.clone(), (node.system()?, node.labels.clone()))))
             .collect();
-        let are_new = self.labels != labels;
-        self.labels = labels;
+        let before = std::mem::replace(&mut self.labels, labels);
+        let changed = changed(&before, &self.labels);
         let in_use = self.selectors(cluster);
         self.answers.retain(|selector, _| in_use.contains(selector));
-        let asked: Vec<Name> = in_use
-            .into_iter()
-            .filter(|selector| are_new || !self.answers.contains_key(selector))
-            .collect();
+        let has_changed = |selector: &Name| {
+            self.answers.get(selector).is_none_or(|answer| {
+                let mut changed = changed.iter();
+                changed.any(|(name, labels)| answer.selection.matches(name, labels))
+            })
+        };
+        let asked: Vec<Name> = in_use.into_iter().filter(has_changed).collect();
+        if asked.is_empty() {
+            return;
+        }
         let by_label = by_label(&self.labels);
         for selector in asked {
-            let systems = systems(
-                &NodeSelection::from_text(&selector),
-                &self.labels,
-                &by_label,
-            );
-            let answer = self.answers.entry(selector).or_default();
-            match systems {
+            let answer = self.answers.entry(selector);
+            let answer = answer.or_insert_with_key(|selector| Answer {
+                selection: NodeSelection::from_text(selector),
+                system: None,
+            });
+            match systems(&answer.selection, &self.labels, &by_label) {
                 (false, false) => {}
-                (true, false) => *answer = Some(System::Windows),
-                (false, true) => *answer = Some(System::Other),
-                (true, true) => *answer = None,
+                (true, false) => answer.system = Some(System::Windows),
+                (false, true) => answer.system = Some(System::Other),
+                (true, true) => answer.system = None,
             }
         }
     }
@@ -127,7 +139,7 @@ impl Memory {
     pub(super) fn asked(&self, cluster: &Cluster, placement: &Placement) -> Option<System> {
         let class = |name: &Name| cluster.runtime_classes.get(name)?.names;
         let node = |name: &Name| self.nodes.get(name)?.system();
-        let selected = || *self.answers.get(&selector(cluster, placement)?)?;
+        let selected = || self.answers.get(&selector(cluster, placement)?)?.system;
         placement
             .names
             .or_else(|| placement.runtime_class.as_ref().and_then(class))
@@ -160,6 +172,19 @@ fn selector(cluster: &Cluster, placement: &Placement) -> Option<Name> {
 
 type Nodes = HashMap<Name, (System, Labels)>;
 type ByLabel<'a> = HashMap<(&'a str, &'a str), Vec<&'a Name>>;
+
+/// Returns the labels, before and after, of the nodes that have changed.
+fn changed<'a>(before: &'a Nodes, after: &'a Nodes) -> Vec<(&'a Name, &'a Labels)> {
+    let differing = |nodes: &'a Nodes, others: &'a Nodes| {
+        let nodes = nodes
+            .iter()
+            .filter(|(name, node)| others.get(*name) != Some(*node));
+        nodes.map(|(name, (_, labels))| (name, labels))
+    };
+    differing(before, after)
+        .chain(differing(after, before))
+        .collect()
+}
 
 fn by_label(nodes: &Nodes) -> ByLabel<'_> {
     let mut by_label = ByLabel::new();

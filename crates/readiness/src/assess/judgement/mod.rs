@@ -21,7 +21,7 @@ use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey, WorkloadKind};
 use crate::visible::some_of;
 pub use blocked::{Blocked, BlockedKey, BlockedKind};
-pub use csi_proxy::{CsiProxyUse, daemon_sets_that_use_it};
+pub use csi_proxy::CsiProxyUse;
 pub use departed::Departed;
 pub use memory::Memory;
 use needs::Needs;
@@ -42,6 +42,7 @@ pub struct Report {
     without_csi_node: BTreeSet<Name>,
     workloads: BTreeMap<WorkloadKey, Used>,
     needs: Needs,
+    csi_proxy_uses: HashMap<Name, CsiProxyUse>,
     /// The pods on each Windows node.
     pods: HashMap<Name, Vec<ObjectKey>>,
     /// The operating systems that DaemonSets with the node side of a driver ask for.
@@ -85,6 +86,7 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
         without_csi_node: without_csi_node.cloned().collect(),
         workloads: workloads(cluster, memory),
         needs: Needs::default(),
+        csi_proxy_uses: HashMap::new(),
         pods,
         asked: sets
             .filter_map(|(key, owner)| {
@@ -100,6 +102,7 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
     }
     report.needs.look(cluster, &report.windows);
     report.look_for_daemon_sets(cluster);
+    report.find_csi_proxy_uses(cluster);
     report.judge(cluster);
     report
 }

@@ -1,6 +1,6 @@
 //! Which drivers are needed, and on which Windows nodes they are missing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, WorkloadKey, intern};
@@ -39,6 +39,8 @@ pub struct Needs {
     pub drivers: BTreeMap<Name, Need>,
     /// The volumes that no CSI driver takes over, counted by workload.
     pub abandoned: BTreeMap<WorkloadKey, usize>,
+    /// The missing drivers by node, sorted.
+    missing_on: HashMap<Name, Vec<Name>>,
 }
 
 impl Needs {
@@ -66,18 +68,23 @@ impl Needs {
                 let csi_node = cluster.csi_nodes.get(*node);
                 !csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
             };
-            let is_needed = |node: &&Name| !need.in_tree.is_empty() || need.csi.contains(*node);
-            let missing = windows.iter().filter(is_needed).filter(lacks);
-            need.missing = missing.cloned().collect();
+            need.missing = if need.in_tree.is_empty() {
+                let used = need.csi.iter().filter(|node| windows.contains(*node));
+                used.filter(lacks).cloned().collect()
+            } else {
+                windows.iter().filter(lacks).cloned().collect()
+            };
+            for node in &need.missing {
+                let missing = self.missing_on.entry(node.clone()).or_default();
+                missing.push(driver.clone());
+            }
         }
     }
 
     /// Returns the drivers that are missing on the node.
-    pub fn missing_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Name> {
-        let drivers = self.drivers.iter();
-        drivers
-            .filter(move |(_, need)| need.missing.contains(node))
-            .map(|(driver, _)| driver)
+    #[must_use]
+    pub fn missing_on(&self, node: &str) -> &[Name] {
+        self.missing_on.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the need for the driver of a volume; `None` if no driver takes over.

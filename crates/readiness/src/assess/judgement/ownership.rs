@@ -143,13 +143,15 @@ impl<'a> Ownership<'a> {
     pub fn retain_unattended(&self, key: &WorkloadKey, owner: &Owner, rows: &mut Vec<Resolved>) {
         let uid = here(&key.object.namespace, owner.uid.as_ref());
         let below = uid.and_then(|uid| self.below.get(&uid));
-        for standing in below
+        let standing = below
             .into_iter()
             .flatten()
-            .filter_map(|uid| self.standing.get(uid))
-        {
-            rows.retain(|row| !standing.contains(&Standing::wanted(row)));
+            .filter_map(|uid| self.standing.get(uid));
+        let mut left: HashSet<Standing> = rows.iter().map(Standing::wanted).collect();
+        for one in standing.flatten() {
+            left.remove(one);
         }
+        rows.retain(|row| left.contains(&Standing::wanted(row)));
     }
 
     /// Whether this is an old revision of a controller that is not read: another revision has replicas, or a newer one
