@@ -406,7 +406,8 @@ impl<'a> Planner<'a> {
         let (kind, key) = (&node.wmco_host_key_type, &node.wmco_host_key);
         let pin = pins(self.cluster).and_then(|pins| pins.get(name));
         let other = self.pinned.get(&one_spelling(address));
-        let other = other.filter(|other| **other != name);
+        // It matters only at first contact. Later, a Node that takes this address changes nothing here.
+        let other = other.filter(|other| pin.is_none() && **other != name);
         HostKeyPolicy {
             pin: pin.map(|text| HostKey::parse(text)),
             known: self.known_hosts.look_up(address, self.port(node)),

@@ -84,6 +84,8 @@ fn without_times(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(without_times),
         Value::Object(fields) => {
             fields.remove("observedGeneration");
+            // A hash of the version and more.
+            fields.remove("completedRevision");
             fields.values_mut().for_each(without_times);
         }
         _ => {}
