@@ -50,7 +50,9 @@ pub fn assert_the_operator_works(control_plane: &ControlPlane) {
     let command =
         OperatorCommand::in_namespace(control_plane, "storage", binary, &payload).unwrap();
     let log = control_plane.dir().join("operator.log");
-    let _operator = command.start(Some(&log), &[], false).unwrap();
+    let _operator = command
+        .start(Some(&log), &["--leader-elect-identity=operator"], false)
+        .unwrap();
     let begin = Instant::now();
     loop {
         let status = get(control_plane, SETTINGS)["status"].clone();

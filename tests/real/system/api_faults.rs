@@ -59,9 +59,7 @@ impl Rig {
 
     /// Starts the operator and waits until it holds upgrades for both nodes.
     fn start(&self) -> Running {
-        // Faults in these tests last longer than a leader that cannot renew its lease.
-        let operator =
-            self.start_with_arguments(&["--serve-address=127.0.0.1:0", "--leader-elect=false"]);
+        let operator = self.start_with_arguments(&["--serve-address=127.0.0.1:0"]);
         self.expect_missing("win-1, win-2");
         for resource in ["csinodes", "persistentvolumes", "pods"] {
             self.eventually("its watches run", || {

@@ -69,8 +69,7 @@ impl Scene {
     }
 
     fn launch(&self) -> Operator {
-        // Faults in these tests may last longer than a leader that cannot renew its lease.
-        self.start_with_arguments(&["--serve-address=127.0.0.1:0", "--leader-elect=false"])
+        self.start_with_arguments(&["--serve-address=127.0.0.1:0"])
     }
 
     fn launch_electing(&self) -> Operator {

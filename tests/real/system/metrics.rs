@@ -201,8 +201,7 @@ fn check_metrics(text: &str) {
 fn what_cannot_be_checked_is_not_served() {
     let harness = Harness::new();
     let reader = harness.token("prometheus", true);
-    // Without the API server, a leader would end.
-    let _operator = harness.start_with_arguments(&[SERVED[0], SERVED[1], "--leader-elect=false"]);
+    let _operator = harness.start_with_arguments(&SERVED);
     let address = harness.metrics_address();
     harness.expect_gate("True", "NoWindowsNodes", &[]);
     harness.control_plane().stop_api_server().unwrap();

@@ -106,7 +106,10 @@ fn every_right_is_needed_and_no_other_is() {
     harness.kubectl("delete windowsstorage cluster");
     harness.apply(&objects::azure_disk_workload("win-000"));
     let payload = simulation.payload("v1.1.3");
-    let _operator = harness.start_with_both(&payload, &["--metrics-address=127.0.0.1:0"]);
+    let _operator = harness.start_with_both(
+        &payload,
+        &["--metrics-address=127.0.0.1:0", "--leader-elect=true"],
+    );
     let reader = harness.token("prometheus", true);
     let metrics = scrape(&harness.metrics_address(), "/metrics", Some(&reader));
     assert_eq!(metrics.status(), "200", "{}", metrics.answer);

@@ -11,8 +11,7 @@ fn kinds_that_the_api_server_lacks_hold_the_gate_until_it_serves_them() {
     control_plane
         .restart_api_server_without("batch/v1")
         .unwrap();
-    // The restart below may last longer than a leader that cannot renew its lease.
-    let _operator = harness.start_with_arguments(&["--leader-elect=false"]);
+    let _operator = harness.start();
     let missing = [
         "CronJob (the API server does not serve it",
         "Job (the API server",

@@ -293,8 +293,8 @@ impl OperatorCommand {
             .iter()
             .any(|argument| argument.starts_with("--leader-elect"))
         {
-            // A fixed identity, so that a successor does not wait for its predecessor's lease to expire.
-            command.arg("--leader-elect-identity=operator");
+            // On a busy machine a leader may fail to renew its lease in time, and nobody would start it again here.
+            command.arg("--leader-elect=false");
         }
         if with_olm {
             command.env("OPERATOR_CONDITION_NAME", objects::OPERATOR_CONDITION);

@@ -14,12 +14,11 @@ const PATIENCE: Duration = Duration::from_secs(6);
 /// A write that was seen less than this long ago is still in flight, or its answer is.
 const ON_ITS_WAY: Duration = Duration::from_millis(15);
 /// The resources that the operator writes.
-const WRITTEN: [&str; 6] = [
+const WRITTEN: [&str; 5] = [
     "operatorconditions",
     "windowsnodestorages",
     "windowsstorages",
     "configmaps",
-    "leases",
     "events",
 ];
 
