@@ -89,10 +89,7 @@ async fn cut_everywhere(
 
 #[tokio::test]
 async fn a_fresh_node_gets_there_whatever_is_cut() {
-    for (scene, turns) in Scene::of_the_oldest_and_the_newest_server()
-        .into_iter()
-        .zip(TURNS)
-    {
+    for (scene, turns) in Scene::of_the_oldest_and_the_newest_server().zip(TURNS) {
         let before = scene.host();
         for moment in turns {
             let requests = cut_everywhere(&scene, &before, &scene.old, moment).await;
@@ -103,10 +100,7 @@ async fn a_fresh_node_gets_there_whatever_is_cut() {
 
 #[tokio::test]
 async fn an_upgrade_gets_there_whatever_is_cut() {
-    for (scene, turns) in Scene::of_the_oldest_and_the_newest_server()
-        .into_iter()
-        .zip(TURNS)
-    {
+    for (scene, turns) in Scene::of_the_oldest_and_the_newest_server().zip(TURNS) {
         let before = scene.host_with_old().await;
         for moment in turns {
             let requests = cut_everywhere(&scene, &before, &scene.new, moment).await;

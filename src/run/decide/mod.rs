@@ -218,10 +218,10 @@ impl Decisions {
             let hold = planner.hold(name, node, &plan);
             (name.to_string(), plan, hold)
         };
-        let planned: Vec<_> = cluster.windows_nodes().map(plan).collect();
+        let made: Vec<_> = cluster.windows_nodes().map(plan).collect();
         self.removals.clear();
         let mut plans = BTreeMap::new();
-        for (name, plan, hold) in planned {
+        for (name, plan, hold) in made {
             self.note_removal(&name, hold.as_ref(), news.instant);
             plans.insert(name, plan);
         }
