@@ -15,8 +15,8 @@ fn key(kind: BlockedKind, name: &str, driver: Option<&str>) -> BlockedKey {
     }
 }
 
-fn blocked(cluster: Cluster, most: usize) -> Vec<(BlockedKey, Blocked)> {
-    let found = report_of(&cluster).blocked_objects(&cluster, most);
+fn blocked(cluster: &Cluster, most: usize) -> Vec<(BlockedKey, Blocked)> {
+    let found = report_of(cluster).blocked_objects(cluster, most);
     found.into_iter().collect()
 }
 
@@ -39,7 +39,7 @@ fn several() -> Builder {
 
 #[test]
 fn a_claim_gets_the_event_where_there_is_one_and_a_pod_otherwise() {
-    let found = blocked(several().read(), 100);
+    let found = blocked(&several().read(), 100);
     let keys: Vec<&BlockedKey> = found.iter().map(|(key, _)| key).collect();
     assert_eq!(
         keys,
@@ -67,7 +67,7 @@ fn a_claim_gets_the_event_where_there_is_one_and_a_pod_otherwise() {
 #[test]
 fn no_more_are_named_than_are_asked_for() {
     for most in 1..4 {
-        assert_eq!(blocked(several().read(), most).len(), most);
+        assert_eq!(blocked(&several().read(), most).len(), most);
     }
     let abandoned = || {
         Builder::default()
@@ -81,7 +81,7 @@ fn no_more_are_named_than_are_asked_for() {
             .pod("three", Some("win-1"), claim("three"))
     };
     for most in 1..4 {
-        assert_eq!(blocked(abandoned().read(), most).len(), most);
+        assert_eq!(blocked(&abandoned().read(), most).len(), most);
     }
 }
 
@@ -106,7 +106,7 @@ fn a_template_without_a_pod_gets_no_event() {
         };
         let deployments = &mut cluster.owners[WorkloadKind::Deployment];
         deployments.apply(ObjectKey::new("shop", "web"), owner);
-        blocked(cluster, 100)
+        blocked(&cluster, 100)
     };
     assert_eq!(with_template(inline("azureDisk")), []);
     // The claim exists, so its owner gets the event.
