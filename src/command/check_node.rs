@@ -8,8 +8,8 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kube::Client;
 use windows_storage_operator::api::ForeignService;
+use windows_storage_operator::assess::Report;
 use windows_storage_operator::assess::report::Upgradeable;
-use windows_storage_operator::assess::{Memory, assess};
 use windows_storage_operator::check::{Progress, from_api};
 use windows_storage_operator::index::{AnyTable, Cluster};
 use windows_storage_operator::node::{
@@ -72,9 +72,7 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
     }
     cluster.config_maps.finish();
     cluster.secrets.finish();
-    let mut memory = Memory::default();
-    memory.learn(&cluster);
-    let report = assess(&cluster, &memory, None);
+    let report = Report::once(&cluster, None);
     refuse_unread(&cluster)?;
     let names = names(arguments, &client, &cluster).await?;
     let spec = cluster.wanted();

@@ -237,6 +237,27 @@ mod tests {
             assert_eq!(said.reason, reason);
             assert!(said.message.contains("the others"), "{}", said.message);
         }
+        // A revision is complete when every node has it: not while some are pinned, nor without a node.
+        for (nodes, current, pinned, is_complete) in [
+            (9, 9, 0, true),
+            (9, 1, 8, false),
+            (9, 8, 0, false),
+            (0, 0, 0, false),
+        ] {
+            let rollout = Rollout {
+                revision: Some("a".to_owned()),
+                nodes,
+                current,
+                pinned,
+                ..Rollout::default()
+            };
+            let completed = completed_revision(&WindowsStorageStatus::default(), &rollout);
+            assert_eq!(
+                completed.is_some(),
+                is_complete,
+                "{current} of {nodes}, {pinned} pinned"
+            );
+        }
         // What was said of a pin that is gone is not kept while nodes are looked at.
         let unseen = of(&|rollout| (rollout.waiting, rollout.settling) = (0, true));
         for (known, reason) in [("Pinned", "Updating"), ("Stopped", "Stopped")] {

@@ -48,7 +48,7 @@ fn what_was_read_after_a_verdict_does_not_count_for_it() {
 }
 
 #[test]
-fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
+fn the_configuration_is_known_once_all_of_it_is_read() {
     let mut rig = Rig::new();
     rig.add_node("win-1", "windows");
     rig.add_configuration();

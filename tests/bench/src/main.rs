@@ -6,6 +6,7 @@ mod copy;
 mod figures;
 mod fleet;
 mod gate;
+mod large;
 mod load;
 mod node;
 mod process;
@@ -37,6 +38,7 @@ type Measurement = (&'static str, fn() -> Result<Vec<Row>>);
 const MEASUREMENTS: &[Measurement] = &[
     ("load", load::measure),
     ("huge", load::measure_huge),
+    ("large", large::measure),
     ("fleet", fleet::measure),
     ("copy", copy::measure),
 ];

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rollout::{number_or_percentage, number_or_percentage_schema};
-use super::windows_storage::{Install, Management, WindowsStorageSpec};
+use super::windows_storage::{Install, Management, WindowsStorageSpec, pinned_version_schema};
 use crate::index::Name;
 
 /// Settings for a group of nodes. A field that is not set has the value that holds for all nodes.
@@ -40,14 +40,7 @@ pub struct NodePool {
     /// Pins the version of csi-proxy in the pool, instead of `spec.csiProxy.version`. With different pins, a new version can be tried in one
     /// pool first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(max = 64),
-        regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"),
-        extend("x-kubernetes-validations" = [{
-            "rule": "self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$')",
-            "message": "write a version such as v1.3.0",
-        }])
-    )]
+    #[schemars(transform = pinned_version_schema)]
     pub version: Option<String>,
     /// How the operator updates csi-proxy in the pool.
     #[serde(default)]

@@ -99,17 +99,22 @@ pub struct CsiProxySpec {
     /// Pins the version of csi-proxy, such as v1.3.0. An operator that ships another version changes no node: what runs keeps running, and
     /// a node without csi-proxy gets none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(max = 64),
-        regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"),
-        extend("x-kubernetes-validations" = [{
-            "rule": "self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$')",
-            "message": "write a version such as v1.3.0",
-        }])
-    )]
+    #[schemars(transform = pinned_version_schema)]
     pub version: Option<String>,
     /// Allows versions of csi-proxy before 1.1.3, which let a pod run commands on the node (CVE-2023-3893).
     pub allow_vulnerable: bool,
+}
+
+/// Adds what a pinned version looks like.
+pub(super) fn pinned_version_schema(schema: &mut schemars::Schema) {
+    schema.insert("maxLength".to_owned(), 64.into());
+    let pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$";
+    schema.insert("pattern".to_owned(), pattern.into());
+    let rule = serde_json::json!([{
+        "rule": "self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$')",
+        "message": "write a version such as v1.3.0",
+    }]);
+    schema.insert("x-kubernetes-validations".to_owned(), rule);
 }
 
 /// What to do with a service named csi-proxy that the operator did not create.

@@ -43,10 +43,7 @@ use versions::Release;
 /// no earlier verdict to keep.
 #[must_use]
 pub fn assess_once(cluster: &Cluster, target: Option<Release>) -> ReadinessReport {
-    let mut memory = Memory::default();
-    memory.learn(cluster);
-    let report = assess(cluster, &memory, target);
-    let mut json = report.to_json(cluster);
+    let mut json = Report::once(cluster, target).to_json(cluster);
     json.verdict = only_fresh_data_opens(None, json.verdict, &cluster.stale());
     json
 }

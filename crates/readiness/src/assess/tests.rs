@@ -126,12 +126,6 @@ fn claim(name: &str) -> PodVolumeSource {
     PodVolumeSource::Claim(name.into())
 }
 
-fn report_of(cluster: &Cluster) -> Report {
-    let mut memory = Memory::default();
-    memory.learn(cluster);
-    assess(cluster, &memory, None)
-}
-
 fn judged(cluster: &Cluster) -> ReadinessReport {
     assess_once(cluster, None)
 }

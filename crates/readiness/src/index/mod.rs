@@ -116,6 +116,16 @@ impl Owners {
     pub fn get(&self, key: &WorkloadKey) -> Option<&Owner> {
         self[key.kind].get(&key.object)
     }
+
+    /// Iterates over the owners of all kinds.
+    pub fn iter(&self) -> impl Iterator<Item = (WorkloadKind, &ObjectKey, &Owner)> {
+        let kinds = WorkloadKind::ALL.into_iter();
+        kinds.flat_map(|kind| {
+            self[kind]
+                .iter()
+                .map(move |(key, owner)| (kind, key, owner))
+        })
+    }
 }
 
 /// A kind, or a part of the files, that was not read completely.
@@ -195,6 +205,13 @@ impl Cluster {
             ReadFrom::Api => self.node_statuses.get(node)?.csi_proxy.as_ref(),
             ReadFrom::Files => None,
         }
+    }
+
+    /// Whether the node's CSINode lists the driver.
+    #[must_use]
+    pub fn is_registered(&self, node: &Name, driver: &str) -> bool {
+        let csi_node = self.csi_nodes.get(node);
+        csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
     }
 
     /// Returns the Windows nodes, sorted by name.

@@ -132,6 +132,24 @@ fn nodes_are_released_one_after_the_other_and_from_fresh_data() {
 }
 
 #[test]
+fn a_slot_from_fresh_data_stands_for_a_minute_and_is_given_again_only_from_fresh_data() {
+    let mut rig = to_be_released(&["win-1"], &json!({}));
+    rig.pause = 0;
+    rig.is_fresh = true;
+    assert_eq!(rig.slots(), ["win-1"]);
+    rig.is_fresh = false;
+    for (seconds, slots) in [(59, &["win-1"][..]), (1, &[]), (3_600, &[])] {
+        rig.later(seconds);
+        assert_eq!(rig.slots(), slots, "{seconds} s later");
+    }
+    assert!(rig.decisions.removal_waits_for_proof(rig.instant));
+    // A kind that cannot be read cannot be proved: nobody asks for it again and again.
+    rig.reject_settings();
+    rig.pass();
+    assert!(!rig.decisions.removal_waits_for_proof(rig.instant));
+}
+
+#[test]
 fn a_node_out_of_reach_holds_no_other_release_and_a_pause_holds_all() {
     let names = ["win-1", "win-2"];
     let mut rig = to_be_released(&names, &json!({}));

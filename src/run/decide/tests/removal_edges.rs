@@ -87,8 +87,6 @@ fn a_restart_in_the_middle_does_not_install_again() {
     let mut rig = rig(&["win-1"], &where_needed());
     assert_eq!(rig.management("win-1"), "Removing");
     rig.decisions = Decisions::new(Payload::of_test());
-    rig.decisions.spec = rig.cluster.wanted();
-    rig.put_config_map("other", BTreeMap::new());
     rig.is_fresh = false;
     rig.pass();
     rig.pass();
@@ -211,8 +209,6 @@ fn ten_minutes_count_from_what_this_process_has_seen_whatever_a_status_says() {
     // It wrote, by its clock, that nothing has used csi-proxy for hours.
     let mut rig = rig(&["win-1"], &json!({}));
     rig.decisions = Decisions::new(Payload::of_test());
-    // As a new process reads it.
-    rig.change_node("win-1", |node| node.boot_id = "read".to_owned());
     rig.want(&where_needed());
     rig.act();
     goes_after_ten_minutes(&mut rig);

@@ -46,6 +46,7 @@ impl Report {
     pub fn blocked_objects(&self, cluster: &Cluster, most: usize) -> BTreeMap<BlockedKey, Blocked> {
         let mut blocked = BTreeMap::new();
         let groups = self
+            .needs
             .holding()
             .map(|(driver, need)| (Some((driver, &need.missing)), &need.in_tree))
             .chain([(None, &self.needs.abandoned)]);

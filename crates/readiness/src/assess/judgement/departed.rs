@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use crate::assess::judgement::Report;
-use crate::assess::judgement::needs::Need;
 use crate::index::{Cluster, Name};
 
 /// Something that held upgrades and disappeared, instead of getting the missing driver. An object that is deleted and
@@ -23,7 +22,7 @@ impl Report {
     #[must_use]
     pub fn departed(&self, before: &Self) -> BTreeSet<Departed> {
         let mut departed = BTreeSet::new();
-        for (driver, need) in before.needs.drivers.iter().filter(|(_, need)| need.holds()) {
+        for (driver, need) in before.needs.holding() {
             let now = self.needs.drivers.get(driver);
             let mut workloads = need.in_tree.keys();
             if workloads.any(|key| now.is_none_or(|now| !now.in_tree.contains_key(key))) {
@@ -49,16 +48,8 @@ impl Report {
         let Departed::Volume(driver) = departed else {
             return true;
         };
-        let has = |node: &Name| {
-            let csi_node = cluster.csi_nodes.get(node);
-            csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
-        };
+        let has = |node: &Name| cluster.is_registered(node, driver);
         !self.windows.iter().all(has)
             || self.windows.is_empty() && !self.is_brought(cluster, driver)
-    }
-
-    /// Returns the workloads with volumes that hold upgrades, in groups: the driver, or `None` if none takes over.
-    pub(super) fn holding(&self) -> impl Iterator<Item = (&Name, &Need)> {
-        self.needs.drivers.iter().filter(|(_, need)| need.holds())
     }
 }

@@ -222,10 +222,7 @@ impl Report {
             findings.push(cause);
         }
         sort(&mut findings);
-        let has = |name: &&Name| {
-            let csi_node = cluster.csi_nodes.get(*name);
-            csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
-        };
+        let has = |name: &&Name| cluster.is_registered(name, driver);
         let registered = self.windows.iter().filter(has);
         let windows = sets.windows.first();
         DriverReadiness {

@@ -3,9 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::assess::NodeSelection;
-use crate::index::{
-    Cluster, Labels, Name, Node, Owner, Placement, Pod, System, WorkloadKind, intern,
-};
+use crate::index::{Cluster, Labels, Name, Node, Placement, Pod, System, intern};
 
 /// How a Node affects the pods bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,8 +106,7 @@ impl Memory {
                 .pods
                 .iter()
                 .filter_map(|(_, pod)| pod.node_name.as_ref());
-            let placements = owners(cluster).map(|owner| &owner.placement);
-            let undecided = placements.filter(|placement| placement.names.is_none());
+            let undecided = templates(cluster).filter(|placement| placement.names.is_none());
             let templates = undecided.filter_map(|placement| placement.node.as_ref());
             let named: HashSet<&Name> = pods.chain(templates).collect();
             self.nodes.retain(|name, _| named.contains(name));
@@ -124,7 +121,7 @@ impl Memory {
         let unbound = cluster.pods.iter().map(|(_, pod)| pod);
         let unbound = unbound.filter(|pod| self.node_of(pod).is_none());
         let placements = unbound.map(|pod| &pod.placement);
-        let placements = placements.chain(owners(cluster).map(|owner| &owner.placement));
+        let placements = placements.chain(templates(cluster));
         placements
             .filter_map(|placement| selector(cluster, placement))
             .collect()
@@ -148,9 +145,9 @@ impl Memory {
     }
 }
 
-fn owners(cluster: &Cluster) -> impl Iterator<Item = &Owner> {
-    let kinds = WorkloadKind::ALL.into_iter();
-    kinds.flat_map(|kind| cluster.owners[kind].iter().map(|(_, owner)| owner))
+fn templates(cluster: &Cluster) -> impl Iterator<Item = &Placement> {
+    let owners = cluster.owners.iter();
+    owners.map(|(_, _, owner)| &owner.placement)
 }
 
 /// Returns the pod's node selection merged with its RuntimeClass's. `None` if the placement names an operating system.
@@ -234,7 +231,7 @@ fn systems(selection: &NodeSelection, nodes: &Nodes, by_label: &ByLabel<'_>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::ObjectKey;
+    use crate::index::{ObjectKey, Owner, WorkloadKind};
 
     fn node(system: &str, pool: &str) -> Node {
         Node {

@@ -108,11 +108,18 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
 }
 
 impl Report {
+    /// Judges a cluster that was read once.
+    #[must_use]
+    pub fn once(cluster: &Cluster, target: Option<Release>) -> Self {
+        let mut memory = Memory::default();
+        memory.learn(cluster);
+        assess(cluster, &memory, target)
+    }
+
     /// Returns the number of volumes that hold upgrades, by driver; `None` for those that no CSI driver takes over.
     pub fn blocking_by_driver(&self) -> impl Iterator<Item = (Option<&str>, usize)> + Clone {
-        let drivers = self.needs.drivers.iter();
-        drivers
-            .filter(|(_, need)| need.holds())
+        let holding = self.needs.holding();
+        holding
             .map(|(driver, need)| (Some(driver.as_str()), need.volumes()))
             .chain([(None, self.needs.abandoned.values().sum())])
     }

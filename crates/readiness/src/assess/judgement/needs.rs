@@ -64,10 +64,7 @@ impl Needs {
     /// Finds where drivers are missing. In-tree volumes need theirs on every Windows node, others only where pods use it.
     pub fn look(&mut self, cluster: &Cluster, windows: &BTreeSet<Name>) {
         for (driver, need) in &mut self.drivers {
-            let lacks = |node: &&Name| {
-                let csi_node = cluster.csi_nodes.get(*node);
-                !csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
-            };
+            let lacks = |node: &&Name| !cluster.is_registered(node, driver);
             need.missing = if need.in_tree.is_empty() {
                 let used = need.csi.iter().filter(|node| windows.contains(*node));
                 used.filter(lacks).cloned().collect()
@@ -79,6 +76,11 @@ impl Needs {
                 missing.push(driver.clone());
             }
         }
+    }
+
+    /// Iterates over the drivers that hold upgrades because they are missing.
+    pub fn holding(&self) -> impl Iterator<Item = (&Name, &Need)> + Clone {
+        self.drivers.iter().filter(|(_, need)| need.holds())
     }
 
     /// Returns the drivers that are missing on the node.

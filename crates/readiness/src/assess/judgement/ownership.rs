@@ -71,11 +71,7 @@ impl<'a> Ownership<'a> {
     #[must_use]
     pub fn of(cluster: &'a Cluster) -> Self {
         let mut ownership = Self::default();
-        let all = || {
-            let kinds = WorkloadKind::ALL.into_iter();
-            kinds.flat_map(|kind| cluster.owners[kind].iter().map(move |row| (kind, row)))
-        };
-        for (kind, (key, owner)) in all() {
+        for (kind, key, owner) in cluster.owners.iter() {
             if let Some(uid) = here(&key.namespace, owner.uid.as_ref()) {
                 let namespace = &key.namespace;
                 let link = Link {
@@ -86,7 +82,7 @@ impl<'a> Ownership<'a> {
                 ownership.by_uid.entry(uid).or_default().push(link);
             }
         }
-        for (_, (key, owner)) in all() {
+        for (_, key, owner) in cluster.owners.iter() {
             let controller = here(&key.namespace, owner.controller.as_ref());
             let unread = controller.filter(|uid| !ownership.by_uid.contains_key(uid));
             if let (Some(controller), Some(revision)) = (unread, owner.revision) {

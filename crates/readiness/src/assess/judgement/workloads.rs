@@ -8,7 +8,7 @@ use crate::assess::judgement::memory::NodeKind;
 use crate::assess::judgement::ownership::Ownership;
 use crate::assess::report::Finding;
 use crate::assess::volumes::{self, Lookup, Resolved};
-use crate::index::{Cluster, Name, Owner, Pod, System, WorkloadKey, WorkloadKind};
+use crate::index::{Cluster, Name, Owner, Pod, System, WorkloadKey};
 
 /// A Windows workload with volumes that need a driver or are in-tree, or with findings.
 #[derive(Clone, Debug, Default)]
@@ -47,15 +47,13 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> BTreeMap<WorkloadKey, Us
         }
     }
     ownership.climb();
-    for kind in WorkloadKind::ALL {
-        for (key, owner) in cluster.owners[kind].iter() {
-            let asked = memory.asked(cluster, &owner.placement);
-            if asked == Some(System::Windows) && !owner.finished {
-                let object = key.clone();
-                let workload = WorkloadKey { object, kind };
-                let (rows, findings) = judge_owner(lookup, &ownership, &workload, owner);
-                insert(&mut used, workload, None, rows, findings);
-            }
+    for (kind, key, owner) in cluster.owners.iter() {
+        let asked = memory.asked(cluster, &owner.placement);
+        if asked == Some(System::Windows) && !owner.finished {
+            let object = key.clone();
+            let workload = WorkloadKey { object, kind };
+            let (rows, findings) = judge_owner(lookup, &ownership, &workload, owner);
+            insert(&mut used, workload, None, rows, findings);
         }
     }
     used

@@ -1,8 +1,8 @@
 //! Tests of the claims and pods that get an event because they hold upgrades.
 
-use super::{Builder, claim, inline, report_of};
+use super::{Builder, claim, inline};
 use crate::assess::report::Reason;
-use crate::assess::{Blocked, BlockedKey, BlockedKind};
+use crate::assess::{Blocked, BlockedKey, BlockedKind, Report};
 use crate::index::{Cluster, Name, ObjectKey, Owner, Placement, PodVolume, System, WorkloadKind};
 
 const AZURE_DISK: &str = "disk.csi.azure.com";
@@ -16,7 +16,7 @@ fn key(kind: BlockedKind, name: &str, driver: Option<&str>) -> BlockedKey {
 }
 
 fn blocked(cluster: &Cluster, most: usize) -> Vec<(BlockedKey, Blocked)> {
-    let found = report_of(cluster).blocked_objects(cluster, most);
+    let found = Report::once(cluster, None).blocked_objects(cluster, most);
     found.into_iter().collect()
 }
 

@@ -1,8 +1,8 @@
 //! Tests of the readiness of one node.
 
-use super::{Builder, inline, report_of};
+use super::{Builder, inline};
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
-use crate::assess::codes;
+use crate::assess::{Report, codes};
 use crate::index::{Cluster, ObjectKey, Pod, ReadFrom};
 
 const AZURE_DISK: &str = "disk.csi.azure.com";
@@ -41,7 +41,7 @@ fn cluster(service_state: Option<&str>) -> Cluster {
 #[test]
 fn each_node_by_itself_is_what_the_report_says_of_it() {
     let cluster = cluster(Some("Running"));
-    let assessed = report_of(&cluster);
+    let assessed = Report::once(&cluster, None);
     let mut report = assessed.to_json(&cluster);
     // Only full reports look for stale entries.
     for node in &mut report.nodes {
@@ -61,7 +61,7 @@ fn a_node_is_ready_that_has_its_csi_node_its_drivers_and_csi_proxy() {
         (None, true, Some(codes::CSI_PROXY_UNKNOWN)),
     ] {
         let cluster = cluster(state);
-        let assessed = report_of(&cluster);
+        let assessed = Report::once(&cluster, None);
         let nodes = assessed.nodes(&cluster);
         let node = |name: &str| &nodes[name];
         let ready = ["win-1", "win-2", "win-3"].map(|name| node(name).ready);
@@ -82,7 +82,7 @@ fn findings_are_in_their_order_whatever_is_judged_first() {
     };
     let key = ObjectKey::new("kube-system", "another");
     cluster.pods.apply(key, pod);
-    let assessed = report_of(&cluster);
+    let assessed = Report::once(&cluster, None);
     let found = &assessed.nodes(&cluster)["win-3"].findings;
     let found: Vec<&str> = found.iter().map(|finding| &*finding.code).collect();
     assert_eq!(
