@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use testbed::control_plane::Request;
 use testbed::objects::{self, NAMESPACE};
 
+use crate::system::harness::SETTINGS;
 use crate::system::metrics::scrape;
 use crate::system::simulated::Simulation;
 
@@ -114,6 +115,9 @@ fn every_right_is_needed_and_no_other_is() {
     let metrics = scrape(&harness.metrics_address(), "/metrics", Some(&reader));
     assert_eq!(metrics.status(), "200", "{}", metrics.answer);
     harness.expect_gate("False", "DriversMissing", &["win-000, win-001"]);
+    harness.eventually("the settings are created", || {
+        !harness.get(SETTINGS).is_null()
+    });
     simulation.want(&json!({}));
     harness.eventually("both nodes have csi-proxy", || {
         simulation.ready().len() == 2
