@@ -3,6 +3,7 @@
 mod fence;
 mod pages;
 mod policy;
+mod revisions;
 mod trust;
 
 use tower::service_fn;
@@ -13,15 +14,18 @@ use pages::Pages;
 pub(crate) use policy::NoAnswer;
 pub use policy::retry_after;
 use policy::{LIMITS, RequestPolicy};
+pub use revisions::{Revisions, WentBack};
 pub use trust::Trust;
 #[cfg(test)]
 pub(crate) use trust::tests::identity as identity_of_test;
 
-/// Creates a client for that configuration, which counts its requests and changes nothing while the fence is closed.
+/// Creates a client for that configuration, which counts its requests, changes nothing while the fence is closed, and notes
+/// how far lists have come.
 pub fn client(
     mut config: kube::Config,
     metrics: Metrics,
     fence: Fence,
+    revisions: Revisions,
 ) -> kube::Result<kube::Client> {
     // kube's own retries continue for minutes without the caller's knowledge, and meanwhile old data passes for current. All
     // callers have their own retries, and report failures.
@@ -29,12 +33,17 @@ pub fn client(
     let namespace = config.default_namespace.clone();
     let connections = trust::connections(config)?;
     let policy = RequestPolicy::new(LIMITS, metrics, fence);
-    Ok(over(connections, namespace, policy))
+    Ok(over(connections, namespace, policy, revisions))
 }
 
 /// Creates a client that sends its requests over these connections.
-fn over(connections: kube::Client, namespace: String, policy: RequestPolicy) -> kube::Client {
-    let pages = Pages::default();
+fn over(
+    connections: kube::Client,
+    namespace: String,
+    policy: RequestPolicy,
+    revisions: Revisions,
+) -> kube::Client {
+    let pages = Pages::new(revisions);
     let service = service_fn(move |request| {
         let (pages, policy, connections) = (pages.clone(), policy.clone(), connections.clone());
         async move {

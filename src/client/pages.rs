@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tower::BoxError;
 
 use super::policy::is_watch;
+use super::revisions::Revisions;
 
 /// A page with more bytes is asked for again with fewer objects. One object is always read, however large it is.
 pub const MOST: usize = 8 << 20;
@@ -34,18 +35,18 @@ pub struct Pages {
     /// How many objects to ask for at most, by the list's path, where a page was too large.
     limits: Arc<Mutex<HashMap<String, u32>>>,
     large: Arc<Semaphore>,
-}
-
-impl Default for Pages {
-    fn default() -> Self {
-        Self {
-            limits: Arc::default(),
-            large: Arc::new(Semaphore::new(1)),
-        }
-    }
+    revisions: Revisions,
 }
 
 impl Pages {
+    pub fn new(revisions: Revisions) -> Self {
+        Self {
+            limits: Arc::default(),
+            large: Arc::new(Semaphore::new(1)),
+            revisions,
+        }
+    }
+
     /// Sends a request by `send`; a page of a list as often as its size requires.
     pub async fn send<A>(
         &self,
@@ -78,10 +79,14 @@ impl Pages {
                 let more = limit.saturating_mul(2);
                 let mut limits = self.limits();
                 if more < asked {
-                    limits.insert(path, more);
+                    limits.insert(path.clone(), more);
                 } else {
                     limits.remove(&path);
                 }
+            }
+            // Further pages have the version of the first.
+            if !is_further(&head) {
+                self.revisions.see_list(&path, &bytes)?;
             }
             return Ok(Response::from_parts(answer, bytes.into()));
         }
@@ -121,6 +126,12 @@ fn limit<B>(request: &Request<B>) -> Option<u32> {
     let mut query = request.uri().query().unwrap_or_default().split('&');
     let limit = query.find_map(|part| part.strip_prefix(LIMIT))?;
     limit.parse().ok().filter(|limit| *limit > 0)
+}
+
+/// Returns whether a request is for another page than the first.
+fn is_further(head: &Parts) -> bool {
+    let mut query = head.uri.query().unwrap_or_default().split('&');
+    query.any(|part| part.starts_with("continue="))
 }
 
 fn set_limit(head: &mut Parts, limit: u32) -> Result<(), BoxError> {

@@ -87,7 +87,7 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
         Present {
             now: Timestamp::now(),
             instant: now + UNUSED_FOR,
-            is_fresh: true,
+            listed: Some(Instant::now()),
             report: &report,
             plans: &plans,
             unused_since: &unused_since,

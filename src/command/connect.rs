@@ -9,7 +9,7 @@ use http::Uri;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::time::sleep;
-use windows_storage_operator::client::{self, Trust};
+use windows_storage_operator::client::{self, Revisions, Trust};
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::Fence;
 use windows_storage_operator::visible::visible;
@@ -30,18 +30,26 @@ const COMPARED: Duration = Duration::from_secs(10);
 /// Returns a client of the cluster, and the version of its API server.
 pub async fn connect(arguments: &ClusterArgs) -> anyhow::Result<(Client, String)> {
     let config = configuration(arguments).await?;
-    connect_by(config, Metrics::default(), Fence::open()).await
+    connect_by(
+        config,
+        Metrics::default(),
+        Fence::open(),
+        Revisions::default(),
+    )
+    .await
 }
 
-/// Like [`connect`], but counts the client's requests, which change something only while the fence is open.
+/// Like [`connect`], but counts the client's requests, which change something only while the fence is open, and notes how far
+/// its lists have come.
 pub async fn connect_by(
     mut config: kube::Config,
     metrics: Metrics,
     fence: Fence,
+    revisions: Revisions,
 ) -> anyhow::Result<(Client, String)> {
     config.read_timeout = Some(SILENCE);
     let address = without_password(&config.cluster_url);
-    let client = client::client(config, metrics, fence).map_err(|error| {
+    let client = client::client(config, metrics, fence, revisions).map_err(|error| {
         let problem = deadline::plain(&error);
         anyhow!("cannot set up the connection to {address}: {problem}")
     })?;

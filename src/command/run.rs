@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use windows_storage_operator::client::Trust;
+use windows_storage_operator::client::{Revisions, Trust};
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::Fence;
 use windows_storage_operator::logs::Levels;
@@ -42,8 +42,10 @@ async fn serve(arguments: &RunArgs, levels: Levels) -> anyhow::Result<()> {
     };
     let config = configuration(cluster).await?;
     let trust = Trust::of(&config);
+    let revisions = Revisions::default();
+    let connecting = connect_by(config, metrics.clone(), fence.clone(), revisions.clone());
     let (client, version) = tokio::select! {
-        connected = connect_by(config, metrics.clone(), fence.clone()) => connected?,
+        connected = connecting => connected?,
         _ = &mut stop => {
             tracing::info!("stopped before any work began");
             return Ok(());
@@ -64,6 +66,7 @@ async fn serve(arguments: &RunArgs, levels: Levels) -> anyhow::Result<()> {
         instance: std::env::var("POD_NAME").ok(),
         identity,
         fence,
+        revisions,
     };
     let trust_has_changed = AtomicBool::new(false);
     let stop = async {

@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::gate::operations::Operations;
+use crate::index::Listed;
 use crate::visible::some_of;
 
 /// How long nothing may hold upgrades before the gate opens after something that held them has disappeared: an object that
 /// is deleted and recreated is missing for a moment, and so is a pod between two that its owner creates.
 pub const MINUTE: Duration = Duration::from_secs(60);
-/// This delay applies instead if everything that held the gate still exists and got what it lacked: watches of different
-/// kinds run in parallel, so the parts of one change may arrive separately.
-pub const BRIEF_MOMENT: Duration = Duration::from_millis(20);
+/// How long after the last list the gate opens: what happened while it ran comes right at the start of the next watch.
+const AFTER_LISTS: Duration = Duration::from_secs(1);
 /// How long a process that has just started keeps an existing reason for holding upgrades.
 const START: Duration = Duration::from_secs(30);
-/// How long the proof that nothing was missed may take before the condition says that it is missing.
-const PROOF: Duration = Duration::from_secs(10);
+/// How many kinds a message names; the rest is only counted.
+const NAMED_KINDS: usize = 5;
 /// How much of one message is repeated in another: both together fit into a condition.
 const MOST_SAID: usize = 32_000;
 /// How many nodes a message names; the rest is only counted.
@@ -30,8 +30,8 @@ pub struct Judged<'a> {
     pub verdict: &'a Verdict,
     /// Whether all data that the verdict rests on can be read now.
     pub is_readable: bool,
-    /// Whether all of it is known to be current.
-    pub is_fresh: bool,
+    /// When each kind that the verdict rests on was last listed.
+    pub lists: &'a [(&'static str, Option<Listed>)],
     /// When something last disappeared, rather than got what it lacked, that would hold upgrades if it came back.
     pub gone: Option<Instant>,
     /// The nodes on which an update is in progress.
@@ -66,24 +66,24 @@ pub enum Found {
     Held,
 }
 
-/// Decides what the gate says: `False` at once; `True` only on fresh data, at once if what held upgrades got what it lacked,
-/// and after a minute if it disappeared. An older verdict keeps an open gate open, but does not open it.
+/// Decides what the gate says: `False` at once; `True` only from lists that began after the verdict turned True, and after a
+/// minute if what held upgrades disappeared. An older verdict keeps an open gate open, but does not open it.
 #[derive(Debug)]
 pub struct Decider {
     started: Instant,
     /// The last decision.
     pub decision: Option<Decision>,
-    /// When the closed gate opens if the verdict stands and its data is fresh.
-    pub opens_at: Option<Instant>,
-    /// Whether the data must now be proved current.
-    pub wants_proof: bool,
+    /// Since when lists must have begun to open the closed gate, if the verdict stands. May be in the future.
+    pub opens_from: Option<Instant>,
+    /// When the lists are complete and old enough to open the gate.
+    opens_at: Option<Instant>,
     /// The last decision that was written.
     written: Option<Decision>,
     /// The last decision that held upgrades.
     held: Option<Decision>,
     found: Option<Found>,
-    /// Since when the verdict would open the gate.
-    open_since: Option<Instant>,
+    /// "Lists that began after the verdict turned True": when it did, from data that can be read.
+    true_since: Option<Instant>,
     /// When something last disappeared, since all data was first known.
     gone: Option<Instant>,
     /// When all data was first known.
@@ -97,12 +97,12 @@ impl Decider {
         Self {
             started,
             decision: None,
+            opens_from: None,
             opens_at: None,
-            wants_proof: false,
             written: None,
             held: None,
             found: None,
-            open_since: None,
+            true_since: None,
             gone: None,
             known_since: None,
             operations: Operations::default(),
@@ -121,17 +121,17 @@ impl Decider {
 
     /// Processes a verdict and decides.
     pub fn judge(&mut self, judged: &Judged<'_>, now: Instant) {
+        let was_known = self.known_since.is_some();
         self.note_gone(judged, now);
         let holding = self.operations.holding(judged.in_progress, now);
         let verdict = judged.verdict;
-        self.wants_proof = false;
+        self.opens_from = None;
         self.opens_at = None;
         if verdict.upgradeable == Upgradeable::False {
-            self.open_since = None;
-            let has_judged = self.known_since.is_some();
+            self.true_since = None;
             let decision = Decision {
                 verdict: verdict.clone(),
-                yields: !has_judged && now < self.started + START,
+                yields: self.known_since.is_none() && now < self.started + START,
             };
             if verdict.reason != Reason::ReadinessUnknown {
                 self.held = Some(decision.clone());
@@ -139,24 +139,28 @@ impl Decider {
             self.decision = Some(decision);
             return;
         }
+        // The lists at the start count for a process whose first verdict this is.
+        let turned = if was_known { now } else { self.started };
+        let since = self.true_since.or(Some(turned));
+        self.true_since = since.filter(|_| judged.is_readable);
         let operation = (!holding.is_empty()).then(|| operation(&holding));
-        let is_open = self.is_open();
         // Data that was right a while ago keeps an open gate open.
-        let since = self.open_since.or(Some(now));
-        self.open_since = since.filter(|_| judged.is_readable && !is_open);
-        self.opens_at = (self.open_since).and_then(|since| self.opening(since, verdict));
+        let is_open = self.is_open();
+        if !is_open {
+            self.opens_from = (self.true_since).and_then(|since| self.opening(since, verdict));
+            self.opens_at = self.opens_from.and_then(|from| listed(judged.lists, from));
+        }
         let is_time = self.opens_at.is_some_and(|at| at <= now);
-        let may_be_said = is_open || (is_time && (judged.is_fresh || operation.is_some()));
-        self.decision = Some(if may_be_said {
+        let was_time = self.opens_from.is_some_and(|from| from <= now);
+        self.decision = Some(if is_open || is_time || (was_time && operation.is_some()) {
             self.opens_at = None;
+            self.opens_from = None;
             Decision {
                 verdict: operation.unwrap_or_else(|| verdict.clone()),
                 yields: false,
             }
         } else {
-            let soon = now + BRIEF_MOMENT;
-            self.wants_proof = !judged.is_fresh && self.opens_at.is_some_and(|at| at <= soon);
-            self.waiting(verdict, now)
+            self.waiting(judged, now)
         });
     }
 
@@ -168,16 +172,22 @@ impl Decider {
             (judged.gone).filter(|gone| self.known_since.is_some_and(|since| *gone > since));
     }
 
-    /// Returns when the gate opens if the verdict would open it since `since`; `None` if this process must not open it.
+    /// Returns since when lists must have begun if the verdict would open the gate since `since`; `None` if this process
+    /// must not open it.
     fn opening(&self, since: Instant, verdict: &Verdict) -> Option<Instant> {
         let found_held = self.found? == Found::Held;
-        let soon = since + BRIEF_MOMENT;
         if verdict.reason == Reason::Override {
-            return Some(soon);
+            return Some(since);
         }
         let known = self.known_since.filter(|_| found_held);
         let gone = self.gone.max(known);
-        Some(gone.map_or(soon, |gone| soon.max(gone + MINUTE)))
+        Some(gone.map_or(since, |gone| since.max(gone + MINUTE)))
+    }
+
+    /// Returns since when lists are wanted to open the gate; `None` if they are there, or it is not time yet.
+    pub fn wants_lists(&self, now: Instant) -> Option<Instant> {
+        let from = self.opens_from.filter(|from| *from <= now);
+        from.filter(|_| self.opens_at.is_none())
     }
 
     /// Records that this decision was written.
@@ -191,11 +201,11 @@ impl Decider {
     /// Returns when to judge again if nothing changes.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let yields = self.decision.as_ref().is_some_and(|last| last.yields);
-        let insists = Some(self.started + START).filter(|at| yields && *at > now);
-        let opens_at = self.opens_at.filter(|at| *at > now);
+        let insists = Some(self.started + START).filter(|_| yields);
+        let late = self.opens_from.map(|from| from + MINUTE);
         let operations = self.operations.next_end(now);
-        let due = [opens_at, insists, operations];
-        due.into_iter().flatten().min()
+        let due = [self.opens_from, self.opens_at, late, insists, operations];
+        due.into_iter().flatten().filter(|at| *at > now).min()
     }
 
     fn is_open(&self) -> bool {
@@ -204,20 +214,31 @@ impl Decider {
     }
 
     /// Returns the decision while the verdict would open the gate but has not opened it yet.
-    fn waiting(&self, verdict: &Verdict, now: Instant) -> Decision {
-        let (held, opens_at) = (self.held.as_ref(), self.opens_at);
-        if opens_at.is_some_and(|at| at + PROOF <= now) {
-            return unproved();
+    fn waiting(&self, judged: &Judged<'_>, now: Instant) -> Decision {
+        let (held, from) = (self.held.as_ref(), self.opens_from);
+        let is_late = |from: &Instant| self.opens_at.is_none() && *from + MINUTE <= now;
+        if let Some(from) = from.filter(is_late) {
+            return unlisted(judged.lists, from);
         }
         let gone_at = self.gone.map(|gone| gone + MINUTE);
-        if let Some(held) = held.filter(|_| opens_at.is_some() && opens_at == gone_at) {
+        if let Some(held) = held.filter(|_| from.is_some() && from == gone_at) {
             return gone(held);
         }
         let written = self.written.clone();
         written
             .filter(|written| !written.yields)
-            .unwrap_or_else(|| unopened(verdict))
+            .unwrap_or_else(|| unopened(judged.verdict))
     }
+}
+
+/// Returns when all of these lists are old enough to open the gate, if each began at `from` or later.
+fn listed(lists: &[(&'static str, Option<Listed>)], from: Instant) -> Option<Instant> {
+    let mut ended = from;
+    for (_, list) in lists {
+        let list = list.filter(|list| list.begun >= from)?;
+        ended = ended.max(list.ended);
+    }
+    Some(ended + AFTER_LISTS)
 }
 
 /// Returns the decision after what held upgrades has disappeared. It says what that was, and how long the gate waits for it.
@@ -230,10 +251,17 @@ fn gone(held: &Decision) -> Decision {
     gone
 }
 
-fn unproved() -> Decision {
-    let message =
-        "the verdict is True, but it is not confirmed yet that no watch has missed a change";
-    unknown(message.to_owned(), false)
+fn unlisted(lists: &[(&'static str, Option<Listed>)], from: Instant) -> Decision {
+    let late = lists
+        .iter()
+        .filter(|(_, list)| list.is_none_or(|list| list.begun < from));
+    let late: Vec<&str> = late.map(|(kind, _)| *kind).collect();
+    let message = format!(
+        "the verdict is True; it is written once everything has been listed anew, at most every five minutes while the \
+         verdict changes again and again. Not listed yet: {}",
+        some_of(&late, NAMED_KINDS)
+    );
+    unknown(message, false)
 }
 
 fn operation(nodes: &[&str]) -> Verdict {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::http::Metrics;
-use decider::{BRIEF_MOMENT, Decider};
+use decider::Decider;
 pub use decider::{Decision, Judged};
 pub use error::GateError;
 pub use object::GateObject;
@@ -75,24 +75,16 @@ impl Gate {
         self.decider.borrow().due(Instant::now())
     }
 
-    /// Returns whether the gate waits for the proof that the data is current.
+    /// Returns since when lists are wanted to open the gate, if it waits for them.
     #[must_use]
-    pub fn wants_proof(&self) -> bool {
-        self.decider.borrow().wants_proof
+    pub fn wants_lists(&self) -> Option<Instant> {
+        self.decider.borrow().wants_lists(Instant::now())
     }
 
     /// Returns whether there is a report that was not taken yet.
     #[must_use]
     pub fn has_news(&self) -> bool {
         self.report.has_changed().unwrap_or(false)
-    }
-
-    /// Returns whether the gate opens so soon, if the verdict stands, that all other work may wait for it.
-    #[must_use]
-    pub fn is_about_to_open(&self) -> bool {
-        let soon = Instant::now() + BRIEF_MOMENT;
-        let opens_at = self.decider.borrow().opens_at;
-        opens_at.is_some_and(|at| at <= soon) && self.report.borrow().is_written()
     }
 
     /// Waits briefly until the condition says what was decided, or could not be written.

@@ -11,6 +11,7 @@ use super::fence::since_boot;
 use super::record::{Decision, Record, released};
 use super::{Fence, LEASE, RENEW_DEADLINE, RETRY_PERIOD};
 use crate::backoff;
+use crate::client::Revisions;
 use crate::deadline::{self, CallError};
 use crate::visible::visible;
 
@@ -50,6 +51,7 @@ pub struct Election {
     written: Option<Lease>,
     /// Until when this process is the leader.
     until: Duration,
+    revisions: Revisions,
 }
 
 /// Result of an attempt to acquire or renew the lease.
@@ -75,6 +77,7 @@ impl Election {
             record: Record::default(),
             written: None,
             until: Duration::ZERO,
+            revisions: Revisions::default(),
         }
     }
 
@@ -125,7 +128,15 @@ impl Election {
                 _ => timeout(remaining, self.attempt()).await.ok(),
             };
             match attempt {
-                Some(Ok(Attempt::Held)) => {}
+                Some(Ok(Attempt::Held)) => {
+                    let written = self.written.as_ref();
+                    let version =
+                        written.and_then(|lease| lease.metadata.resource_version.as_deref());
+                    let seen = self.revisions.see("the Lease", version.unwrap_or_default());
+                    if let Err(went_back) = seen {
+                        return Lost(went_back.to_string());
+                    }
+                }
                 // The other candidate did not wait for the lease to expire.
                 Some(Ok(Attempt::Waits { holder, .. })) => {
                     return Lost(format!("{holder} has acquired the lease"));

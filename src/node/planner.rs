@@ -291,7 +291,7 @@ impl<'a> Planner<'a> {
             };
         };
         let services = self.cluster.config_maps.get(services::CONFIG_MAP);
-        let has_begun = || (present.plans.get(name)).is_some_and(NodePlan::removes_csi_proxy);
+        let before = present.plans.get(name);
         removal(&Facts {
             spec,
             used: present.report.csi_proxy_use(name).cloned(),
@@ -300,7 +300,8 @@ impl<'a> Planner<'a> {
             others: services::others(services),
             unused_since: present.unused_since.get(name).copied(),
             now: present.instant,
-            is_fresh: present.is_fresh || has_begun(),
+            listed: present.listed,
+            has_begun: before.is_some_and(NodePlan::removes_csi_proxy),
         })
     }
 

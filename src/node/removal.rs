@@ -31,8 +31,8 @@ pub enum Hold {
     Used(CsiProxyUse),
     /// csi-proxy is unused, but not for long enough. The removal is due at this time.
     Until(Instant),
-    /// csi-proxy seems unused, but the watched data is not yet proven to be current.
-    Unproved,
+    /// csi-proxy has been unused for long enough at this time, but not everything was listed since.
+    Unlisted(Instant),
 }
 
 impl fmt::Display for Hold {
@@ -42,7 +42,7 @@ impl fmt::Display for Hold {
             Self::Until(_) => f.write_str(
                 "nothing uses csi-proxy on this node; it is removed once the operator has seen that for ten minutes",
             ),
-            Self::Unproved => f.write_str(
+            Self::Unlisted(_) => f.write_str(
                 "csi-proxy seems unused on this node; waiting for confirmation from the API server",
             ),
         }
@@ -71,8 +71,8 @@ pub struct Present<'a> {
     pub now: Timestamp,
     /// Now, by the clock of this process.
     pub instant: Instant,
-    /// Whether all watched data is complete and proven to be current.
-    pub is_fresh: bool,
+    /// When the lists began that everything was last read by; nothing if something cannot be read now.
+    pub listed: Option<Instant>,
     /// What is judged of the cluster.
     pub report: &'a Report,
     /// The previous plans, by node name.
@@ -97,8 +97,10 @@ pub struct Facts<'a> {
     pub unused_since: Option<Instant>,
     /// Now.
     pub now: Instant,
-    /// Whether the data is proven to be current, or the removal has already begun.
-    pub is_fresh: bool,
+    /// When the lists began that everything was last read by; nothing if something cannot be read now.
+    pub listed: Option<Instant>,
+    /// Whether the removal has already begun.
+    pub has_begun: bool,
 }
 
 /// Decides what to do with csi-proxy and the agent on one node.
@@ -151,10 +153,10 @@ fn held(facts: &Facts<'_>) -> Option<Hold> {
     let until = facts.unused_since.unwrap_or(facts.now) + UNUSED_FOR;
     if facts.now < until {
         Some(Hold::Until(until))
-    } else if facts.is_fresh {
+    } else if facts.has_begun || facts.listed.is_some_and(|listed| listed >= until) {
         None
     } else {
-        Some(Hold::Unproved)
+        Some(Hold::Unlisted(until))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::run::retries::Retries;
 use crate::run::version::follow;
 use crate::run::{Options, RunError};
 use crate::status::StatusWriter;
-use crate::watch::{self, Freshness, SharedCluster};
+use crate::watch::{self, Lists, SharedCluster};
 
 /// Events within this time are judged together.
 const GATHER: Duration = Duration::from_millis(10);
@@ -40,7 +40,9 @@ pub struct Controller {
     pub(super) shared: SharedCluster,
     pub(super) observations: Observations,
     pub(super) gate: Option<Gate>,
-    pub(super) freshness: Freshness,
+    pub(super) lists: Lists,
+    /// When lists may be asked for again that are wanted.
+    pub(super) lists_due: Option<Instant>,
     pub(super) config_maps: Api<ConfigMap>,
     pub(super) status: StatusWriter,
     pub(super) workers: Workers,
@@ -77,11 +79,18 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
     let object = options.gate(&client);
     let gate = object.map(|object| Gate::new(object, metrics.clone()));
     let (gate, gate_task) = gate.unzip();
-    let (mut watches, freshness) = watch::start(&client, &shared, SSH_SECRET, &options.metrics);
+    let (mut watches, lists) = watch::start(
+        &client,
+        &shared,
+        SSH_SECRET,
+        &options.metrics,
+        &options.revisions,
+    );
     let version = tokio::sync::watch::Sender::new(options.kubernetes_version.clone());
     let mut controller = Controller {
         gate,
-        freshness,
+        lists,
+        lists_due: None,
         config_maps,
         status: StatusWriter::new(&client, options.instance.clone()),
         workers: Workers::new(context, observations.clone(), metrics),
@@ -104,7 +113,10 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         error = controller.drive() => error,
         Some(never) = OptionFuture::from(gate_task.map(GateTask::run)) => match never {},
         never = follow(&client, &version) => match never {},
-        _ = watches.join_next() => RunError::Watch,
+        ended = watches.join_next() => match ended {
+            Some(Ok(went_back)) => went_back.into(),
+            _ => RunError::Watch,
+        },
     }
 }
 
@@ -137,8 +149,6 @@ impl Controller {
                         GATHER
                     }
                     _ = self.kubernetes_version.changed() => GATHER,
-                    // The gate waits only for this.
-                    () = self.freshness.proved() => Duration::ZERO,
                     node = self.workers.ended() => return RunError::Worker(node),
                 };
                 next = next.min(rested.max(Instant::now() + gather));
@@ -163,7 +173,7 @@ impl Controller {
         let decided = self.decisions.decided_in(Timestamp::now(), now);
         let due = [
             self.gate.as_ref().and_then(Gate::due),
-            self.freshness.due(),
+            self.lists_due,
             self.decisions.throttle.due,
             self.retries.next(now),
             blocked.map(|pause| now + pause.max(LEAST_PAUSE)),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use kube::{Api, Client};
 
+use crate::client::{Revisions, WentBack};
 use crate::gate::GateObject;
 use crate::http::Metrics;
 use crate::lease::{Fence, Lost};
@@ -39,6 +40,8 @@ pub struct Options {
     /// The fence that all changes pass, including the client's requests: closed until an election is won, or open if
     /// there is none.
     pub fence: Fence,
+    /// How far the client's lists have come.
+    pub revisions: Revisions,
 }
 
 impl Options {
@@ -68,6 +71,9 @@ pub enum RunError {
         /// Why.
         cause: std::io::Error,
     },
+    /// The API server answers from another store than before.
+    #[error(transparent)]
+    WentBack(#[from] WentBack),
     /// A watch ended, which never happens in normal operation.
     #[error("a watch of the cluster ended unexpectedly")]
     Watch,

@@ -19,22 +19,19 @@ const REMOVALS: Duration = Duration::from_secs(1);
 impl Controller {
     /// Judges and acts. Each failed write is retried on its own.
     pub(super) async fn pass(&mut self) {
-        // Changes during this pass are judged by the next one.
-        let is_fresh = self.freshness.is_fresh(Instant::now());
         // Process finished writes before any decision, so that decisions are based on what was written.
         while let Some((node, outcome)) = self.status.nodes.try_next() {
             self.note_node(node, outcome);
         }
         // It may take long in a large cluster: other tasks go on meanwhile.
-        let mut todo = tokio::task::block_in_place(|| self.judge(is_fresh));
+        let mut todo = tokio::task::block_in_place(|| self.judge());
         self.show(&todo);
         if let Some(blocked) = todo.blocked.take() {
             let (status, now) = (&mut self.status, Instant::now());
             status.blocked.publish(&status.events, blocked, now);
         }
-        if self.write_gate_first(&todo, is_fresh).await {
-            return;
-        }
+        self.write_gate_first(&todo).await;
+        self.want_lists();
         if todo.knows_configuration {
             self.write_services().await;
         }
@@ -71,7 +68,7 @@ impl Controller {
         self.note(What::Settings, noted);
     }
 
-    fn judge(&mut self, is_fresh: bool) -> Todo {
+    fn judge(&mut self) -> Todo {
         let started = Instant::now();
         let before = self.decisions.verdict().cloned();
         let todo = self.decisions.update(
@@ -83,7 +80,6 @@ impl Controller {
                 slots: &self.slots,
                 kubernetes_version: &self.kubernetes_version.borrow_and_update(),
                 settling: self.settled_at > started,
-                is_fresh,
                 now: Timestamp::now(),
                 instant: started,
             },
@@ -101,26 +97,28 @@ impl Controller {
         todo
     }
 
-    /// Writes the gate before anything else. Returns whether it is about to open, so that everything else is decided
-    /// again after that.
-    async fn write_gate_first(&mut self, todo: &Todo, is_fresh: bool) -> bool {
-        let removal_waits = self.decisions.removal_waits_for_proof(Instant::now());
+    /// Writes the gate before anything else.
+    async fn write_gate_first(&mut self, todo: &Todo) {
         let Some(gate) = &mut self.gate else {
-            self.freshness.want(removal_waits, Instant::now());
-            return false;
+            return;
         };
         let in_progress = self.decisions.in_progress(&self.slots);
         gate.judge(&Judged {
             verdict: &todo.verdict,
             is_readable: todo.is_readable,
-            is_fresh,
+            lists: &todo.lists,
             gone: todo.gone,
             in_progress: &in_progress,
         });
-        let wants_proof = gate.wants_proof() || removal_waits;
-        self.freshness.want(wants_proof, Instant::now());
         gate.written().await;
-        gate.is_about_to_open() && self.freshness.is_promising()
+    }
+
+    /// Asks for lists that the gate, a removal or a release waits for.
+    fn want_lists(&mut self) {
+        let now = Instant::now();
+        let by_gate = self.gate.as_ref().and_then(Gate::wants_lists);
+        let wanted = by_gate.max(self.decisions.wants_lists(now));
+        self.lists_due = wanted.and_then(|since| self.lists.want(since, now));
     }
 
     fn show(&self, todo: &Todo) {

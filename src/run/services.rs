@@ -5,7 +5,6 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::deadline::{self, CallError};
-use crate::index::version_number;
 use crate::services::{CONFIG_MAP, ServicesPlan};
 
 /// Carries out the plan, and returns the ConfigMap's resourceVersion if it was written. A concurrent change by another
@@ -36,5 +35,5 @@ pub async fn write(api: &Api<ConfigMap>, step: &ServicesPlan) -> Result<Option<u
     };
     tracing::info!("the csi-proxy entry of ConfigMap windows-services is written");
     let version = written.metadata.resource_version;
-    Ok(version.as_deref().map(version_number))
+    Ok(version.and_then(|version| version.parse().ok()))
 }

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::deadline::{self, CallError};
-use crate::index::version_number;
 use crate::status::conditions::{is_fault, news};
 use crate::status::events::log;
 use crate::status::{BlockedEvents, EventSink, NodeWriter};
@@ -33,7 +32,9 @@ impl<S> Written<S> {
     /// Creates a written status. Without a resourceVersion, it counts as old.
     #[must_use]
     pub fn new(version: Option<&str>, status: S) -> Self {
-        let version = version.map(version_number).unwrap_or_default();
+        let version = version
+            .and_then(|version| version.parse().ok())
+            .unwrap_or_default();
         Self { version, status }
     }
 }

@@ -1,9 +1,8 @@
 //! Keeps the [`index`](crate::index) in sync with the cluster through watches.
 
+mod failure;
 mod feed;
-mod freshness;
-mod interruption;
-mod proof;
+mod lists;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,20 +10,18 @@ use kube::{Api, Client};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::client::{Revisions, WentBack};
 use crate::http::Metrics;
 use crate::index::Cluster;
 use crate::objects::{KINDS, Scope};
-use feed::{Feed, LISTS};
-pub use freshness::Freshness;
-use freshness::{Progress, Watched};
+use feed::{Failures, Feed, LISTS};
+pub use lists::Lists;
 
 /// The index, shared between the watches that fill it and its readers.
 #[derive(Clone, Default)]
 pub struct SharedCluster {
     cluster: Arc<Mutex<Cluster>>,
     revision: watch::Sender<u64>,
-    /// Signals that some kind must be listed again.
-    listings: watch::Sender<u64>,
 }
 
 impl SharedCluster {
@@ -50,34 +47,29 @@ impl SharedCluster {
 
     /// Changes the index, and notifies the receivers if `change` returns true.
     pub fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
-        let mut cluster = self.read();
-        let was_needed = cluster.pods.needs_relist();
-        let changed = change(&mut cluster);
-        let is_needed = !was_needed && cluster.pods.needs_relist();
-        drop(cluster);
+        let changed = change(&mut self.read());
         if changed {
             self.revision.send_modify(|revision| *revision += 1);
-        }
-        if is_needed {
-            self.listings.send_modify(|listing| *listing += 1);
         }
     }
 }
 
-/// Starts one watch per kind; for Secrets only of the one with that name. They run until the set is dropped, and none ends
-/// by itself. Also returns [`Freshness`], which reports and proves that they deliver everything.
+/// Starts one feed per kind; for Secrets only of the one with that name. They run until the set is dropped, or the store
+/// turns out to be another one. Also returns [`Lists`], which asks for new lists.
 #[must_use]
 pub fn start(
     client: &Client,
     shared: &SharedCluster,
     secret: &str,
     metrics: &Metrics,
-) -> (JoinSet<()>, Freshness) {
+    revisions: &Revisions,
+) -> (JoinSet<WentBack>, Lists) {
     let mut tasks = JoinSet::new();
     let namespace = shared.read().namespace.clone();
     // Limits the lists that run at the same time.
-    let lists = Arc::new(Semaphore::new(LISTS));
-    let watched = KINDS.iter().map(|kind| {
+    let at_once = Arc::new(Semaphore::new(LISTS));
+    let lists = Lists::new();
+    for kind in KINDS.iter() {
         let name = match kind.scope {
             Scope::Named(name) => Some(name),
             _ if kind.is_secret() => Some(secret),
@@ -87,23 +79,18 @@ pub fn start(
             Scope::OwnNamespace => Api::namespaced_with(client.clone(), &namespace, &kind.resource),
             Scope::Cluster | Scope::Named(_) => Api::all_with(client.clone(), &kind.resource),
         };
-        Arc::new(Watched {
+        let feed = Feed {
             kind,
             api,
             fields: name.map(|name| format!("metadata.name={name}")),
-            progress: Progress::default(),
-        })
-    });
-    let watched: Vec<Arc<Watched>> = watched.collect();
-    for watched in &watched {
-        let feed = Feed {
-            watched: Arc::clone(watched),
             shared: shared.clone(),
-            lists: Arc::clone(&lists),
+            lists: Arc::clone(&at_once),
+            wanted: lists.subscribe(),
+            revisions: revisions.clone(),
             metrics: metrics.clone(),
-            failures: 0,
+            failures: Failures::default(),
         };
         tasks.spawn(feed.run());
     }
-    (tasks, Freshness::new(&watched))
+    (tasks, lists)
 }

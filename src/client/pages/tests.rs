@@ -59,7 +59,12 @@ impl Server {
         });
         let connections = kube::Client::new(service, "default");
         let policy = RequestPolicy::new(LIMITS, Metrics::default(), Fence::open());
-        crate::client::over(connections, "default".to_owned(), policy)
+        crate::client::over(
+            connections,
+            "default".to_owned(),
+            policy,
+            Revisions::default(),
+        )
     }
 
     fn answer(
@@ -237,8 +242,51 @@ async fn what_is_no_page_of_a_list_goes_through_as_it_is() {
     };
     let request = Request::get("/api/v1/pods?&limit=5&continue=a%3D");
     let request = request.body(Body::empty()).unwrap();
-    let answer = Pages::default().send(request, refused).await.unwrap();
+    let answer = Pages::new(Revisions::default())
+        .send(request, refused)
+        .await
+        .unwrap();
     assert_eq!(answer.status(), 410);
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body, "gone");
+}
+
+#[tokio::test]
+async fn a_list_of_another_store_is_refused_and_further_pages_are_not_compared() {
+    let answers = Arc::new(Mutex::new(vec![
+        (9, "more"),
+        // The rest of that list, while the store has gone on.
+        (9, ""),
+        (12, ""),
+        (12, ""),
+        (5, ""),
+    ]));
+    let service = service_fn(move |_: Request<Body>| {
+        let (version, more) = answers.lock().unwrap().remove(0);
+        let metadata = format!(r#"{{"resourceVersion":"{version}","continue":"{more}"}}"#);
+        let list =
+            format!(r#"{{"kind":"PodList","apiVersion":"v1","items":[],"metadata":{metadata}}}"#);
+        async { Ok::<_, Infallible>(Response::new(Body::from(list.into_bytes()))) }
+    });
+    let connections = kube::Client::new(service, "default");
+    let policy = RequestPolicy::new(LIMITS, Metrics::default(), Fence::open());
+    let revisions = Revisions::default();
+    let client = crate::client::over(connections, "default".to_owned(), policy, revisions.clone());
+    let pods = Api::<Received>::all_with(client, &kind("v1", "Pod").unwrap().resource);
+    let first = ListParams::default().limit(100);
+    let further = first.clone().continue_token("more");
+    pods.list(&first).await.unwrap();
+    revisions.see(pods.resource_url(), "10").unwrap();
+    for page in [&further, &first, &first] {
+        pods.list(page).await.unwrap();
+    }
+    let error = pods.list(&first).await.unwrap_err();
+    let kube::Error::Service(cause) = error else {
+        panic!("{error}");
+    };
+    let went_back = cause.downcast_ref::<crate::client::WentBack>();
+    assert!(
+        went_back.unwrap().to_string().contains("from 12 to 5"),
+        "{cause}"
+    );
 }

@@ -1,5 +1,6 @@
 use super::*;
 
+const READABLE: bool = true;
 const NOBODY: &BTreeSet<String> = &BTreeSet::new();
 const HELD: &str = "DriversMissing";
 const OPEN: &str = "DriversRegistered";
@@ -33,6 +34,7 @@ struct Rig {
     decider: Decider,
     start: Instant,
     gone: Option<Instant>,
+    listed: Listed,
 }
 
 impl Rig {
@@ -49,6 +51,10 @@ impl Rig {
             decider,
             start,
             gone: None,
+            listed: Listed {
+                begun: start,
+                ended: start + Duration::from_millis(500),
+            },
         }
     }
 
@@ -56,9 +62,19 @@ impl Rig {
         self.start + Duration::from_millis(milliseconds)
     }
 
+    /// Lists everything in no time.
+    fn list(&mut self, milliseconds: u64) {
+        let (begun, ended) = (self.after(milliseconds), self.after(milliseconds));
+        self.listed = Listed { begun, ended };
+    }
+
+    fn wants_lists(&self, milliseconds: u64) -> Option<Instant> {
+        self.decider.wants_lists(self.after(milliseconds))
+    }
+
     /// Returns what the gate says this many milliseconds after the start, and writes it. The verdict is `open`, `held`,
     /// `unknown` or `overridden`. `!` means that something that held upgrades disappeared; `?` that not everything can be
-    /// read and nothing can be written; `~` that it is not proved that nothing was missed.
+    /// read and nothing can be written; `~` that lists which are wanted do not come.
     fn at(&mut self, milliseconds: u64, judged: &str) -> &'static str {
         let gone = judged.ends_with('!').then(|| self.after(milliseconds));
         self.gone = gone.or(self.gone);
@@ -69,8 +85,11 @@ impl Rig {
             _ => unknown(),
         };
         let is_readable = !judged.ends_with('?');
-        let is_fresh = is_readable && !judged.ends_with('~');
-        let decision = self.decide(milliseconds, &verdict, (is_readable, is_fresh), NOBODY);
+        let mut decision = self.decide(milliseconds, &verdict, is_readable, NOBODY);
+        if !judged.ends_with('~') && self.wants_lists(milliseconds).is_some() {
+            self.list(milliseconds);
+            decision = self.decide(milliseconds, &verdict, is_readable, NOBODY);
+        }
         if is_readable {
             self.decider.wrote(decision.clone());
         }
@@ -81,13 +100,13 @@ impl Rig {
         &mut self,
         milliseconds: u64,
         verdict: &Verdict,
-        (is_readable, is_fresh): (bool, bool),
+        is_readable: bool,
         in_progress: &BTreeSet<String>,
     ) -> Decision {
         let judged = Judged {
             verdict,
             is_readable,
-            is_fresh,
+            lists: &[("Node", Some(self.listed)), ("Pod", Some(self.listed))],
             gone: self.gone,
             in_progress,
         };
@@ -116,48 +135,46 @@ impl Rig {
     }
 }
 
-const FRESH: (bool, bool) = (true, true);
-
 #[test]
 fn false_is_said_at_once_and_true_when_nothing_can_be_on_its_way_back() {
     for (case, steps) in [
         (
             "what was lacking and came opens it soon, however often it has gone and come",
-            "0 held held, 5000 open held, 5019 open held, 5020 open open, 6000 held held, 7000 open held, \
-             7020 open open, 7100 held held, 7200 open held, 7220 open open",
+            "0 held held, 5000 open held, 5999 open held, 6000 open open, 7000 held held, 8000 open held, \
+             9000 open open, 9100 held held, 9200 open held, 10200 open open",
         ),
         (
             "what went from sight may come back within a minute",
-            "0 held held, 100 open! held, 60099 open held, 60100 open open, 60101 held held",
+            "0 held held, 100 open! held, 60100 open held, 61099 open held, 61100 open open, 61101 held held",
         ),
         (
             "also where it went before the last of what held",
-            "0 held held, 5000 held! held, 9000 open held, 64999 open held, 65000 open open",
+            "0 held held, 5000 held! held, 9000 open held, 65000 open held, 66000 open open",
         ),
         (
             "the last to go counts",
-            "0 held held, 1000 open! held, 30000 held held, 50000 open! held, 109999 open held, 110000 open open",
+            "0 held held, 1000 open! held, 30000 held held, 50000 open! held, 110000 open held, 111000 open open",
         ),
         (
             "it counts for a minute",
-            "0 held held, 1000 held! held, 62000 open held, 62020 open open",
+            "0 held held, 1000 held! held, 62000 open held, 63000 open open",
         ),
         (
             "the administrator need not wait",
-            "0 held held, 100 held! held, 200 overridden held, 220 overridden overridden",
+            "0 held held, 100 held! held, 200 overridden held, 1200 overridden overridden",
         ),
         (
             "what could not be read for a while opens as it would have before",
-            "0 held held, 1000 unknown unknown, 2000 open unknown, 2020 open open, 3000 held held, 4000 unknown! unknown, \
-             5000 open held, 63999 open held, 64000 open open, 65000 unknown unknown, 66000 open unknown, 66020 open open",
+            "0 held held, 1000 unknown unknown, 2000 open unknown, 3000 open open, 4000 held held, 5000 unknown! unknown, \
+             6000 open held, 65000 open held, 66000 open open, 67000 unknown unknown, 68000 open unknown, 69000 open open",
         ),
         (
             "only what can be read opens it, and it stays open without",
-            "0 held held, 100 open? held, 9000 open? held, 10000 open held, 10020 open open, 20000 open? open",
+            "0 held held, 100 open? held, 9000 open? held, 10000 open held, 11000 open open, 20000 open? open",
         ),
         (
-            "nor does it open before it is proved that nothing was missed, and it stays open without",
-            "0 held held, 100 open~ held, 120 open~ held, 9000 open~ held, 9010 open open, 20000 open~ open",
+            "nor does it open before everything was listed anew, and it stays open without",
+            "0 held held, 100 open~ held, 9000 open~ held, 9010 open held, 10010 open open, 20000 open~ open",
         ),
     ] {
         Rig::new().says(case, steps);
@@ -169,29 +186,29 @@ fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
     for (found, steps) in [
         (
             Found::Open,
-            "0 unknown unknown, 1000 open unknown, 1020 open open",
+            "0 unknown unknown, 1000 open unknown, 1499 open unknown, 1500 open open",
         ),
         (
             Found::Operation,
-            "0 unknown unknown, 1000 open unknown, 1020 open open",
+            "0 unknown unknown, 1000 open unknown, 1500 open open",
         ),
         (
             Found::Held,
-            "0 unknown unknown, 1000 open unknown, 60999 open unknown, 61000 open open, 62000 held held, 63000 open held, \
-             63020 open open",
+            "0 unknown unknown, 1000 open unknown, 61000 open unknown, 62000 open open, 63000 held held, 64000 open held, \
+             65000 open open",
         ),
         (
             Found::Held,
-            "0 unknown unknown, 1000 held held, 2000 open held, 60999 open held, 61000 open open",
+            "0 unknown unknown, 1000 held held, 2000 open held, 61000 open held, 62000 open open",
         ),
         (
             Found::Held,
-            "0 unknown unknown, 1000 overridden unknown, 1020 overridden overridden",
+            "0 unknown unknown, 1000 overridden unknown, 1500 overridden overridden",
         ),
         (
             Found::Open,
             // What appears and disappears before all data is known has held nothing.
-            "0 unknown! unknown, 1000 open! unknown, 1020 open open",
+            "0 unknown! unknown, 1000 open! unknown, 1500 open open",
         ),
     ] {
         Rig::finding(found).says(&format!("{found:?}"), steps);
@@ -231,33 +248,67 @@ fn while_it_waits_it_is_said_what_for() {
     let mut rig = Rig::new();
     rig.at(0, "held");
     rig.at(100, "open~");
-    assert_eq!(rig.at(10_119, "open~"), HELD);
-    assert_eq!(rig.at(10_120, "open~"), UNKNOWN);
-    let message = rig.decider.decision.clone().unwrap().verdict.message;
-    assert!(message.contains("not confirmed yet"), "{message}");
-    assert_eq!(rig.at(10_121, "open"), OPEN);
+    assert_eq!(rig.at(60_099, "open~"), HELD);
+    assert_eq!(rig.at(60_100, "open~"), UNKNOWN);
+    let said = rig.decider.decision.clone().unwrap().verdict;
+    let ends = said.message.ends_with("Not listed yet: Node, Pod");
+    assert!(ends, "{}", said.message);
+    assert_eq!(rig.at(60_101, "open"), UNKNOWN);
+    assert_eq!(rig.decider.decision.clone().unwrap().verdict, said, "once");
+    assert_eq!(rig.at(61_101, "open"), OPEN);
 }
 
 #[test]
-fn a_proof_is_wanted_when_nothing_else_is_waited_for() {
+fn lists_are_wanted_when_nothing_else_is_waited_for() {
     let mut rig = Rig::new();
     rig.at(0, "held~");
-    assert!(!rig.decider.wants_proof);
+    assert_eq!(rig.wants_lists(0), None);
     rig.at(100, "open~");
-    assert!(rig.decider.wants_proof, "in good time");
+    assert_eq!(rig.wants_lists(100), Some(rig.after(100)));
     rig.at(110, "open");
-    assert!(!rig.decider.wants_proof, "it is there");
+    assert_eq!(rig.wants_lists(110), None, "they are there");
     rig.at(115, "held!");
     rig.at(116, "open~");
-    assert!(!rig.decider.wants_proof, "it would be old by then");
-    rig.at(60_095, "open~");
-    assert!(rig.decider.wants_proof);
-    rig.at(60_096, "open?");
-    assert!(!rig.decider.wants_proof, "nothing can be proved");
+    assert_eq!(
+        rig.wants_lists(60_114),
+        None,
+        "not before the minute is over"
+    );
+    rig.at(60_115, "open~");
+    assert_eq!(rig.wants_lists(60_115), Some(rig.after(60_115)));
+    rig.at(60_116, "open?");
+    assert_eq!(rig.wants_lists(60_116), None, "nothing can be listed");
     let nodes = BTreeSet::from(["win-1".to_owned()]);
-    rig.decide(60_096, &open(), (true, false), NOBODY);
-    rig.decide(90_000, &open(), (true, false), &nodes);
-    assert!(!rig.decider.wants_proof, "it would not open yet");
+    rig.decide(90_000, &open(), READABLE, NOBODY);
+    rig.decide(90_000, &open(), READABLE, &nodes);
+    assert_eq!(rig.wants_lists(90_000), None, "it would not open yet");
+}
+
+#[test]
+fn one_kind_that_was_not_listed_since_keeps_the_gate_closed() {
+    let mut rig = Rig::new();
+    rig.at(0, "held");
+    let (begun, ended) = (rig.after(6_000), rig.after(7_000));
+    let new = Some(Listed { begun, ended });
+    let (verdict, now) = (open(), rig.after(60_000));
+    for (lists, is_open) in [
+        ([("Node", new), ("Pod", Some(rig.listed))], false),
+        ([("Node", None), ("Pod", new)], false),
+        ([("Node", new), ("Pod", new)], true),
+    ] {
+        for at in [rig.after(5_000), now] {
+            let judged = Judged {
+                verdict: &verdict,
+                is_readable: true,
+                lists: &lists,
+                gone: None,
+                in_progress: NOBODY,
+            };
+            rig.decider.judge(&judged, at);
+        }
+        let decision = rig.decider.decision.clone().unwrap();
+        assert_eq!(decision.verdict == verdict, is_open, "{lists:?}");
+    }
 }
 
 #[test]
@@ -265,19 +316,21 @@ fn it_is_judged_again_when_the_minute_is_over() {
     let mut rig = Rig::new();
     rig.at(0, "held");
     rig.at(100, "open!");
-    assert_eq!(rig.decider.opens_at, Some(rig.after(60_100)));
+    assert_eq!(rig.decider.opens_from, Some(rig.after(60_100)));
     assert_eq!(rig.due(), Some(rig.after(60_100)));
     rig.at(200, "open?");
     assert!(rig.due().is_none(), "nothing comes of waiting");
     rig.at(300, "open");
     rig.at(60_100, "open~");
-    assert!(rig.decider.opens_at.is_some(), "it is not settled");
     let due = rig.decider.due(rig.after(60_100));
-    assert!(due.is_none(), "the proof brings the next look");
+    assert_eq!(due, Some(rig.after(120_100)), "then it is said");
     rig.at(60_150, "open");
-    assert!(rig.decider.opens_at.is_none() && rig.due().is_none());
+    let due = rig.decider.due(rig.after(60_150));
+    assert_eq!(due, Some(rig.after(61_150)));
+    rig.at(61_150, "open");
+    assert!(rig.decider.opens_from.is_none() && rig.due().is_none());
     let other = verdict(Upgradeable::True, Reason::NoInTreeVolumes);
-    let said = rig.decide(60_200, &other, FRESH, NOBODY).verdict;
+    let said = rig.decide(61_200, &other, READABLE, NOBODY).verdict;
     assert_eq!(said, other, "what stays open may say so otherwise");
 }
 
@@ -286,29 +339,29 @@ fn what_could_not_be_written_does_not_count_as_open() {
     let mut rig = Rig::new();
     rig.at(0, "held");
     rig.at(1_000, "open");
-    let decision = rig.decide(2_000, &open(), FRESH, NOBODY);
+    let decision = rig.decide(2_000, &open(), READABLE, NOBODY);
     assert_eq!(decision.verdict, open());
-    // The write failed, and at the next attempt the API server is unreachable or the data is old.
-    assert_eq!(rig.at(3_000, "open~"), HELD);
+    // The write failed, and at the next attempt the API server is unreachable. After that, the lists are old.
     assert_eq!(rig.at(3_000, "open?"), HELD);
+    assert_eq!(rig.at(4_000, "open~"), HELD);
 }
 
 #[test]
 fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
     for first in [open(), unknown()] {
         let mut rig = Rig::new();
-        let decision = rig.decide(0, &first, FRESH, NOBODY);
+        let decision = rig.decide(0, &first, READABLE, NOBODY);
         assert!(decision.yields && decision.verdict.upgradeable == Upgradeable::False);
     }
     let mut rig = Rig::new();
-    rig.decide(0, &unknown(), FRESH, NOBODY);
+    rig.decide(0, &unknown(), READABLE, NOBODY);
     assert_eq!(rig.due(), Some(rig.start + START));
-    let later = rig.decide(30_000, &unknown(), FRESH, NOBODY);
+    let later = rig.decide(30_000, &unknown(), READABLE, NOBODY);
     assert!(!later.yields, "what cannot be read is to be said some time");
 
     let mut rig = Rig::new();
     rig.at(0, "held");
-    let lost = rig.decide(0, &unknown(), FRESH, NOBODY);
+    let lost = rig.decide(0, &unknown(), READABLE, NOBODY);
     assert!(!lost.yields, "this process has judged before: it is news");
 }
 
@@ -317,19 +370,20 @@ fn a_node_in_the_middle_of_an_update_holds_what_else_would_go_on() {
     let mut rig = Rig::new();
     let nodes: BTreeSet<String> = (0..12).map(|number| format!("win-{number:02}")).collect();
     rig.at(0, "open");
-    assert_eq!(rig.at(1_000, "open"), OPEN);
-    let during = rig.decide(2_000, &open(), FRESH, &nodes).verdict;
+    assert_eq!(rig.at(1_500, "open"), OPEN);
+    let during = rig.decide(2_000, &open(), READABLE, &nodes).verdict;
     assert_eq!(during.upgradeable, Upgradeable::False);
     assert_eq!(during.reason, Reason::NodeOperationInProgress);
     let message = during.message;
     assert!(message.contains("win-00, win-01") && message.contains("and 2 more"));
-    let worse = rig.decide(2_000, &held(), FRESH, &nodes);
+    let worse = rig.decide(2_000, &held(), READABLE, &nodes);
     assert_eq!(worse.verdict, held(), "what holds anyway is said");
     rig.decider.wrote(worse);
     let end = rig.decider.due(rig.after(2_000)).unwrap();
     assert_eq!(end, rig.after(2_000) + crate::gate::operations::LIMIT);
-    rig.decide(302_000, &open(), FRESH, &nodes);
-    let after = rig.decide(302_020, &open(), FRESH, &nodes);
+    rig.decide(302_000, &open(), READABLE, &nodes);
+    rig.list(302_000);
+    let after = rig.decide(303_000, &open(), READABLE, &nodes);
     assert_eq!(after.verdict, open(), "bounded in time");
 }
 
@@ -338,20 +392,19 @@ fn the_end_of_an_update_opens_at_once_what_was_open_and_no_minute_is_lost_by_it(
     let mut rig = Rig::new();
     let nodes = BTreeSet::from(["win-1".to_owned()]);
     rig.at(0, "open");
-    rig.at(1_000, "open");
-    let during = rig.decide(2_000, &open(), (true, false), &nodes);
+    rig.at(1_500, "open");
+    let during = rig.decide(2_000, &open(), READABLE, &nodes);
     rig.decider.wrote(during);
-    rig.at(3_000, "open");
-    assert_eq!(rig.at(3_020, "open"), OPEN);
+    assert_eq!(rig.at(3_000, "open~"), OPEN);
 
     rig.at(4_000, "held");
     rig.at(5_000, "open!");
-    let during = rig.decide(6_000, &open(), FRESH, &nodes).verdict;
+    let during = rig.decide(6_000, &open(), READABLE, &nodes).verdict;
     assert_eq!(
         during.reason,
         Reason::DriversMissing,
         "which counts at a restart"
     );
-    assert_eq!(rig.at(64_999, "open"), HELD);
-    assert_eq!(rig.at(65_000, "open"), OPEN);
+    assert_eq!(rig.at(65_000, "open"), HELD);
+    assert_eq!(rig.at(66_000, "open"), OPEN);
 }

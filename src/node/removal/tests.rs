@@ -44,7 +44,8 @@ fn facts<'a>(
         unused_since: Some(at(0)),
         others: Some(Others::None),
         now: at(NOW),
-        is_fresh: true,
+        listed: Some(at(NOW)),
+        has_begun: false,
     }
 }
 
@@ -73,11 +74,15 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         assert_eq!(removal(&used), Removal::Stay(None), "{status:?}");
     }
     let facts = || facts(&where_needed, Some(&here));
-    let not_fresh = Facts {
-        is_fresh: false,
-        ..facts()
-    };
-    assert_eq!(removal(&not_fresh), Removal::Stay(Some(Hold::Unproved)));
+    let listed = |listed| Facts { listed, ..facts() };
+    let unlisted = Hold::Unlisted(at(600));
+    for (since, expected) in [
+        (None, Removal::Stay(Some(unlisted.clone()))),
+        (Some(at(599)), Removal::Stay(Some(unlisted.clone()))),
+        (Some(at(600)), Removal::Due(Absence::NotNeeded)),
+    ] {
+        assert_eq!(removal(&listed(since)), expected, "{since:?}");
+    }
     let new = Facts {
         status: None,
         is_pinned: false,
@@ -89,13 +94,18 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         ..facts()
     };
     assert_eq!(removal(&depends), Removal::Stay(None));
-    // A removal in progress does not reinstall csi-proxy while it waits for proof.
+    // A removal in progress does not reinstall csi-proxy while it waits for lists.
     let begun = status(REMOVING);
     let begun = Facts {
         status: Some(&begun),
-        ..not_fresh
+        ..listed(None)
     };
-    assert_eq!(removal(&begun), Removal::Waits(Hold::Unproved));
+    assert_eq!(removal(&begun), Removal::Waits(unlisted));
+    let begun = Facts {
+        has_begun: true,
+        ..listed(None)
+    };
+    assert_eq!(removal(&begun), Removal::Due(Absence::NotNeeded));
     // While the document cannot be read, it is unknown which services the agent runs.
     let unread = Facts {
         others: None,

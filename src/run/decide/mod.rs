@@ -17,7 +17,7 @@ use crate::api::{Management, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy;
 use crate::assess::report::{NodeReadiness, Verdict};
 use crate::assess::{Blocked, BlockedKey, Departed, Memory, Report, assess, only_fresh_data_opens};
-use crate::index::{Cluster, Name, Node};
+use crate::index::{Cluster, Listed, Name, Node};
 use crate::node::{Awaited, NodePlan, Planner, Present, Rollout};
 use crate::payload::Payload;
 use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
@@ -33,11 +33,10 @@ const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// How many findings about DaemonSets that run csi-proxy a node's status tells.
 const NAMED_SETS: usize = 10;
-/// How long after the data was fresh a slot stands that was given then: a login takes longer than data counts as fresh.
+/// How long after lists ended slots for removals and releases may be given, and stand until their work begins.
 const STAYS_FRESH: Duration = Duration::from_secs(60);
 
 /// The decisions of the last pass, and what a later one cannot see any more.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Decisions {
     payload: Payload,
     /// The settings.
@@ -66,10 +65,10 @@ pub struct Decisions {
     is_restored: bool,
     /// When csi-proxy may be removed from nodes that no longer use it.
     removals: BTreeMap<String, Instant>,
-    /// Whether some node would get a slot to remove csi-proxy or the agent if the data were proven to be current.
-    are_slots_unproved: bool,
-    /// "A node is released from fresh data": when the data was last fresh. A slot that was given then is good for a minute.
-    fresh_at: Option<Instant>,
+    /// "A node is released from fresh data": since when it is to be released, or rid of the agent, by node.
+    leaving_since: BTreeMap<String, Instant>,
+    /// Since when lists are wanted, because some node would get a slot for that if it rested on them.
+    slots_want: Option<Instant>,
     /// "Removed once this process has seen it unused for ten minutes": since when, from complete data, by node.
     unused_since: BTreeMap<String, Instant>,
     /// Whether the cluster was upgraded although upgrades were, and are, held.
@@ -100,8 +99,8 @@ impl Decisions {
             rollout: Rollout::default(),
             is_restored: false,
             removals: BTreeMap::new(),
-            are_slots_unproved: false,
-            fresh_at: None,
+            leaving_since: BTreeMap::new(),
+            slots_want: None,
             unused_since: BTreeMap::new(),
             is_upgraded_while_held: false,
             unseen: Unseen::default(),
@@ -128,15 +127,16 @@ impl Decisions {
         let verdict = self.judge(cluster, news.instant);
         let knows_configuration = cluster.knows_configuration();
         self.is_complete = cluster.unread().is_empty() && knows_configuration;
-        let is_fresh = news.is_fresh && self.is_complete && cluster.stale().is_empty();
+        let is_readable = self.is_complete && cluster.stale().is_empty();
+        let listed = cluster.listed().filter(|_| is_readable);
         self.plan_services(cluster);
-        self.plan(cluster, news, is_fresh);
+        self.plan(cluster, news, listed);
         let is_removed = self.is_all_removed();
         if is_removed {
             let map = cluster.config_maps.get(services::CONFIG_MAP);
             self.services = services::plan_removal(map);
         }
-        self.decide_slots(cluster, news, is_fresh);
+        self.decide_slots(cluster, news, listed);
         let (nodes, left) = if self.is_complete {
             let nodes = self.node_statuses(cluster, news);
             (nodes, self.left_behind(cluster, is_removed))
@@ -149,6 +149,7 @@ impl Decisions {
         Todo {
             verdict,
             is_readable: cluster.stale().is_empty(),
+            lists: cluster.lists(),
             gone: self.gone(cluster),
             blocked: self.blocked(cluster, news.instant),
             knows_configuration,
@@ -202,11 +203,11 @@ impl Decisions {
     }
 
     /// Plans every Windows node.
-    fn plan(&mut self, cluster: &Cluster, news: &News<'_>, is_fresh: bool) {
+    fn plan(&mut self, cluster: &Cluster, news: &News<'_>, listed: Option<Listed>) {
         let present = Present {
             now: news.now,
             instant: news.instant,
-            is_fresh,
+            listed: listed.map(|listed| listed.begun),
             report: &self.report,
             plans: &self.plans,
             unused_since: &self.unused_since,
@@ -222,9 +223,15 @@ impl Decisions {
         self.removals.clear();
         let mut plans = BTreeMap::new();
         for (name, plan, hold) in made {
-            self.note_removal(&name, hold.as_ref(), news.instant);
+            self.note_removal(&name, hold.as_ref());
             plans.insert(name, plan);
         }
+        let leaving = plans.iter().filter(|(_, plan)| plan.takes_away());
+        let leaving = leaving.map(|(name, _)| {
+            let since = self.leaving_since.get(name).copied();
+            (name.clone(), since.unwrap_or(news.instant))
+        });
+        self.leaving_since = leaving.collect();
         let before = std::mem::replace(&mut self.plans, plans);
         let departed = before
             .into_keys()

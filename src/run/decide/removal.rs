@@ -9,20 +9,19 @@ use crate::services::ServicesPlan;
 use crate::status::RemovalProgress;
 
 impl Decisions {
-    /// Records when a removal from the node is due, if it waits only for a time or for a proof.
-    pub(super) fn note_removal(&mut self, name: &str, hold: Option<&Hold>, now: Instant) {
-        match hold {
-            Some(Hold::Until(at)) => drop(self.removals.insert(name.to_owned(), *at)),
-            Some(Hold::Unproved) => drop(self.removals.insert(name.to_owned(), now)),
-            Some(Hold::Used(_)) | None => {}
+    /// Records when a removal from the node is due, if it waits only for that time, or for lists since.
+    pub(super) fn note_removal(&mut self, name: &str, hold: Option<&Hold>) {
+        if let Some(Hold::Until(at) | Hold::Unlisted(at)) = hold {
+            self.removals.insert(name.to_owned(), *at);
         }
     }
 
-    /// Returns whether a removal or a release of some node waits only for proof that the data is current.
-    pub fn removal_waits_for_proof(&self, now: Instant) -> bool {
-        // What cannot be read now cannot be proved either.
+    /// Returns since when lists are wanted, if a removal or a release of some node waits for them alone.
+    pub fn wants_lists(&self, now: Instant) -> Option<Instant> {
+        // What cannot be read now cannot be listed either.
         let is_readable = self.is_complete && self.stale_since.is_none();
-        is_readable && (self.are_slots_unproved || self.removals.values().any(|at| *at <= now))
+        let due = self.removals.values().filter(|at| **at <= now).max();
+        self.slots_want.max(due.copied()).filter(|_| is_readable)
     }
 
     /// Returns whether nothing of this operator is left on any node, as the administrator wants.

@@ -1,9 +1,10 @@
 //! Decides which nodes get rollout slots, from the plans and from what was observed.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use crate::api::{NodePool, SETTINGS_NAME};
-use crate::index::Cluster;
+use crate::index::{Cluster, Listed};
 use crate::node::{
     Candidate, NodePlan, Observation, PoolProgress, Reason, Rollout, RolloutLimits, Standing,
     found_owner, rollout,
@@ -14,8 +15,13 @@ impl Decisions {
     /// Assigns slots again. No node gets one before the configuration and the history of the nodes are known. Nodes
     /// that an earlier process was working on count like nodes whose work this process lost.
     ///
-    /// Programs are removed only on fresh data: otherwise, a node that would begin with that waits for the proof.
-    pub(super) fn decide_slots(&mut self, cluster: &Cluster, news: &News<'_>, is_fresh: bool) {
+    /// Programs are removed only on fresh data: a node that would begin with that waits for lists.
+    pub(super) fn decide_slots(
+        &mut self,
+        cluster: &Cluster,
+        news: &News<'_>,
+        listed: Option<Listed>,
+    ) {
         if !cluster.knows_configuration() {
             return;
         }
@@ -43,11 +49,13 @@ impl Decisions {
             let node = cluster.nodes.get(name.as_str())?;
             self.spec.pools_of(&node.labels).next()
         };
-        if is_fresh {
-            self.fresh_at = Some(news.instant);
-        }
-        let fresh_at = self.fresh_at;
-        let was_fresh = fresh_at.is_some_and(|at| news.instant < at + STAYS_FRESH);
+        // Since when lists must have begun that a release or removal begins with.
+        let needed = |name: &String| {
+            let since = self.leaving_since.get(name).copied()?;
+            let expired = listed.map(|listed| listed.ended + STAYS_FRESH);
+            let expired = expired.filter(|expired| *expired <= news.instant);
+            Some(expired.map_or(since, |expired| since.max(expired)))
+        };
         let rollout = news.slots.decide(|slots| {
             let candidates = managed.iter().map(|&(name, plan, observation)| {
                 let is_gone_to = !matches!(plan, NodePlan::Blocked(_) | NodePlan::Waiting);
@@ -70,17 +78,18 @@ impl Decisions {
                 revision: self.revision().map(str::to_owned),
                 ..self.by_pool(candidates.collect(), news.settling)
             };
-            let before = rollout.slots.len();
+            let mut wanted = None;
             rollout.slots.retain(|name| {
-                let removes = self.plans.get(name).is_some_and(NodePlan::takes_away);
-                let has_it = was_fresh && slots.given.contains(name);
-                is_fresh || !removes || has_it || slots.at_work.contains(name)
+                let since = needed(name).filter(|_| !slots.at_work.contains(name));
+                let is_old = |since: &Instant| listed.is_none_or(|listed| listed.begun < *since);
+                let missing = since.filter(is_old);
+                wanted = wanted.max(missing);
+                missing.is_none()
             });
-            let unproved = rollout.slots.len() < before;
-            (rollout.slots.clone(), (rollout, unproved))
+            (rollout.slots.clone(), (rollout, wanted))
         });
-        let (rollout, unproved) = rollout;
-        self.are_slots_unproved = unproved;
+        let (rollout, wanted) = rollout;
+        self.slots_want = wanted;
         self.rollout = rollout;
     }
 

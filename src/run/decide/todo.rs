@@ -9,6 +9,7 @@ use crate::api::{WindowsStorage, WindowsStorageStatus};
 use crate::assess::report::Verdict;
 use crate::assess::{Blocked, BlockedKey};
 use crate::gate::GateReport;
+use crate::index::Listed;
 use crate::node::{Observation, RolloutSlots};
 use crate::run::retries::What;
 use crate::status::NodeStatus;
@@ -27,8 +28,6 @@ pub struct News<'a> {
     pub kubernetes_version: &'a str,
     /// Whether this process has just started.
     pub settling: bool,
-    /// Whether the watched data is proven to be current.
-    pub is_fresh: bool,
     /// Current wall clock time, for timestamps in objects.
     pub now: Timestamp,
     /// Current monotonic time, for pauses.
@@ -41,6 +40,8 @@ pub struct Todo {
     pub verdict: Verdict,
     /// Whether everything that the verdict depends on can be read now.
     pub is_readable: bool,
+    /// When each kind that the verdict depends on was last listed.
+    pub lists: Vec<(&'static str, Option<Listed>)>,
     /// When something last disappeared that would hold upgrades if it came back.
     pub gone: Option<Instant>,
     /// Objects with volumes that hold upgrades, as many as get an event. Absent while the cluster is not completely

@@ -34,8 +34,8 @@ mod tests {
     #[test]
     fn what_was_written_is_remembered_until_the_watch_has_come_to_it() {
         let mut cluster = Cluster::default();
-        cluster.settings.come_to("6");
-        cluster.node_statuses.come_to("6");
+        cluster.settings.come_to(6);
+        cluster.node_statuses.come_to(6);
         let mut unseen = Unseen {
             settings: Some(Written::new(Some("7"), WindowsStorageStatus::default())),
             nodes: [("win-1", Some("7")), ("win-2", Some("8")), ("win-3", None)]
@@ -50,10 +50,10 @@ mod tests {
         let names = |unseen: &Unseen| unseen.nodes.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&unseen), ["win-1", "win-2"], "a version is needed");
         // A version of another object: the watch has delivered everything before it.
-        cluster.node_statuses.come_to("7");
+        cluster.node_statuses.come_to(7);
         unseen.compare(&cluster);
         assert_eq!(names(&unseen), ["win-2"]);
-        cluster.settings.come_to("9");
+        cluster.settings.come_to(9);
         unseen.compare(&cluster);
         assert!(unseen.settings.is_none());
     }

@@ -8,7 +8,6 @@ mod placement;
 mod platform;
 mod table;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
@@ -21,7 +20,7 @@ pub use objects::{
 pub use owners::{ClaimTemplate, Owner, Revision, WorkloadKey, WorkloadKind};
 pub use placement::{Placement, System};
 pub use platform::{Platform, PlatformSignal};
-pub use table::{AnyTable, Key, Table, version_number};
+pub use table::{AnyTable, Key, Listed, Table};
 
 use crate::api::{
     CsiProxyStatus, SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
@@ -66,10 +65,8 @@ pub struct Cluster {
     /// Names of `CSIDrivers`.
     pub csi_drivers: Table<Name, ()>,
     /// Running and pending pods that have a relevant volume, are part of a CSI driver, or have both a controller and a
-    /// node. When read from the API server, pods on non-Windows nodes are left out.
+    /// node.
     pub pods: Table<ObjectKey, Pod>,
-    /// Nodes whose pods were left out of [`pods`](Self::pods).
-    pub without_pods: BTreeSet<Name>,
     /// The objects that create pods, by kind.
     pub owners: Owners,
     /// `PersistentVolumeClaims`.
@@ -170,6 +167,26 @@ impl Cluster {
     #[must_use]
     pub fn stale(&self) -> Vec<Unread<'_>> {
         self.unread_where(|table| table.is_complete() && table.problem().is_some())
+    }
+
+    /// Returns when each kind that the verdict depends on was last listed.
+    #[must_use]
+    pub fn lists(&self) -> Vec<(&'static str, Option<Listed>)> {
+        let kinds = KINDS.iter().filter(|kind| kind.decides);
+        kinds
+            .map(|kind| (kind.name(), kind.table(self).listed()))
+            .collect()
+    }
+
+    /// Returns when all kinds that the verdict depends on were last listed; nothing if one never was.
+    #[must_use]
+    pub fn listed(&self) -> Option<Listed> {
+        let lists: Option<Vec<Listed>> = self.lists().into_iter().map(|(_, list)| list).collect();
+        let lists = lists?;
+        Some(Listed {
+            begun: lists.iter().map(|list| list.begun).min()?,
+            ended: lists.iter().map(|list| list.ended).max()?,
+        })
     }
 
     fn unread_where(&self, is_unread: impl Fn(&dyn AnyTable) -> bool) -> Vec<Unread<'_>> {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -44,13 +45,15 @@ pub trait AnyTable {
     /// Records that reading continues without a gap after a failure.
     fn resume(&mut self) -> bool;
     /// Records the resourceVersion that was read up to.
-    fn come_to(&mut self, version: &str);
+    fn come_to(&mut self, version: u64);
+    /// Records when the list that has just finished ran.
+    fn note_listed(&mut self, listed: Listed);
+    /// Returns when the last finished list ran.
+    fn listed(&self) -> Option<Listed>;
     /// Removes an object.
     fn delete_object(&mut self, meta: &ObjectMeta) -> bool;
     /// Records that an object exists but cannot be decoded. Keeps its last row.
     fn reject(&mut self, meta: &ObjectMeta, problem: String) -> bool;
-    /// Returns whether a relist is needed, and clears the request. The caller must then relist.
-    fn take_relist(&mut self) -> bool;
     /// Returns the object's key as text.
     fn key(&self, meta: &ObjectMeta) -> String;
     /// Whether the table has a row for the object.
@@ -61,6 +64,15 @@ pub trait AnyTable {
     fn is_complete(&self) -> bool;
     /// Why reading currently fails, for the kind or for one object.
     fn problem(&self) -> Option<&str>;
+}
+
+/// When a list ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its objects are at least as recent as this.
+    pub begun: Instant,
+    /// When its last object was stored.
+    pub ended: Instant,
 }
 
 /// The objects of one kind.
@@ -74,14 +86,8 @@ pub struct Table<K, V> {
     listing: Option<BTreeSet<K>>,
     complete: bool,
     problem: Option<String>,
-    relist: bool,
     version: u64,
-}
-
-/// Parses a resourceVersion as a number; 0 if it is not one.
-#[must_use]
-pub fn version_number(version: &str) -> u64 {
-    version.parse().unwrap_or_default()
+    listed: Option<Listed>,
 }
 
 impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
@@ -105,18 +111,6 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         let was_rejected = self.rejected.remove(key).is_some();
         let known = self.rows.remove(key).is_some();
         known || was_rejected
-    }
-
-    /// Requests a relist because omitted rows became relevant. Reports a problem until a later list finishes.
-    pub fn want_relist(&mut self, problem: String) {
-        self.relist = true;
-        self.problem = Some(problem);
-    }
-
-    /// Whether a relist is needed.
-    #[must_use]
-    pub fn needs_relist(&self) -> bool {
-        self.relist
     }
 
     /// Whether an object exists but was never decoded.
@@ -174,9 +168,7 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
         // Rebuild the map: inserting sorted rows one by one leaves its tree nodes half empty.
         self.rows = std::mem::take(&mut self.rows).into_iter().collect();
         self.complete = true;
-        if !self.relist {
-            self.problem = None;
-        }
+        self.problem = None;
         changed
     }
 
@@ -187,13 +179,19 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
     }
 
     fn resume(&mut self) -> bool {
-        let had_failed = self.problem.is_some() && !self.relist;
-        self.problem = self.problem.take().filter(|_| self.relist);
-        had_failed
+        self.problem.take().is_some()
     }
 
-    fn come_to(&mut self, version: &str) {
-        self.version = version_number(version);
+    fn come_to(&mut self, version: u64) {
+        self.version = version;
+    }
+
+    fn note_listed(&mut self, listed: Listed) {
+        self.listed = Some(listed);
+    }
+
+    fn listed(&self) -> Option<Listed> {
+        self.listed
     }
 
     fn delete_object(&mut self, meta: &ObjectMeta) -> bool {
@@ -208,10 +206,6 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
         let changed = self.rejected.get(&key) != Some(&problem);
         self.rejected.insert(key, problem);
         changed
-    }
-
-    fn take_relist(&mut self) -> bool {
-        std::mem::take(&mut self.relist)
     }
 
     fn key(&self, meta: &ObjectMeta) -> String {
@@ -288,32 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_needed_relist_is_a_problem_until_it_is_finished() {
-        let mut table = listed(&[]);
-        table.want_relist("why".into());
-        assert_eq!(table.problem(), Some("why"));
-        // The list in progress may have omitted the rows that are now relevant.
-        table.finish();
-        assert_eq!(table.problem(), Some("why"));
-        assert!(table.take_relist() && !table.take_relist());
-        table.begin();
-        assert_eq!(table.problem(), Some("why"));
-        table.finish();
-        assert_eq!(table.problem(), None);
-    }
-
-    #[test]
-    fn what_is_read_on_from_where_it_failed_is_well_unless_a_relist_is_needed() {
+    fn what_is_read_on_from_where_it_failed_is_well() {
         let mut table = listed(&["a"]);
         assert!(!table.resume(), "it had not failed");
         table.fail("why".to_owned());
         assert!(table.resume() && table.problem().is_none());
         assert_eq!(table.count(), 1);
-        table.fail("why".to_owned());
-        table.want_relist("what was left out".to_owned());
-        assert!(!table.resume());
-        assert_eq!(table.problem(), Some("what was left out"));
-        table.come_to("17");
+        table.come_to(17);
         assert_eq!(table.version(), 17);
     }
 

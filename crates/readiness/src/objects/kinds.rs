@@ -68,12 +68,6 @@ impl Kind {
         self.name() == "Secret"
     }
 
-    /// Whether nodes must be listed first, because they decide which objects of this kind are kept.
-    #[must_use]
-    pub fn follows_nodes(&self) -> bool {
-        self.name() == "Pod"
-    }
-
     /// Returns the kind's table.
     #[must_use]
     pub fn table<'a>(&self, cluster: &'a Cluster) -> &'a dyn AnyTable {
@@ -187,7 +181,7 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         kind!(storage::CSIDriver, csi_drivers, node::csi_driver),
         kind!(core::Pod, pods, pod::row, pod::store),
         // After the pods, so that a pod's node is known even if it joined in between.
-        kind!(core::Node, nodes, node::row, node::store),
+        kind!(core::Node, nodes, node::row),
         kind!(batch::CronJob, owners[CronJob], workloads::owner),
         kind!(apps::DaemonSet, owners[DaemonSet], workloads::daemon_set),
         kind!(apps::Deployment, owners[Deployment], workloads::owner),

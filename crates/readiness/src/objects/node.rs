@@ -10,9 +10,7 @@ use serde::de::{IgnoredAny, MapAccess};
 
 use crate::assess::plugins;
 use crate::assess::versions::Distribution;
-use crate::index::{
-    Cluster, CsiNode, Labels, Name, Node, NodeAddress, RuntimeClass, System, Taint, intern,
-};
+use crate::index::{CsiNode, Labels, Name, Node, NodeAddress, RuntimeClass, System, Taint, intern};
 use crate::objects::interned;
 use crate::objects::lenient::{Lenient, Shown};
 use crate::objects::metadata::{Annotated, NodeMeta, text};
@@ -143,16 +141,6 @@ fn labels(meta: &NodeMeta) -> Labels {
     labels
         .map(|(key, value)| (intern(key), intern(value)))
         .collect()
-}
-
-/// Stores a node. If the node's pods were left out and it may now run Windows, requests a relist of pods.
-pub(super) fn store(cluster: &mut Cluster, name: Name, node: Node) -> bool {
-    if node.system() != Some(System::Other) && cluster.without_pods.remove(&name) {
-        cluster
-            .pods
-            .want_relist(format!("Node {name} may now run Windows; listing its pods"));
-    }
-    cluster.nodes.apply(name, node)
 }
 
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, de};
 
 use crate::assess::plugins::{self, Plugin};
 use crate::index::{
-    Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, ReadFrom, System,
+    Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
     Toleration, VolumeType,
 };
 use crate::objects::lenient::Lenient;
@@ -31,9 +31,6 @@ object_only!(
     HostPath,
     CsiSource
 );
-
-/// How many deleted nodes `without_pods` may hold, in addition to twice the current number of nodes.
-const MOST_GONE: usize = 1_000;
 
 #[derive(Deserialize)]
 pub(super) struct PodObject {
@@ -247,35 +244,15 @@ pub(super) fn row(object: PodObject) -> Option<Pod> {
     matters.then_some(pod)
 }
 
+/// Stores a pod. What changes of a pod on a node of another system is nobody's news: most pods of a large cluster run there.
 pub(super) fn store(cluster: &mut Cluster, key: ObjectKey, pod: Pod) -> bool {
-    match pod.node_name.clone() {
-        Some(node) if is_left_out(cluster, &node) => {
-            note_left_out(cluster, node);
-            cluster.pods.delete(&key)
-        }
-        _ => cluster.pods.apply(key, pod),
-    }
-}
-
-/// Most pods of a large cluster run on Linux nodes and cannot be Windows workloads, even after the node is deleted. If
-/// the node ever runs Windows, the pods are relisted.
-fn is_left_out(cluster: &Cluster, node: &Name) -> bool {
-    let runs_another = match cluster.nodes.get(node) {
-        Some(node) => node.system() == Some(System::Other),
-        None => cluster.without_pods.contains(node),
+    let is_elsewhere = |pod: &Pod| {
+        let node = pod.node_name.as_ref();
+        let node = node.and_then(|node| cluster.nodes.get(node));
+        node.is_some_and(|node| node.system() == Some(System::Other))
     };
-    cluster.read_from == ReadFrom::Api && runs_another
-}
-
-fn note_left_out(cluster: &mut Cluster, node: Name) {
-    cluster.without_pods.insert(node);
-    if cluster.without_pods.len() > 2 * cluster.nodes.count() + MOST_GONE {
-        // Most of these nodes are gone. A relist records those that still matter.
-        cluster.without_pods.clear();
-        cluster.pods.want_relist(
-            "many nodes were deleted since the last list of pods; listing them again".to_owned(),
-        );
-    }
+    let stays_elsewhere = is_elsewhere(&pod) && cluster.pods.get(&key).is_none_or(is_elsewhere);
+    cluster.pods.apply(key, pod) && !stays_elsewhere
 }
 
 impl PodStatus {

@@ -1,8 +1,8 @@
 //! Tests of decoding: fields that are read, fields that are ignored, and errors.
 
+mod elsewhere;
 mod fields;
 mod large;
-mod left_out;
 
 use serde_json::{Value, json};
 

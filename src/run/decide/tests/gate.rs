@@ -111,18 +111,18 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
 #[test]
 fn what_was_written_is_not_written_again_before_the_watch_brings_it() {
     let mut rig = Rig::settled();
-    rig.cluster.settings.come_to("10");
+    rig.cluster.settings.come_to(10);
     let (_, status) = rig.pass().settings.unwrap();
     rig.decisions.unseen.settings = Some(Written::new(Some("12"), status.clone()));
     assert!(rig.pass().settings.is_none());
     // It does not hide what another client has changed meanwhile.
     rig.want(&json!({"upgradeGate": "Ignore"}));
-    rig.cluster.settings.come_to("11");
+    rig.cluster.settings.come_to(11);
     rig.pass();
     assert_eq!(rig.decisions.spec.upgrade_gate, UpgradeGate::Ignore);
     // Our own write, which another client reverted at once.
     rig.want(&json!({"upgradeGate": "Enforce"}));
-    rig.cluster.settings.come_to("12");
+    rig.cluster.settings.come_to(12);
     let (previous, _) = rig.pass().settings.unwrap();
     assert!(previous.unwrap().status.is_none(), "by the index again");
 }

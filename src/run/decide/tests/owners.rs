@@ -97,6 +97,7 @@ fn to_be_released(names: &[&str], rollout: &Value) -> Rig {
     let mut rig = Rig::with_labels(names);
     rig.act();
     rig.is_fresh = false;
+    rig.later(1);
     rig.want(&json!({"csiProxy": {"management": "External"}, "rollout": rollout}));
     rig.act();
     for name in names {
@@ -112,7 +113,7 @@ fn nodes_are_released_one_after_the_other_and_from_fresh_data() {
     let names = ["win-1", "win-2"];
     let mut rig = to_be_released(&names, &json!({}));
     assert_eq!(rig.slots(), [""; 0], "nothing is proved");
-    assert!(rig.decisions.removal_waits_for_proof(rig.instant));
+    assert!(rig.decisions.wants_lists(rig.instant).is_some());
     rig.is_fresh = true;
     assert_eq!(rig.slots(), ["win-1"]);
     // The next process must know of it, so it is written before the work begins.
@@ -128,7 +129,7 @@ fn nodes_are_released_one_after_the_other_and_from_fresh_data() {
     for name in names {
         assert!(matches!(rig.plan(name), NodePlan::External(_)));
     }
-    assert!(!rig.decisions.removal_waits_for_proof(rig.instant));
+    assert_eq!(rig.decisions.wants_lists(rig.instant), None);
 }
 
 #[test]
@@ -142,11 +143,11 @@ fn a_slot_from_fresh_data_stands_for_a_minute_and_is_given_again_only_from_fresh
         rig.later(seconds);
         assert_eq!(rig.slots(), slots, "{seconds} s later");
     }
-    assert!(rig.decisions.removal_waits_for_proof(rig.instant));
+    assert!(rig.decisions.wants_lists(rig.instant).is_some());
     // A kind that cannot be read cannot be proved: nobody asks for it again and again.
     rig.reject_settings();
     rig.pass();
-    assert!(!rig.decisions.removal_waits_for_proof(rig.instant));
+    assert_eq!(rig.decisions.wants_lists(rig.instant), None);
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.act();
     rig.later(599);
     rig.act();
-    assert!(!rig.decisions.removal_waits_for_proof(rig.instant));
+    assert_eq!(rig.decisions.wants_lists(rig.instant), None);
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
 
     // The data may be stale.
@@ -159,7 +159,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.later(1);
     rig.act();
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
-    assert!(rig.decisions.removal_waits_for_proof(rig.instant));
+    assert!(rig.decisions.wants_lists(rig.instant).is_some());
     assert_eq!(due(&rig), None, "no busy loop");
     rig.is_fresh = true;
     rig.act();

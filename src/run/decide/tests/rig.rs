@@ -13,6 +13,7 @@ pub(super) struct Rig {
     pub(super) held: Vec<(String, Slot)>,
     pub(super) gate: Option<GateReport>,
     pub(super) settling: bool,
+    /// Whether everything is listed before each pass.
     pub(super) is_fresh: bool,
     /// Seconds since 1970.
     pub(super) now: i64,
@@ -154,12 +155,24 @@ impl Rig {
         });
     }
 
+    /// Lists everything now.
+    pub(super) fn list(&mut self) {
+        let (begun, ended) = (self.instant, self.instant);
+        for kind in KINDS.iter() {
+            let table = kind.table_mut(&mut self.cluster);
+            table.note_listed(Listed { begun, ended });
+        }
+    }
+
     pub(super) fn pass(&mut self) -> Todo {
         self.pass_after(self.pause)
     }
 
     pub(super) fn pass_after(&mut self, seconds: u64) -> Todo {
         self.instant += Duration::from_secs(seconds);
+        if self.is_fresh {
+            self.list();
+        }
         let news = News {
             kubernetes_version: "v1.30.4",
             observations: &self.observations,
@@ -167,7 +180,6 @@ impl Rig {
             gate: self.gate.clone(),
             slots: &self.slots,
             settling: self.settling,
-            is_fresh: self.is_fresh,
             now: Timestamp::from_second(self.now).unwrap(),
             instant: self.instant,
         };

@@ -1,5 +1,7 @@
 //! The API server and etcd stop, hang, and come back, while objects change.
 
+use testbed::control_plane::Request;
+
 use super::{NODES, Scene};
 
 #[test]
@@ -52,6 +54,39 @@ fn an_etcd_that_was_killed_and_started_again_makes_no_difference() {
     });
     assert_eq!(scene.openings(), openings, "{}", scene.told_since(mark));
     scene.expect_as_calm(&calm);
+    assert_eq!(operator.ended().unwrap(), None);
+}
+
+#[test]
+fn an_etcd_restored_from_a_backup_is_read_anew_and_what_it_holds_stays_held() {
+    let scene = Scene::new();
+    let mut operator = scene.start_electing();
+    let calm = scene.calm();
+    let control_plane = scene.control_plane();
+    let backup = control_plane.back_up_etcd().unwrap();
+    scene.register(NODES[1], true);
+    scene.expect_open();
+    let (mark, openings) = (scene.mark(), scene.openings());
+    control_plane.restore_etcd(&backup).unwrap();
+    // The registration is not in the backup. Whoever watched from a version that only the old store knew would not see that.
+    let status = operator.wait().unwrap();
+    assert_eq!(status.code(), Some(1), "{}", scene.told_since(mark));
+    let told = scene.told_since(mark);
+    assert!(told.contains("the Lease went back from"), "{told}");
+    let before = scene.requests().len();
+    operator = scene.launch_electing();
+    scene.expect_missing(NODES[1]);
+    scene.expect_end(&calm.held);
+    let asked = scene.requests().split_off(before);
+    for node in NODES {
+        let is_write =
+            |asked: &&Request| asked.verb == "patch" && asked.name.as_deref() == Some(node);
+        assert!(asked.iter().filter(is_write).count() <= 1, "{asked:#?}");
+    }
+    assert_eq!(scene.openings(), openings, "{}", scene.told_since(mark));
+    scene.register(NODES[1], true);
+    scene.expect_open();
+    scene.expect_end(&calm.open);
     assert_eq!(operator.ended().unwrap(), None);
 }
 

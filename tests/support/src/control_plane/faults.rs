@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::ControlPlane;
 use super::pki;
@@ -39,6 +40,31 @@ impl ControlPlane {
         let etcd = self.start_etcd()?;
         self.children().etcd = Some(etcd);
         Ok(())
+    }
+
+    /// Returns a copy of all that etcd has stored.
+    pub fn back_up_etcd(&self) -> Result<PathBuf> {
+        let backup = self.dir.join("etcd-backup");
+        self.without_store(|store| run(Command::new("cp").arg("-a").arg(store).arg(&backup)))?;
+        Ok(backup)
+    }
+
+    /// Replaces all that etcd has stored by an earlier copy. Versions of objects go back, too.
+    pub fn restore_etcd(&self, backup: &Path) -> Result<()> {
+        self.without_store(|store| {
+            fs::remove_dir_all(store)?;
+            run(Command::new("cp").arg("-a").arg(backup).arg(store))
+        })
+    }
+
+    /// Works on etcd's folder while neither etcd nor the API server runs.
+    fn without_store(&self, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        self.is_changed.store(true, Ordering::Relaxed);
+        self.stop_api_server()?;
+        self.stop_etcd()?;
+        work(&self.dir.join("etcd"))?;
+        self.restart_etcd()?;
+        self.start_api_server()
     }
 
     /// Pauses etcd, as if its disk hung, or resumes it.
@@ -78,6 +104,12 @@ impl ControlPlane {
             Issuer::Successor => &self.successor,
         }
     }
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status()?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
 }
 
 /// Replaces a file atomically.

@@ -1,61 +1,68 @@
-//! Decides after an interrupted watch whether its kind must be listed again.
+//! What a failed list or watch means, and what is said of it.
 
-use std::time::Duration;
+use kube::runtime::watcher;
 
+use crate::client::WentBack;
 use crate::deadline;
 use crate::visible::visible;
 use crate::watch::feed::PAGE;
 
-pub(super) enum Interruption {
-    /// The watch or the list failed.
-    Failed(kube::Error),
+/// Why a list or a watch failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The API server refused, or could not be reached.
+    Call(kube::Error),
+    /// An event of a watch could not be read, so it is missing.
+    Lost(kube::Error),
     /// A page of the list did not arrive in time.
     SlowList,
     /// The server's answer has no resourceVersion.
     NoVersion,
-    /// Objects that were left out are needed now.
-    Wanted,
-    /// A second watch shows more than this one.
-    Stale,
-    /// The server ended the watch too soon, without an error.
-    Ended(Duration),
 }
 
-impl From<kube::Error> for Interruption {
-    fn from(error: kube::Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl Interruption {
-    /// Returns the API server's answer.
-    fn status(&self) -> Option<&kube::core::Status> {
-        match self {
-            Self::Failed(kube::Error::Api(status)) => Some(status),
-            _ => None,
+impl From<watcher::Error> for Failure {
+    fn from(error: watcher::Error) -> Self {
+        use kube::Error::{LinesCodecMaxLineLengthExceeded, SerdeError};
+        match error {
+            watcher::Error::WatchFailed(
+                error @ (SerdeError(_) | LinesCodecMaxLineLengthExceeded),
+            ) => Self::Lost(error),
+            watcher::Error::InitialListFailed(error)
+            | watcher::Error::WatchStartFailed(error)
+            | watcher::Error::WatchFailed(error) => Self::Call(error),
+            watcher::Error::WatchError(status) => Self::Call(kube::Error::Api(status)),
+            watcher::Error::NoResourceVersion => Self::NoVersion,
         }
     }
+}
 
+impl Failure {
     fn code(&self) -> Option<u16> {
-        self.status().map(|status| status.code)
+        match self {
+            Self::Call(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
     }
 
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// Returns whether the server no longer keeps the changes since then.
-    pub fn is_expired(&self) -> bool {
-        self.code() == Some(410)
+    /// Returns whether the store turned out to be another one.
+    pub fn went_back(&self) -> Option<WentBack> {
+        match self {
+            Self::Call(kube::Error::Service(cause)) => cause.downcast_ref().cloned(),
+            _ => None,
+        }
     }
 
-    /// Returns whether the kind must be listed again: the server no longer keeps the changes, the kind itself is gone, or
-    /// only a list shows what was left out. In all other cases the watch resumes where it was.
-    pub fn needs_list(&self) -> bool {
+    /// Returns whether the kind must be listed by another `watcher`, because this one would not: the server no longer keeps
+    /// the changes, the kind itself is gone, an event is missing, or a page does not end.
+    pub fn needs_watcher(&self) -> bool {
         match self {
-            Self::Failed(_) => matches!(self.code(), Some(404 | 410)),
-            Self::SlowList | Self::NoVersion | Self::Wanted => true,
-            Self::Stale | Self::Ended(_) => false,
+            Self::Call(_) => matches!(self.code(), Some(404 | 410)),
+            Self::Lost(_) | Self::SlowList => true,
+            Self::NoVersion => false,
         }
     }
 
@@ -63,14 +70,11 @@ impl Interruption {
     pub fn cause(&self) -> &'static str {
         match (self, self.code()) {
             (Self::SlowList, _) => "SlowList",
-            (Self::Wanted, _) => "Wanted",
-            (Self::Stale, _) => "Stale",
-            (Self::Ended(_), _) => "Ended",
-            (Self::Failed(_), Some(403)) => "Forbidden",
-            (Self::Failed(_), Some(404)) => "NotFound",
+            (_, Some(403)) => "Forbidden",
+            (_, Some(404)) => "NotFound",
             // The server no longer keeps the changes since then, which is normal after some time.
-            (Self::Failed(_), Some(410)) => "Expired",
-            (Self::Failed(_) | Self::NoVersion, _) => "Failed",
+            (_, Some(410)) => "Expired",
+            _ => "Failed",
         }
     }
 
@@ -78,19 +82,16 @@ impl Interruption {
         match self {
             Self::SlowList => format!("its list did not arrive within {} s", PAGE.as_secs()),
             Self::NoVersion => "the answer has no resourceVersion".to_owned(),
-            Self::Wanted => "objects that were skipped are needed now".to_owned(),
-            Self::Stale => "it missed changes that a second watch received".to_owned(),
-            Self::Ended(lived) => format!("the server ended it after {} s", lived.as_secs()),
-            Self::Failed(kube::Error::Api(status)) if status.code == 403 => {
+            Self::Call(kube::Error::Api(status)) if status.code == 403 => {
                 format!("reading it is forbidden: {}", visible(&status.message))
             }
-            Self::Failed(kube::Error::Api(status)) if status.code == 404 => {
+            Self::Call(kube::Error::Api(status)) if status.code == 404 => {
                 format!(
                     "the API server does not serve it: {}",
                     visible(&status.message)
                 )
             }
-            Self::Failed(failure) => deadline::plain(failure),
+            Self::Call(failure) | Self::Lost(failure) => deadline::plain(failure),
         }
     }
 
@@ -102,7 +103,7 @@ impl Interruption {
             (Some(403), _) => "reading it is forbidden".to_owned(),
             (Some(code), _) => format!("the API server answers {code}"),
             // These three are about the connection, and contain nothing that was sent on it.
-            (None, Self::Failed(failure))
+            (None, Self::Call(failure) | Self::Lost(failure))
                 if !matches!(failure, Service(_) | HyperError(_) | Auth(_)) =>
             {
                 "the answer is not one of an API server".to_owned()
@@ -122,14 +123,14 @@ mod tests {
         for code in [403, 500] {
             status.code = code;
             let status = Box::new(status.clone());
-            let shown = Interruption::Failed(kube::Error::Api(status));
+            let shown = Failure::Call(kube::Error::Api(status));
             assert!(shown.explain().contains("canary"));
             assert!(!shown.explain_without_words().contains("canary"));
         }
         let error = serde_json::from_str::<u8>(r#""canary""#).unwrap_err();
         assert!(error.to_string().contains("canary"));
         let error = kube::Error::SerdeError(error);
-        let shown = Interruption::Failed(error).explain_without_words();
+        let shown = Failure::Call(error).explain_without_words();
         assert!(!shown.contains("canary"), "{shown}");
     }
 
@@ -138,7 +139,7 @@ mod tests {
         for code in [403, 500] {
             let mut status = kube::core::Status::failure("\u{1b}[2J no", "No");
             status.code = code;
-            let shown = Interruption::Failed(kube::Error::Api(Box::new(status))).explain();
+            let shown = Failure::Call(kube::Error::Api(Box::new(status))).explain();
             assert!(
                 shown.ends_with(" no") && !shown.contains('\u{1b}'),
                 "{shown:?}"
@@ -147,33 +148,27 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_gone_or_was_left_out_is_listed_again() {
+    fn only_what_watcher_would_ask_for_in_vain_needs_another_one() {
         let failed = |code| {
             let mut status = kube::core::Status::failure("no", "No");
             status.code = code;
-            Interruption::Failed(kube::Error::Api(Box::new(status)))
+            watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status)))
         };
-        for (interruption, needs_list) in [
+        let long = || kube::Error::LinesCodecMaxLineLengthExceeded;
+        for (error, needs_watcher) in [
             (failed(410), true),
             (failed(404), true),
             (failed(403), false),
             (failed(429), false),
             (failed(500), false),
-            (
-                Interruption::Failed(kube::Error::LinesCodecMaxLineLengthExceeded),
-                false,
-            ),
-            (Interruption::Stale, false),
-            (Interruption::Ended(Duration::ZERO), false),
-            (Interruption::Wanted, true),
-            (Interruption::NoVersion, true),
+            (watcher::Error::InitialListFailed(long()), false),
+            (watcher::Error::WatchFailed(long()), true),
+            (watcher::Error::NoResourceVersion, false),
         ] {
-            assert_eq!(
-                interruption.needs_list(),
-                needs_list,
-                "{}",
-                interruption.explain()
-            );
+            let failure = Failure::from(error);
+            let is = failure.needs_watcher();
+            assert_eq!(is, needs_watcher, "{}", failure.explain());
         }
+        assert!(Failure::SlowList.needs_watcher());
     }
 }

@@ -1,0 +1,106 @@
+//! Notices that the API server's store is another one: a resourceVersion that goes back.
+//!
+//! The versions of one store only grow, so an answer with a smaller one comes from a store that was restored or replaced.
+//! Watches from before then wait for versions that do not come, and what was read is of no use any more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+
+/// The highest resourceVersion that was seen of each collection. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Revisions(Arc<Mutex<HashMap<String, u64>>>);
+
+/// The API server has answered from another store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the API server's store is another one: the resourceVersion of {of} went back from {before} to {now}, as after a \
+     restore from a backup; everything has to be read anew"
+)]
+pub struct WentBack {
+    /// The path of the collection.
+    of: String,
+    before: u64,
+    now: u64,
+}
+
+impl Revisions {
+    /// Notes a version of a collection, by the collection's path. One that is no number is not compared.
+    pub fn see(&self, of: &str, version: &str) -> Result<(), WentBack> {
+        let Ok(now) = version.parse() else {
+            return Ok(());
+        };
+        let mut highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = highest.get_mut(of) else {
+            highest.insert(of.to_owned(), now);
+            return Ok(());
+        };
+        if now < *known {
+            return Err(WentBack {
+                of: of.to_owned(),
+                before: *known,
+                now,
+            });
+        }
+        *known = now;
+        Ok(())
+    }
+
+    /// Notes the version of a list from its JSON. Those of one path begin one after the other.
+    pub fn see_list(&self, of: &str, list: &[u8]) -> Result<(), WentBack> {
+        // What is no list fails where it is decoded.
+        let version = serde_json::from_slice(list)
+            .ok()
+            .and_then(|Head { metadata }| metadata.resource_version);
+        self.see(of, version.unwrap_or_default())
+    }
+
+    /// Returns the highest version of a collection; 0 if none was seen.
+    #[must_use]
+    pub fn highest(&self, of: &str) -> u64 {
+        let highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        highest.get(of).copied().unwrap_or_default()
+    }
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    metadata: Version<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version<'a> {
+    #[serde(borrow)]
+    resource_version: Option<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_goes_back_is_of_another_store() {
+        let revisions = Revisions::default();
+        for (of, version, is_well) in [
+            ("/pods", "7", true),
+            ("/pods", "7", true),
+            ("/nodes", "3", true),
+            ("/pods", "12", true),
+            ("/pods", "", true),
+            ("/pods", "x", true),
+            ("/pods", "9", false),
+            ("/nodes", "4", true),
+        ] {
+            let seen = revisions.see(of, version);
+            assert_eq!(seen.is_ok(), is_well, "{of} {version}");
+        }
+        assert_eq!(revisions.highest("/pods"), 12);
+        let list = br#"{"items":[{"metadata":{"resourceVersion":"1"}}],"metadata":{"resourceVersion":"11"}}"#;
+        let error = revisions.see_list("/pods", list).unwrap_err().to_string();
+        assert!(error.contains("/pods went back from 12 to 11"), "{error}");
+        assert!(revisions.see_list("/pods", b"<html>").is_ok());
+    }
+}
