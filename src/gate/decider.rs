@@ -148,7 +148,10 @@ impl Decider {
         let is_open = self.is_open();
         if !is_open {
             self.opens_from = (self.true_since).and_then(|since| self.opening(since, verdict));
-            self.opens_at = self.opens_from.and_then(|from| listed(judged.lists, from));
+            let ended = self.opens_from.and_then(|from| listed(judged.lists, from));
+            // What is first known is opened at once: no condition that says True is to say False for a second.
+            let is_first = self.opens_from == Some(self.started);
+            self.opens_at = ended.map(|at| if is_first { at } else { at + AFTER_LISTS });
         }
         let is_time = self.opens_at.is_some_and(|at| at <= now);
         let was_time = self.opens_from.is_some_and(|from| from <= now);
@@ -231,14 +234,14 @@ impl Decider {
     }
 }
 
-/// Returns when all of these lists are old enough to open the gate, if each began at `from` or later.
+/// Returns when the last of these lists ended, if each began at `from` or later.
 fn listed(lists: &[(&'static str, Option<Listed>)], from: Instant) -> Option<Instant> {
     let mut ended = from;
     for (_, list) in lists {
         let list = list.filter(|list| list.begun >= from)?;
         ended = ended.max(list.ended);
     }
-    Some(ended + AFTER_LISTS)
+    Some(ended)
 }
 
 /// Returns the decision after what held upgrades has disappeared. It says what that was, and how long the gate waits for it.

@@ -186,12 +186,9 @@ fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
     for (found, steps) in [
         (
             Found::Open,
-            "0 unknown unknown, 1000 open unknown, 1499 open unknown, 1500 open open",
+            "0 unknown unknown, 499 open unknown, 500 open open",
         ),
-        (
-            Found::Operation,
-            "0 unknown unknown, 1000 open unknown, 1500 open open",
-        ),
+        (Found::Operation, "0 unknown unknown, 1000 open open"),
         (
             Found::Held,
             "0 unknown unknown, 1000 open unknown, 61000 open unknown, 62000 open open, 63000 held held, 64000 open held, \
@@ -201,14 +198,11 @@ fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
             Found::Held,
             "0 unknown unknown, 1000 held held, 2000 open held, 61000 open held, 62000 open open",
         ),
-        (
-            Found::Held,
-            "0 unknown unknown, 1000 overridden unknown, 1500 overridden overridden",
-        ),
+        (Found::Held, "0 unknown unknown, 1000 overridden overridden"),
         (
             Found::Open,
             // What appears and disappears before all data is known has held nothing.
-            "0 unknown! unknown, 1000 open! unknown, 1500 open open",
+            "0 unknown! unknown, 1000 open! open",
         ),
     ] {
         Rig::finding(found).says(&format!("{found:?}"), steps);

@@ -72,6 +72,8 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
         "NotConfirmed",
     );
 
+    harness.expect(SETTINGS, "Upgradeable", "True", "DriversRegistered");
+
     // In the steady state, nodes are checked and nothing is written.
     let before = versions(&harness);
     let seen = logins(&win_1);

@@ -293,8 +293,8 @@ fn the_server_repeats_secrets(
             "message": said, "reason": said, "code": code})
     };
     let metadata =
-        json!({"name": "cloud-private-key", "namespace": NAMESPACE, "resourceVersion": "1"});
-    let list = |items: serde_json::Value| json!({"kind": "SecretList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
+        json!({"name": "cloud-private-key", "namespace": NAMESPACE, "resourceVersion": "VERSION"});
+    let list = |items: serde_json::Value| json!({"kind": "SecretList", "apiVersion": "v1", "metadata": {"resourceVersion": "VERSION"}, "items": items});
     let answers = [
         (403, status(403).to_string()),
         (500, status(500).to_string()),
@@ -313,6 +313,12 @@ fn the_server_repeats_secrets(
     // Every other answer only, because the operator's backoff grows.
     for (code, body) in answers.into_iter().skip(round).step_by(2) {
         let code = StatusCode::from_u16(code).unwrap();
+        // A version that goes back would end the operator.
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/secrets?limit=1");
+        let now: serde_json::Value =
+            serde_json::from_str(&harness.kubectl_with(&["get", "--raw", &path])).unwrap();
+        let version = now["metadata"]["resourceVersion"].as_str().unwrap();
+        let body = body.replace("VERSION", version);
         let order = proxy.order(On::to(Verb::List, "secrets"), Fault::Answer { code, body });
         let watches = proxy.count(Verb::Watch, "secrets");
         harness.eventually("the Secret is asked for", || {
