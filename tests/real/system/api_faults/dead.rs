@@ -85,3 +85,23 @@ fn a_driver_that_comes_and_goes_opens_less_and_less_often() {
     rig.expect_open();
     running.assert_well();
 }
+
+#[test]
+fn a_failure_after_which_nothing_arrives_lapses_after_a_minute() {
+    let rig = Rig::new();
+    let running = rig.start();
+    let refused =
+        rig.proxy
+            .order_times(1, On::to(Verb::Watch, "runtimeclasses"), Fault::refuse(500));
+    rig.proxy.end_watches(Some("runtimeclasses"), End::Closed);
+    // A watch that is resumed says nothing as long as nothing changes.
+    let is_unread = || {
+        rig.readyz()
+            .contains("cannot be read at present: RuntimeClass")
+    };
+    rig.eventually("the kind counts as unread", is_unread);
+    rig.eventually("the kind counts as read again", || !is_unread());
+    assert_eq!(refused.hits(), 1);
+    rig.expect_missing("win-1, win-2");
+    running.assert_well();
+}
