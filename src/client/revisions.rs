@@ -26,16 +26,13 @@ pub struct WentBack {
 }
 
 impl Revisions {
-    /// Notes a version of a collection, by the collection's path. One that is no number is not compared.
-    pub fn see(&self, of: &str, version: &str) -> Result<(), WentBack> {
+    /// Notes a version of a collection, by the collection's path; returns the highest. One that is no number is not compared.
+    pub fn see(&self, of: &str, version: &str) -> Result<u64, WentBack> {
         let Ok(now) = version.parse() else {
-            return Ok(());
+            return Ok(self.highest(of));
         };
         let mut highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = highest.get_mut(of) else {
-            highest.insert(of.to_owned(), now);
-            return Ok(());
-        };
+        let known = highest.entry(of.to_owned()).or_insert(now);
         if now < *known {
             return Err(WentBack {
                 of: of.to_owned(),
@@ -44,11 +41,11 @@ impl Revisions {
             });
         }
         *known = now;
-        Ok(())
+        Ok(now)
     }
 
     /// Notes the version of a list from its JSON. Those of one path begin one after the other.
-    pub fn see_list(&self, of: &str, list: &[u8]) -> Result<(), WentBack> {
+    pub fn see_list(&self, of: &str, list: &[u8]) -> Result<u64, WentBack> {
         // What is no list fails where it is decoded.
         let version = serde_json::from_slice(list)
             .ok()

@@ -154,17 +154,19 @@ impl Decider {
             self.opens_at = ended.map(|at| if is_first { at } else { at + AFTER_LISTS });
         }
         let is_time = self.opens_at.is_some_and(|at| at <= now);
-        let was_time = self.opens_from.is_some_and(|from| from <= now);
-        self.decision = Some(if is_open || is_time || (was_time && operation.is_some()) {
-            self.opens_at = None;
-            self.opens_from = None;
-            Decision {
-                verdict: operation.unwrap_or_else(|| verdict.clone()),
-                yields: false,
-            }
-        } else {
-            self.waiting(judged, now)
-        });
+        let may_be_listed = self.opens_from.is_some_and(|from| from <= now);
+        self.decision = Some(
+            if is_open || is_time || (may_be_listed && operation.is_some()) {
+                self.opens_at = None;
+                self.opens_from = None;
+                Decision {
+                    verdict: operation.unwrap_or_else(|| verdict.clone()),
+                    yields: false,
+                }
+            } else {
+                self.waiting(judged, now)
+            },
+        );
     }
 
     fn note_gone(&mut self, judged: &Judged<'_>, now: Instant) {

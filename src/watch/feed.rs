@@ -162,8 +162,7 @@ impl Feed {
     fn see(&self, object: &Received) -> Result<u64, WentBack> {
         let path = self.api.resource_url();
         let version = object.meta().resource_version.as_deref();
-        self.revisions.see(path, version.unwrap_or_default())?;
-        Ok(self.revisions.highest(path))
+        self.revisions.see(path, version.unwrap_or_default())
     }
 
     /// Finishes a list. That is news also if no object differs: whoever wanted the list waits for it.
