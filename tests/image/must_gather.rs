@@ -12,7 +12,7 @@ use crate::archive::Image;
 use crate::pod::{namespaces, write_service_account};
 
 /// Builds a command that runs a program of the image in the image's root.
-fn in_image(guardian: &Guardian, root: &Path, arguments: &[&str]) -> Command {
+pub fn in_image(guardian: &Guardian, root: &Path, arguments: &[&str]) -> Command {
     let mut command = match namespaces() {
         Some(arguments) => {
             let mut command = guardian.command("unshare");
