@@ -1,5 +1,7 @@
-//! Accepts connections for health and for metrics. Anyone can connect, so everything that a connection uses is bounded: the
-//! number of connections, the size of a request's head, and the time for each step. Each connection serves one request.
+//! Accepts connections for health and for metrics: axum-server has no bound on them at which the oldest gives way.
+//!
+//! Anyone can connect, so everything that a connection uses is bounded: the number of connections, the size of a request's
+//! head, and the time for each step. Each connection serves one request.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

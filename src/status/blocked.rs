@@ -37,7 +37,6 @@ impl BlockedEvents {
                 reason: blocked.reason.as_str().to_owned(),
                 note: blocked.note,
                 driver: key.driver.map(|driver| driver.to_string()),
-                lasting: true,
             });
         }
     }

@@ -1,24 +1,17 @@
 //! Publishes Kubernetes events in the background: nothing waits for them, and a failure has no other effect.
 //!
-//! An event's name is derived from its content, so that a later process finds it. A repeated event only increments the
-//! count in its series, the only part of an event that may change.
+//! kube's `Recorder` counts what repeats within minutes in one event. It neither tries again, nor has it a deadline or a queue.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
-use kube::api::{
-    Api, ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
-use serde_json::json;
-use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -34,8 +27,6 @@ use crate::status::sentence::shortened;
 /// The maximum length of an event's note in bytes.
 const NOTE_LIMIT: usize = 1024;
 const CONTROLLER: &str = "windows-storage-operator";
-/// The namespace of events about cluster-scoped objects.
-const CLUSTER_NAMESPACE: &str = "default";
 /// How many events are published at a time.
 const CONCURRENT: usize = 4;
 /// The queue's capacity. Further events are dropped; the status contains the same information.
@@ -43,8 +34,6 @@ const QUEUE: usize = 2048;
 /// The number of attempts per event; `PAUSES` are the shortest and longest pause between them.
 const ATTEMPTS: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
-/// For how many events the number of occurrences is remembered.
-const COUNTED: usize = 4096;
 
 /// The object of an event.
 #[derive(Clone, Debug)]
@@ -68,11 +57,8 @@ pub struct Draft {
     pub reason: String,
     /// The message for people. Truncated if it is too long.
     pub note: String,
-    /// Distinguishes events with the same reason and object.
+    /// The CSI driver that it is about, which distinguishes events with the same reason and object.
     pub driver: Option<String>,
-    /// Whether the event is about a state, not a change: if an earlier process already published it, it is not a
-    /// repetition.
-    pub lasting: bool,
 }
 
 /// Publishes events. Stops when the last clone is dropped.
@@ -109,7 +95,6 @@ impl EventSink {
             reason: condition.reason.clone(),
             note: condition.message.clone(),
             driver: None,
-            lasting: false,
         });
     }
 
@@ -128,7 +113,6 @@ impl EventSink {
             reason: "UpgradedWhileHeld".to_owned(),
             note,
             driver: None,
-            lasting: false,
         });
     }
 
@@ -145,19 +129,20 @@ impl EventSink {
 
 struct Publisher {
     client: Client,
-    instance: String,
-    /// How often this process published each event, by the hash in its name.
-    counts: Mutex<HashMap<u64, i32>>,
+    recorder: Recorder,
     /// Whether publishing the last event failed and was logged.
     is_failing: AtomicBool,
 }
 
 impl Publisher {
     fn new(client: &Client, instance: Option<String>) -> Self {
+        let reporter = Reporter {
+            controller: CONTROLLER.to_owned(),
+            instance,
+        };
         Self {
             client: client.clone(),
-            instance: instance.unwrap_or_else(|| CONTROLLER.to_owned()),
-            counts: Mutex::default(),
+            recorder: Recorder::new(client.clone(), reporter),
             is_failing: AtomicBool::new(false),
         }
     }
@@ -185,7 +170,7 @@ impl Publisher {
     async fn publish_with_retries(&self, draft: &Draft) -> Result<(), CallError> {
         let mut attempt = 1;
         loop {
-            let Err(error) = self.publish(draft, attempt == 1).await else {
+            let Err(error) = self.publish(draft).await else {
                 return Ok(());
             };
             // Retrying does not help if the content was rejected.
@@ -200,8 +185,7 @@ impl Publisher {
         }
     }
 
-    async fn publish(&self, draft: &Draft, is_first_attempt: bool) -> Result<(), CallError> {
-        const WHAT: &str = "publish event";
+    async fn publish(&self, draft: &Draft) -> Result<(), CallError> {
         let regarding = match &draft.subject {
             Subject::Object(object) => Some(object.clone()),
             Subject::Named(kind, key) => self.find(*kind, key).await?,
@@ -210,53 +194,19 @@ impl Publisher {
         let Some(regarding) = regarding else {
             return Ok(());
         };
-        let now = MicroTime(Timestamp::now());
-        let id = event_id(draft, &regarding);
-        let name = event_name(&regarding, id);
-        let namespace = regarding.namespace.clone();
-        let namespace = namespace.unwrap_or_else(|| CLUSTER_NAMESPACE.to_owned());
-        let events = Api::<Event>::namespaced(self.client.clone(), &namespace);
         let event = Event {
-            metadata: ObjectMeta {
-                namespace: Some(namespace),
-                name: Some(name.clone()),
-                ..ObjectMeta::default()
+            type_: if draft.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
             },
-            event_time: Some(now.clone()),
-            reporting_controller: Some(CONTROLLER.to_owned()),
-            reporting_instance: Some(self.instance.clone()),
-            action: Some(draft.action.clone()),
-            reason: Some(draft.reason.clone()),
-            regarding: Some(regarding),
+            reason: draft.reason.clone(),
             note: Some(shortened(&draft.note, NOTE_LIMIT).into_owned()),
-            type_: Some(if draft.warning { "Warning" } else { "Normal" }.to_owned()),
-            ..Event::default()
+            action: draft.action.clone(),
+            secondary: draft.driver.as_deref().map(csi_driver),
         };
-        let created = deadline::call(WHAT, events.create(&PostParams::default(), &event)).await;
-        let before = self.counts().get(&id).copied().unwrap_or_default();
-        let count = match created {
-            Ok(_) => 1,
-            Err(error) if !error.is_conflict() => return Err(error),
-            // Published by an earlier process, or by an attempt whose response was lost.
-            Err(_) if before == 0 && (draft.lasting || !is_first_attempt) => 1,
-            Err(_) => {
-                let count = before.max(1).saturating_add(1);
-                let series = json!({"series": {"count": count, "lastObservedTime": now}});
-                let (parameters, patch) = (PatchParams::default(), Patch::Merge(series));
-                deadline::call(WHAT, events.patch(&name, &parameters, &patch)).await?;
-                count
-            }
-        };
-        let mut counts = self.counts();
-        if counts.len() >= COUNTED {
-            counts.clear();
-        }
-        counts.insert(id, count);
-        Ok(())
-    }
-
-    fn counts(&self) -> std::sync::MutexGuard<'_, HashMap<u64, i32>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        let publishing = self.recorder.publish(&event, &regarding);
+        deadline::call("publish event", publishing).await
     }
 
     /// Looks up an object with a list request, because the operator has permission to list but not to get.
@@ -277,24 +227,13 @@ impl Publisher {
     }
 }
 
-/// Returns the same ID for the same object, condition, reason and driver.
-fn event_id(draft: &Draft, regarding: &ObjectReference) -> u64 {
-    let uid = regarding.uid.as_deref().unwrap_or_default();
-    let kind = regarding.kind.as_deref().unwrap_or_default();
-    let driver = draft.driver.as_deref().unwrap_or_default();
-    let said = [CONTROLLER, kind, uid, &draft.action, &draft.reason, driver].join("/");
-    let digest = Sha256::digest(said);
-    let first = digest[..8].iter();
-    first.fold(0, |id, byte| id << 8 | u64::from(*byte))
-}
-
-fn event_name(regarding: &ObjectReference, id: u64) -> String {
-    /// The longest prefix of the object's name. A name has at most 253 characters.
-    const MOST: usize = 220;
-    let name = regarding.name.as_deref().unwrap_or_default();
-    // Object names are ASCII.
-    let name = name.get(..MOST).unwrap_or(name);
-    format!("{}.{id:016x}", name.trim_end_matches(['.', '-']))
+fn csi_driver(name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("storage.k8s.io/v1".to_owned()),
+        kind: Some("CSIDriver".to_owned()),
+        name: Some(name.to_owned()),
+        ..ObjectReference::default()
+    }
 }
 
 /// Logs a changed condition, except the verdict, which is logged elsewhere.

@@ -1,4 +1,6 @@
-use serde_json::Value;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -23,20 +25,20 @@ fn draft(object: &ObjectReference, reason: &str) -> Draft {
         reason: reason.to_owned(),
         note: "It is not.".to_owned(),
         driver: None,
-        lasting: false,
     }
 }
 
-/// Publishes drafts to a server that returns `answers`. Returns each request's method, with the reason or series count.
+/// Publishes drafts to a server that returns `answers`. Returns each request's method, with the reason and the count in its series.
 async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<String> {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let (noted, answers) = (Arc::clone(&seen), answers.to_vec());
     let answer = move |method: axum::http::Method, body: String| async move {
         let event: Value = serde_json::from_str(&body).unwrap();
-        let count = event["series"]["count"].to_string();
-        let said = event["reason"].as_str().unwrap_or(&count);
+        let count = event["series"]["count"].as_i64();
+        let count = count.map_or(String::new(), |count| format!(" {count}"));
+        let reason = event["reason"].as_str().unwrap_or_default();
         let mut seen = noted.lock().unwrap();
-        seen.push(format!("{method} {said}"));
+        seen.push(format!("{method} {reason}{count}"));
         let code = answers.get(seen.len() - 1).copied().unwrap_or(201);
         let code = axum::http::StatusCode::from_u16(code).unwrap();
         let status = json!({"kind": "Status", "code": code.as_u16(), "reason": "", "message": ""});
@@ -56,18 +58,15 @@ async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_event_that_happens_again_is_counted_and_one_that_lasts_is_not() {
+async fn an_event_that_happens_again_is_counted_and_one_about_another_driver_is_not() {
     let win = node("win-1");
-    let changed = draft(&win, "A");
-    let seen = publish(vec![changed.clone(), changed], &[201, 409, 200]).await;
-    assert_eq!(seen, ["POST A", "POST A", "PATCH 2"]);
-    let lasting = Draft {
-        lasting: true,
+    let about = |driver: &str| Draft {
+        driver: Some(driver.to_owned()),
         ..draft(&win, "A")
     };
-    // An earlier process published the first; this process sees it end and recur.
-    let seen = publish(vec![lasting.clone(), lasting], &[409, 409, 200]).await;
-    assert_eq!(seen, ["POST A", "POST A", "PATCH 2"]);
+    let drafts = vec![about("a"), about("a"), about("b"), draft(&node("win-2"), "A")];
+    let seen = publish(drafts, &[]).await;
+    assert_eq!(seen, ["POST A", "PATCH A 2", "POST A", "POST A"]);
 }
 
 #[tokio::test]
@@ -87,28 +86,4 @@ async fn nothing_waits_for_a_silent_server_and_the_queue_is_bounded() {
     }
     assert_eq!(sink.0.sender.capacity(), 0);
     assert!(sink.0.overflowed.load(Ordering::Relaxed));
-}
-
-#[test]
-fn a_name_fits_and_differs_for_another_object_or_driver() {
-    let name = |name: &str, uid: &str, driver: &str| {
-        let mut object = node(name);
-        object.uid = Some(uid.to_owned());
-        let draft = Draft {
-            driver: Some(driver.to_owned()),
-            ..draft(&object, "DriversMissing")
-        };
-        event_name(&object, event_id(&draft, &object))
-    };
-    let first = name("data", "1", "a");
-    assert!(first.starts_with("data."), "{first}");
-    assert_eq!(first, name("data", "1", "a"));
-    assert_ne!(first, name("data", "1", "b"));
-    assert_ne!(first, name("data", "2", "a"), "a recreated object");
-    let long = name(
-        &format!("{}-.{}", "x".repeat(218), "y".repeat(30)),
-        "1",
-        "a",
-    );
-    assert!(long.len() <= 253 && !long.contains("-."), "{long}");
 }
