@@ -34,14 +34,13 @@ pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Res
         )));
     }
     let problem = match versions::parse(version) {
-        _ if spec.csi_proxy.allow_vulnerable => return Ok(()),
         Some(number) if number >= OLDEST_SAFE => return Ok(()),
         Some(_) => "lets a pod run commands on its node (CVE-2023-3893)",
         None => "has a version that says nothing about its age",
     };
     Err(Reason::VulnerableVersion.error(format!(
         "csi-proxy {version} of the payload {problem}, so it is not brought to any node; take an operator with csi-proxy {OLDEST_SAFE} or \
-         later, or accept the risk by spec.csiProxy.allowVulnerable of WindowsStorage"
+         later"
     )))
 }
 

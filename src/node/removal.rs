@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::api::{CsiProxyNeed, Install, Management, WindowsNodeStorageStatus, WindowsStorageSpec};
+use crate::api::{Install, Management, WindowsNodeStorageStatus, WindowsStorageSpec};
 use crate::assess::{CsiProxyUse, Report};
 use crate::node::{MANAGED, NodePlan, RELEASING, REMOVING};
 use crate::services::Others;
@@ -108,9 +108,7 @@ pub struct Facts<'a> {
 pub fn removal(facts: &Facts<'_>) -> Removal {
     let csi_proxy = &facts.spec.csi_proxy;
     let is_removed = csi_proxy.management == Management::Removed;
-    let is_wanted = csi_proxy.install == Install::Always
-        || csi_proxy.needed == CsiProxyNeed::Always
-        || facts.used.is_some();
+    let is_wanted = csi_proxy.install == Install::Always || facts.used.is_some();
     let lists_others = match facts.others {
         _ if is_removed => false,
         Some(Others::None) if !is_wanted => false,

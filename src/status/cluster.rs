@@ -24,7 +24,7 @@ use crate::status::upgraded::{newest, upgraded_while_held};
 use crate::visible::some_of;
 
 /// Whether the verdict is written to the `OperatorCondition`. Absent if the operator has no `OperatorCondition`.
-const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
+pub const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 
 /// How many nodes or pools a message names before it counts the rest.
 const NAMED: usize = 5;
@@ -103,6 +103,7 @@ pub fn cluster_status(
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let conditions = settle(&previous.conditions, conditions, when);
     WindowsStorageStatus {
+        observed_generation: when.0,
         kubernetes_version: Some(newest(previous, &inputs.kubernetes_version)),
         upgraded_while_held: upgraded_while_held(previous, &inputs.kubernetes_version, &conditions),
         counts: Some(Counts {

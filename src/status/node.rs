@@ -108,7 +108,6 @@ pub fn node_status(
             }
             None => previous.foreign_instances.clone(),
         },
-        csi_node: readiness.csi_node,
         drivers: readiness.drivers.clone(),
         missing_drivers: readiness.missing_drivers.clone(),
         last_contact_time: previous.last_contact_time.clone(),

@@ -187,7 +187,7 @@ mod tests {
             uid: String::new(),
             previous: Some(WindowsNodeStorageStatus::default()),
             status: WindowsNodeStorageStatus {
-                csi_node: true,
+                management: "Managed".to_owned(),
                 ..WindowsNodeStorageStatus::default()
             },
         };

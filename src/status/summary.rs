@@ -1,6 +1,7 @@
-//! The conditions that generic tools expect: `Available`, `Progressing` and `Degraded`. They summarize the other
+//! The conditions that generic tools expect: `Ready`, `Available`, `Progressing` and `Degraded`. They summarize the other
 //! conditions.
 
+use crate::status::cluster::OPERATOR_CONDITION_WRITTEN;
 use crate::status::conditions::{NewCondition, no, yes};
 use crate::status::rollout::ROLLOUT_PROGRESSING;
 use crate::status::sentence::sentence;
@@ -8,7 +9,7 @@ use crate::status::sentence::sentence;
 /// Reasons of the rollout condition that need an administrator's attention.
 const STUCK: [&str; 2] = ["Stopped", "Blocked"];
 
-/// Derives the three conditions from the others.
+/// Derives these conditions from the others.
 pub fn summary(
     conditions: &[(&'static str, NewCondition)],
 ) -> impl Iterator<Item = (&'static str, NewCondition)> {
@@ -17,22 +18,33 @@ pub fn summary(
         all.find(|(other, _)| *other == type_)
             .map(|(_, it)| it.clone())
     };
+    // What Flux, Argo CD and kubectl wait for: the settings are in effect. Whether OLM has taken over the verdict is not.
+    let is_own = |(type_, _): &&(&str, NewCondition)| *type_ != OPERATOR_CONDITION_WRITTEN;
+    let stuck = degraded(conditions.iter().filter(is_own));
+    let stuck = (stuck.status == "True").then(|| NewCondition {
+        status: "False".to_owned(),
+        ..stuck
+    });
+    let ready = stuck.or_else(|| find("NodesReady"));
     let available = find("NodesReady").map(|it| ("Available", it));
     let progressing = find(ROLLOUT_PROGRESSING).map(|it| ("Progressing", it));
-    available
-        .into_iter()
+    let ready = ready.map(|it| ("Ready", it)).into_iter();
+    ready
+        .chain(available)
         .chain(progressing)
-        .chain([("Degraded", degraded(conditions))])
+        .chain([("Degraded", degraded(conditions.iter()))])
 }
 
-fn degraded(conditions: &[(&'static str, NewCondition)]) -> NewCondition {
+fn degraded<'a>(
+    conditions: impl Iterator<Item = &'a (&'static str, NewCondition)>,
+) -> NewCondition {
     let is_wrong = |(type_, it): &&(&str, NewCondition)| match *type_ {
         ROLLOUT_PROGRESSING => STUCK.contains(&it.reason.as_str()),
         // Held upgrades and unready storage are not faults of the administrator's settings.
         "Upgradeable" | "NodesReady" => false,
         _ => it.status == "False",
     };
-    let mut wrong = conditions.iter().filter(is_wrong);
+    let mut wrong = conditions.filter(is_wrong);
     let Some((type_, first)) = wrong.next() else {
         return no(
             "AsExpected",
@@ -103,6 +115,40 @@ mod tests {
                 let words = "CredentialsValid: Words; see also ServicesValid";
                 assert_eq!(degraded.message, words);
             }
+        }
+    }
+
+    #[test]
+    fn it_is_ready_once_every_node_is_and_nothing_else_is_wrong() {
+        let ready = ("NodesReady", "True", "AllReady");
+        for (given, expected) in [
+            (vec![ready], "True AllReady"),
+            (vec![("NodesReady", "False", "NotReady")], "False NotReady"),
+            (
+                vec![ready, ("CredentialsValid", "False", "CredentialsMissing")],
+                "False CredentialsMissing",
+            ),
+            (
+                vec![ready, ("RolloutProgressing", "False", "Stopped")],
+                "False Stopped",
+            ),
+            (
+                vec![ready, (OPERATOR_CONDITION_WRITTEN, "False", "NotFound")],
+                "True AllReady",
+            ),
+            (
+                vec![ready, ("Upgradeable", "False", "DriversMissing")],
+                "True AllReady",
+            ),
+        ] {
+            let condition = |(type_, status, reason): (&'static str, &str, &str)| {
+                let status = status.to_owned();
+                (type_, NewCondition { status, ..no(reason, "words") })
+            };
+            let conditions: Vec<_> = given.into_iter().map(condition).collect();
+            let (type_, said) = summary(&conditions).next().unwrap();
+            let said = format!("{} {}", said.status, said.reason);
+            assert_eq!((type_, said.as_str()), ("Ready", expected));
         }
     }
 }

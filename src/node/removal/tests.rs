@@ -117,22 +117,17 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         ..facts()
     };
     assert_eq!(removal(&others), Removal::CsiProxy);
-    for stays in [
-        json!({}),
-        json!({"install": "WhereNeeded", "needed": "Always"}),
-    ] {
-        let spec = spec(&stays);
-        let facts = Facts {
-            spec: &spec,
-            ..facts()
-        };
-        assert_eq!(removal(&facts), Removal::Stay(None));
-    }
+    let everywhere = spec(&json!({}));
+    let facts = Facts {
+        spec: &everywhere,
+        ..facts()
+    };
+    assert_eq!(removal(&facts), Removal::Stay(None));
 }
 
 #[test]
 fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
-    let removed = spec(&json!({"management": "Removed", "needed": "Always"}));
+    let removed = spec(&json!({"management": "Removed"}));
     let seen = WindowsNodeStorageStatus {
         csi_proxy: Some(CsiProxyStatus::default()),
         ..status("External")

@@ -36,8 +36,8 @@ fn conventional(object: &mut JSONSchemaProps) {
     each(object, &mut |schema| {
         // The API server knows no other formats of integers.
         match schema.format.as_deref() {
-            Some("uint8" | "uint16") => schema.format = Some("int32".to_owned()),
-            Some("uint32" | "uint64") => schema.format = Some("int64".to_owned()),
+            Some("uint8" | "uint16" | "uint32") => schema.format = Some("int32".to_owned()),
+            Some("uint64") => schema.format = Some("int64".to_owned()),
             _ => {}
         }
         // A null counts as a field that is not there, with and without this; Go's types do not say it either.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rollout::{number_or_percentage, number_or_percentage_schema};
-use super::windows_storage::{Install, Management, WindowsStorageSpec, pinned_version_schema};
+use super::windows_storage::{Management, WindowsStorageSpec, pinned_version_schema};
 use crate::index::Name;
 
 /// Settings for a group of nodes. A field that is not set has the value that holds for all nodes.
@@ -34,9 +34,6 @@ pub struct NodePool {
     /// Who manages csi-proxy on the nodes of the pool. If `spec.csiProxy.management` is Removed, this field has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub management: Option<PoolManagement>,
-    /// Where the operator installs csi-proxy in the pool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub install: Option<Install>,
     /// Pins the version of csi-proxy in the pool, instead of `spec.csiProxy.version`. With different pins, a new version can be tried in one
     /// pool first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,11 +93,6 @@ pub struct PoolRollout {
     )]
     #[schemars(schema_with = "number_or_percentage_schema")]
     pub max_unavailable: Option<IntOrString>,
-    /// The rollout in the pool stops after the update has failed on this many of its nodes. If set, nodes and failures of the pool are
-    /// counted separately.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1000))]
-    pub max_failures: Option<u32>,
     /// Pauses the rollout in the pool.
     pub paused: bool,
 }
@@ -109,7 +101,7 @@ impl PoolRollout {
     /// Whether nodes and failures of the pool are counted separately.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        self.max_unavailable.is_some() || self.max_failures.is_some()
+        self.max_unavailable.is_some()
     }
 }
 
@@ -142,7 +134,6 @@ impl WindowsStorageSpec {
             node_selector: _,
             ssh,
             management,
-            install,
             version,
             rollout,
         }) = pool
@@ -162,15 +153,12 @@ impl WindowsStorageSpec {
                 Some(PoolManagement::External) => Management::External,
             };
         }
-        spec.csi_proxy.install = install.unwrap_or(spec.csi_proxy.install);
         if version.is_some() {
             spec.csi_proxy.version.clone_from(version);
         }
         if let Some(most) = &rollout.max_unavailable {
             spec.rollout.max_unavailable = most.clone();
         }
-        let max_failures = rollout.max_failures;
-        spec.rollout.max_failures = max_failures.unwrap_or(spec.rollout.max_failures);
         spec.rollout.paused |= rollout.paused;
         Cow::Owned(spec)
     }
@@ -210,7 +198,7 @@ mod tests {
         let spec = spec(
             r#"{"ssh":{"user":"ops"},"csiProxy":{"version":"v1.2.0"},"rollout":{"maxUnavailable":3},"nodePools":[
                 {"name":"a","nodeSelector":{"a":"b"},"ssh":{"port":2222},"management":"External","rollout":{"maxUnavailable":"10%"}},
-                {"name":"b","nodeSelector":{"a":"c"},"ssh":{"user":"admin"},"install":"WhereNeeded","version":"v1.3.0","rollout":{"paused":true,"maxFailures":4}}]}"#,
+                {"name":"b","nodeSelector":{"a":"c"},"ssh":{"user":"admin"},"version":"v1.3.0","rollout":{"paused":true}}]}"#,
         );
         let a = spec.for_pool(spec.node_pools.first());
         assert_eq!((&*a.ssh.user, a.ssh.port), ("ops", 2222));
@@ -218,13 +206,11 @@ mod tests {
         assert_eq!(a.rollout.max_unavailable_of(50), 5);
         let b = spec.for_pool(spec.node_pools.get(1));
         assert_eq!((&*b.ssh.user, b.ssh.port), ("admin", 22));
-        assert_eq!(b.csi_proxy.install, Install::WhereNeeded);
         let pins = [&a, &b].map(|spec| spec.csi_proxy.version.as_deref());
         assert_eq!(pins, [Some("v1.2.0"), Some("v1.3.0")]);
         assert!(b.rollout.paused && b.rollout.max_unavailable_of(50) == 3);
-        assert_eq!((a.rollout.max_failures, b.rollout.max_failures), (1, 4));
         let apart = spec.node_pools.iter().map(|pool| pool.rollout.is_apart());
-        assert_eq!(apart.collect::<Vec<_>>(), [true, true]);
+        assert_eq!(apart.collect::<Vec<_>>(), [true, false]);
         assert_eq!(*spec.for_pool(None), spec);
     }
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
     version = "v1alpha1",
     kind = "WindowsNodeStorage",
     plural = "windowsnodestorages",
-    shortname = "wns",
+    shortname = "winnodestor",
+    category = "windows-storage",
     status = "WindowsNodeStorageStatus",
     derive = "PartialEq",
     doc = "WindowsNodeStorage reports the state of storage on the Windows node of the same name. The operator writes it; the Node owns it.",
@@ -55,8 +56,6 @@ pub struct WindowsNodeStorageStatus {
     /// Other instances of csi-proxy on the node, as last seen over SSH.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_instances: Vec<String>,
-    /// Whether the node has a CSINode object.
-    pub csi_node: bool,
     /// The CSI drivers that are registered on the node.
     pub drivers: Vec<String>,
     /// The CSI drivers that workloads need and that are not registered on the node.

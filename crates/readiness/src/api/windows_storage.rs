@@ -15,7 +15,8 @@ use super::rollout::{RolloutSpec, RolloutStatus};
     version = "v1alpha1",
     kind = "WindowsStorage",
     plural = "windowsstorages",
-    shortname = "ws",
+    shortname = "winstor",
+    category = "windows-storage",
     status = "WindowsStorageStatus",
     derive = "PartialEq",
     derive = "Default",
@@ -80,9 +81,6 @@ pub struct CsiProxySpec {
     /// Where the operator installs csi-proxy. `Always`: on every managed node. `WhereNeeded`: on managed nodes that run a CSI driver that uses
     /// csi-proxy; the operator removes it once nothing has used the pipes for ten minutes.
     pub install: Install,
-    /// Where a node needs csi-proxy to be ready. `WhereMounted`: where a DaemonSet or a pod mounts its pipes, or a CSI driver in HostProcess
-    /// containers may use them. `Always`: on every Windows node.
-    pub needed: CsiProxyNeed,
     /// Additional flags for csi-proxy, such as -kubelet-path=D:\kubelet. A flag contains neither spaces nor quotes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -101,8 +99,6 @@ pub struct CsiProxySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = pinned_version_schema)]
     pub version: Option<String>,
-    /// Allows versions of csi-proxy before 1.1.3, which let a pod run commands on the node (CVE-2023-3893).
-    pub allow_vulnerable: bool,
 }
 
 /// Adds what a pinned version looks like.
@@ -152,16 +148,6 @@ pub enum Install {
     /// On managed nodes that run the DaemonSet of a CSI driver that mounts the pipes of csi-proxy, or may use them from a HostProcess
     /// container. The operator removes it once nothing has used the pipes for ten minutes.
     WhereNeeded,
-}
-
-/// Where a node needs csi-proxy to be ready.
-#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CsiProxyNeed {
-    /// Where a DaemonSet or a pod mounts its pipes, or a CSI driver in HostProcess containers may use them.
-    #[default]
-    WhereMounted,
-    /// On every Windows node.
-    Always,
 }
 
 /// How the operator logs in to the nodes.
@@ -235,6 +221,9 @@ pub enum LogLevel {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsStorageStatus {
+    /// The generation of the spec that everything in this status rests on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// The Kubernetes version of the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,
@@ -249,7 +238,7 @@ pub struct WindowsStorageStatus {
     /// The progress of the current version of csi-proxy on managed nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
-    /// `Upgradeable` is the verdict. `Available`, `Progressing` and `Degraded` summarize the others: `OperatorConditionWritten` (with OLM),
+    /// `Upgradeable` is the verdict. `Ready`, `Available`, `Progressing` and `Degraded` summarize the others: `OperatorConditionWritten` (with OLM),
     /// `CredentialsValid`, `NodePoolsValid` (with pools), `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,

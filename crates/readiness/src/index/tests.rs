@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::{CsiProxyNeed, SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
+use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 
 type Finish = fn(&mut Cluster) -> bool;
 
@@ -50,11 +50,10 @@ fn work_on_nodes_waits_for_each_kind_that_it_depends_on() {
 fn the_settings_are_those_of_the_one_object() {
     let mut cluster = configured("");
     assert_eq!(cluster.wanted(), WindowsStorageSpec::default());
-    let mut spec = WindowsStorageSpec {
+    let spec = WindowsStorageSpec {
         upgrade_gate: UpgradeGate::Ignore,
         ..WindowsStorageSpec::default()
     };
-    spec.csi_proxy.needed = CsiProxyNeed::Always;
     for (name, counts) in [("other", false), (SETTINGS_NAME, true)] {
         let object = WindowsStorage::new(name, spec.clone());
         cluster.settings.apply(name.to_owned(), object);

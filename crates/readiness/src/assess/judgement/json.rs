@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{CsiProxyNeed, SETTINGS_NAME};
 use crate::assess::causes::{self, DaemonSets, Place};
 use crate::assess::judgement::Report;
 use crate::assess::report::{
@@ -139,14 +138,11 @@ impl Report {
         let missing = self.needs.missing_on(name);
         let pods = self.pods_on(cluster, name);
         let csi_proxy_use = self.csi_proxy_use(name).cloned();
-        let is_used = match cluster.read_from {
+        let needs_csi_proxy = match cluster.read_from {
             ReadFrom::Api => csi_proxy_use.is_some(),
             // Files do not show what runs, so only pods that mount the pipes count.
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
-        let settings = cluster.settings.get(SETTINGS_NAME);
-        let is_wanted = settings.is_some_and(|it| it.spec.csi_proxy.needed == CsiProxyNeed::Always);
-        let needs_csi_proxy = is_used || is_wanted;
         let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
         let code = csi_proxy.as_ref().map(|finding| finding.code.as_str());
         let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
