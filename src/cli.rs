@@ -303,6 +303,9 @@ pub struct RunArgs {
         default_value = "/payload"
     )]
     pub payload_dir: PathBuf,
+    /// Seconds between two checks of a node that is well; tests shorten it
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, hide = true)]
+    pub probe_interval: u64,
     /// Address for /healthz and /readyz, and for /metrics to local clients only; "none" to disable
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = serve_address)]
     pub serve_address: ServeAddress,

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tracing_subscriber::Layer;
@@ -57,6 +58,7 @@ async fn serve(arguments: &RunArgs, levels: Levels) -> anyhow::Result<()> {
         namespace: arguments.namespace.clone(),
         operator_condition: condition.filter(|name| !name.is_empty()),
         kubernetes_version: version,
+        probe_interval: Duration::from_secs(arguments.probe_interval),
         payload_dir: arguments.payload_dir.clone(),
         serve_address: arguments.serve_address,
         metrics_address: arguments.metrics_address,

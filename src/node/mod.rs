@@ -63,7 +63,7 @@ pub use private_key::{
     KeySource, PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
 };
 pub use reconcile::{Context, Reconciled, reconcile_node};
-pub use removal::{Absence, Hold, Present, Removal, UNUSED_FOR, may_have_agent};
+pub use removal::{Absence, Hold, Present, Removal, SSH_KEY_ACCEPTED, UNUSED_FOR, may_have_agent};
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
 pub use slots::{RolloutSlots, Slot};

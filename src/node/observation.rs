@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
 use protocol::NodeState;
 use protocol::order::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
@@ -23,9 +22,7 @@ pub struct Observation {
     pub look: Look,
     /// Purpose of the last reconcile.
     pub purpose: Purpose,
-    /// When the operator last logged in.
-    pub last_contact: Option<Timestamp>,
-    /// ID of the key that the host accepted then.
+    /// ID of the key that the host accepted last; empty without a login.
     pub ssh_key: String,
     /// What went wrong in the last reconcile.
     pub problem: Option<NodeError>,
@@ -148,7 +145,6 @@ impl Observations {
             observation.purpose = target.purpose;
             match result {
                 Ok(reconciled) => {
-                    observation.last_contact = Some(Timestamp::now());
                     observation.ssh_key.clone_from(&reconciled.ssh_key);
                     if reconciled.look != Look::NotTaken {
                         observation.look.clone_from(&reconciled.look);
@@ -275,7 +271,6 @@ mod tests {
         observations.record(&target, &Err(gone.clone()));
         let seen = &observations.read()["win-1"];
         assert_eq!(seen.state, Some(NodeState::default()));
-        assert!(seen.last_contact.is_some());
         assert_eq!(seen.problem, Some(gone));
     }
 }

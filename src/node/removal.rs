@@ -15,6 +15,9 @@ use crate::services::Others;
 /// gone only briefly, and clocks of other processes may be wrong.
 pub const UNUSED_FOR: Duration = Duration::from_secs(600);
 
+/// The condition type that says with which SSH key the operator logged in last. Only nodes with a login have it.
+pub const SSH_KEY_ACCEPTED: &str = "SSHKeyAccepted";
+
 /// Why a managed node has neither csi-proxy nor the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
@@ -141,7 +144,8 @@ pub fn may_have_agent(status: &WindowsNodeStorageStatus) -> bool {
 
 /// Returns whether the operator has ever logged in to the node. If not, nothing of it is installed there.
 fn has_contact(status: &WindowsNodeStorageStatus) -> bool {
-    status.last_contact_time.is_some() || status.csi_proxy.is_some()
+    let mut conditions = status.conditions.iter();
+    conditions.any(|condition| condition.type_ == SSH_KEY_ACCEPTED) || status.csi_proxy.is_some()
 }
 
 fn held(facts: &Facts<'_>) -> Option<Hold> {

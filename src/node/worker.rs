@@ -30,7 +30,6 @@ pub struct Workers {
 #[derive(Clone, PartialEq)]
 struct Assignment {
     target: Arc<Target>,
-    interval: Duration,
     /// Whether it has a rollout slot. Only the change matters here; the slot itself is taken during the reconcile.
     has_slot: bool,
 }
@@ -39,6 +38,8 @@ struct Shared {
     context: Context,
     observations: Observations,
     metrics: Metrics,
+    /// Between two reconciles of a node that is well.
+    interval: Duration,
 }
 
 impl Shared {
@@ -57,9 +58,14 @@ impl Shared {
 }
 
 impl Workers {
-    /// Creates it without tasks.
+    /// Creates it without tasks. `interval` lies between two reconciles of a node that is well.
     #[must_use]
-    pub fn new(mut context: Context, observations: Observations, metrics: Metrics) -> Self {
+    pub fn new(
+        mut context: Context,
+        observations: Observations,
+        metrics: Metrics,
+        interval: Duration,
+    ) -> Self {
         context.gauges = metrics.reconcile_gauges();
         Self {
             assignments: BTreeMap::new(),
@@ -68,18 +74,14 @@ impl Workers {
                 context,
                 observations,
                 metrics,
+                interval,
             }),
         }
     }
 
     /// Gives every node its plan. Tasks of deleted nodes end. That cuts a reconcile in progress, which the agent on the
     /// node survives.
-    pub fn assign(
-        &mut self,
-        plans: &BTreeMap<String, NodePlan>,
-        slots: &BTreeSet<String>,
-        interval: Duration,
-    ) {
+    pub fn assign(&mut self, plans: &BTreeMap<String, NodePlan>, slots: &BTreeSet<String>) {
         self.assignments.retain(|node, _| {
             let is_there = plans.contains_key(node);
             if !is_there {
@@ -94,7 +96,6 @@ impl Workers {
                 | NodePlan::Release(_, Ok(target))
                 | NodePlan::Remove(_, Ok(target)) => Some(Assignment {
                     target: Arc::clone(target),
-                    interval,
                     has_slot: slots.contains(node),
                 }),
                 // Keep the task, so that it continues with what it knew once the node can be reconciled again.
@@ -193,7 +194,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             None => 0,
         };
         let has_failed = problem.is_some();
-        let pause = pause_after(problem.as_ref(), failures, assignment.interval);
+        let pause = pause_after(problem.as_ref(), failures, shared.interval);
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
             let (reason, phase) = (error.reason.as_str(), error.phase);
@@ -263,7 +264,7 @@ async fn wait(
 /// After a failure, neither does a slot: granting slots must not cut the pause short.
 fn calls_for_reconcile(known: &Assignment, new: &Assignment, has_failed: bool) -> bool {
     let slot = new.has_slot && !known.has_slot && !has_failed;
-    slot || known.interval != new.interval || !is_same_work(&known.target, &new.target)
+    slot || !is_same_work(&known.target, &new.target)
 }
 
 fn is_same_work(known: &Target, new: &Target) -> bool {

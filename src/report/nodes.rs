@@ -15,7 +15,7 @@ use crate::index::Cluster;
 use crate::visible::visible;
 
 /// The columns of the wide table.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 10] = [
     "Name",
     "Ready",
     "CSINode",
@@ -23,7 +23,6 @@ const COLUMNS: [&str; 11] = [
     "Drivers",
     "Missing",
     "Findings",
-    "Pipes",
     "Management",
     "Address",
     "Kubelet",
@@ -136,19 +135,13 @@ impl NodeRow {
         let codes: BTreeSet<&str> = readiness.findings.iter().map(|it| &*it.code).collect();
         let codes = Vec::from_iter(codes).join(", ");
         let optional = |text: &Option<String>| Span::plain(text.as_deref().unwrap_or_default());
-        let (csi_proxy, pipes) = match &self.csi_proxy {
+        let csi_proxy = match &self.csi_proxy {
             Some(csi_proxy) => {
                 let words = csi_proxy_in_words(csi_proxy);
-                let open = csi_proxy.open_pipes;
-                let answering = csi_proxy.answering_pipes.unwrap_or(open);
-                let all = open as usize + csi_proxy.missing_pipes.len();
-                let state = Span::state(csi_proxy.is_running(), &words, &words);
-                (state, format!("{answering}/{all}"))
+                Span::state(csi_proxy.is_running(), &words, &words)
             }
-            None if readiness.needs_csi_proxy => {
-                (Span::new(Style::Warning, "unknown"), String::new())
-            }
-            None => (Span::plain(""), String::new()),
+            None if readiness.needs_csi_proxy => Span::new(Style::Warning, "unknown"),
+            None => Span::plain(""),
         };
         [
             Span::plain(&readiness.name),
@@ -158,7 +151,6 @@ impl NodeRow {
             Span::plain(names(&readiness.drivers)),
             tables::missing_drivers(readiness),
             Span::plain(codes),
-            Span::plain(pipes),
             optional(&self.management),
             optional(&self.address),
             optional(&self.kubelet_version),
@@ -171,10 +163,8 @@ pub(super) fn csi_proxy_in_words(csi_proxy: &CsiProxyStatus) -> String {
     let version = csi_proxy.version.as_deref().unwrap_or("another build");
     if csi_proxy.is_running() {
         version.to_owned()
-    } else if csi_proxy.service_state == "Running" && csi_proxy.missing_pipes.is_empty() {
-        format!("{version}, does not answer")
     } else if csi_proxy.service_state == "Running" {
-        format!("{version}, pipes missing")
+        format!("{version}, does not answer on all pipes")
     } else {
         format!("{version}, {}", csi_proxy.service_state)
     }

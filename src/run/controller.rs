@@ -93,7 +93,12 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         lists_due: None,
         config_maps,
         status: StatusWriter::new(&client, options.instance.clone()),
-        workers: Workers::new(context, observations.clone(), metrics),
+        workers: Workers::new(
+            context,
+            observations.clone(),
+            metrics,
+            options.probe_interval,
+        ),
         slots,
         pins,
         nodes,

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube::{Api, Client};
 
@@ -21,6 +22,8 @@ pub struct Options {
     pub operator_condition: Option<String>,
     /// The Kubernetes version of the API server at the start.
     pub kubernetes_version: String,
+    /// Between two checks of a node that is well.
+    pub probe_interval: Duration,
     /// Folder with the programs for Windows nodes.
     pub payload_dir: PathBuf,
     /// Address for health and metrics; not served if absent.

@@ -180,9 +180,8 @@ impl Controller {
 
     fn assign(&mut self) {
         let decisions = &self.decisions;
-        let interval = Duration::from_secs(decisions.spec.probe_interval_seconds.into());
         self.workers
-            .assign(&decisions.plans, &decisions.rollout.slots, interval);
+            .assign(&decisions.plans, &decisions.rollout.slots);
     }
 
     async fn remove_left(&mut self, left: &[Left]) {

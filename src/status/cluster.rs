@@ -17,10 +17,11 @@ use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
     NewCondition, condition, find, no, settle, unchanged, unknown, yes,
 };
+use crate::status::node::has_accepted;
 use crate::status::removal::{RemovalProgress, removal_condition};
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
 use crate::status::summary::summary;
-use crate::status::upgraded::{newest, upgraded_while_held};
+use crate::status::upgraded::{held_since_version, upgraded_while_held};
 use crate::visible::some_of;
 
 /// Whether the verdict is written to the `OperatorCondition`. Absent if the operator has no `OperatorCondition`.
@@ -29,8 +30,8 @@ pub const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 /// How many nodes or pools a message names before it counts the rest.
 const NAMED: usize = 5;
 
-/// Nodes by the name of the SSH key that they need, each with the key that its host last accepted.
-pub type NodesByKey = BTreeMap<String, Vec<(String, String)>>;
+/// Nodes by the name of the SSH key that they need.
+pub type NodesByKey = BTreeMap<String, Vec<String>>;
 
 /// The inputs of the status, besides the index.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +56,7 @@ pub struct ClusterInputs {
     pub version: String,
     /// How the pools match the nodes, if there are pools.
     pub node_pools: Option<NewCondition>,
-    /// The SSH keys that managed nodes need, each with its nodes and the keys that their hosts last accepted.
+    /// The SSH keys that managed nodes need, each with its nodes.
     pub nodes_by_key: NodesByKey,
     /// What to do with the services entry.
     pub services: Result<ServicesPlan, ServicesError>,
@@ -104,7 +105,7 @@ pub fn cluster_status(
     let conditions = settle(&previous.conditions, conditions, when);
     WindowsStorageStatus {
         observed_generation: when.0,
-        kubernetes_version: Some(newest(previous, &inputs.kubernetes_version)),
+        held_since_version: held_since_version(previous, &inputs.kubernetes_version, &conditions),
         upgraded_while_held: upgraded_while_held(previous, &inputs.kubernetes_version, &conditions),
         counts: Some(Counts {
             windows_nodes: count(windows_nodes),
@@ -133,7 +134,7 @@ pub fn with_verdict(
     conditions.extend(others.cloned());
     let mut status = previous.clone();
     let version = &inputs.kubernetes_version;
-    status.kubernetes_version = Some(newest(previous, version));
+    status.held_since_version = held_since_version(previous, version, &conditions);
     status.upgraded_while_held = upgraded_while_held(previous, version, &conditions);
     status.conditions = conditions;
     // Work may begin meanwhile, and the next process must know where. A process that just started does not know it yet.
@@ -192,7 +193,7 @@ fn verdict_condition(verdict: &Verdict) -> NewCondition {
 fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
     let secret = cluster.secrets.get(SSH_SECRET);
     let read = |name: &str| check_private_key(secret, &cluster.namespace, name);
-    let mut left = Vec::new();
+    let mut left: Vec<&String> = Vec::new();
     for (name, nodes) in &inputs.nodes_by_key {
         let key = match read(name) {
             Ok(key) => key,
@@ -201,8 +202,10 @@ fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
         match key.previous() {
             Some(Err(error)) => return no(error.reason.as_str(), &error.message),
             Some(Ok(_)) => {
-                let others = nodes.iter().filter(|(_, taken)| taken != key.id());
-                left.extend(others.map(|(node, _)| node.clone()));
+                left.extend(nodes.iter().filter(|node| {
+                    let status = cluster.node_statuses.get(node.as_str());
+                    !status.is_some_and(|status| has_accepted(status, key.id()))
+                }));
             }
             None => {}
         }

@@ -86,7 +86,7 @@ pub fn settle(
 }
 
 /// Truncates to seconds, the API server's precision: a finer time would differ at every comparison.
-pub fn whole_seconds(time: Timestamp) -> Timestamp {
+fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 

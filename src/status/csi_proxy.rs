@@ -7,16 +7,17 @@ use protocol::{NodeState, ServiceState};
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
 use crate::index::ObjectKey;
 use crate::node::{
-    Absence, Awaited, NodeError, NodePlan, Observation, Purpose, Reason, Standing, printable,
+    Absence, Awaited, NodeError, NodePlan, Observation, Purpose, Reason, Standing,
+    describe_foreign, printable,
 };
 use crate::services::CSI_PROXY_PIPES;
 use crate::status::NodeInputs;
 use crate::status::conditions::{NewCondition, find, no, unchanged, unknown, yes};
 
+/// Limits what an untrusted node can make the operator store. More instances are not useful anyway.
+const MOST_FOREIGN: usize = 10;
 /// The type of csi-proxy's condition.
 pub const CSI_PROXY_READY: &str = "CSIProxyReady";
-/// A day in milliseconds. Limits the value that an untrusted node can make the operator write.
-const LONGEST_PAUSE: u64 = 86_400_000;
 const UNDECIDED: &str = "another owner that manages other Windows nodes may still be setting up this node, or the node has a taint …/uninitialized; this operator starts to manage it after ten minutes Ready without that taint, or at once if the Node is annotated windowsstorage.dev/management=Managed";
 const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this node uses its pipes; the operator installs it when a driver's DaemonSet needs it";
 const ALL_REMOVED: &str = "nothing of this operator is left on the node, as set in spec.csiProxy.management of WindowsStorage; other services of ConfigMap windows-services keep running but are no longer restarted";
@@ -39,7 +40,6 @@ const NOT_FROM_RECONCILING: [&str; 11] = [
 /// Builds csi-proxy's status from the agent's report.
 pub fn csi_proxy_status(
     state: &NodeState,
-    previous: Option<&CsiProxyStatus>,
     (wanted_sha256, version): (&str, &str),
 ) -> CsiProxyStatus {
     let mut services = state.services.iter();
@@ -51,23 +51,17 @@ pub fn csi_proxy_status(
         .filter(|sum| sum.len() == 64 && sum.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let service_state = service.map_or(ServiceState::Missing, |service| service.state);
     // Look up our pipe names: an untrusted node may list a pipe a thousand times, and all would be written.
-    let pipe = |name: &&str| state.pipes.iter().find(|pipe| pipe.name == **name);
-    let pipes = CSI_PROXY_PIPES.iter().filter_map(pipe);
-    let (open, missing): (Vec<_>, Vec<_>) = pipes.partition(|pipe| pipe.open);
-    let answering = open.iter().filter(|pipe| pipe.answers()).count();
-    let last_result = state.last_result.as_ref();
-    let interruption = last_result.and_then(|last| last.end.interruption_milliseconds);
-    let interruption = interruption.map(|pause| pause.min(LONGEST_PAUSE));
-    let known = previous.and_then(|status| status.last_interruption_milliseconds);
+    let mut missing = CSI_PROXY_PIPES.to_vec();
+    missing.retain(|name| {
+        let pipe = state.pipes.iter().find(|pipe| pipe.name == *name);
+        !pipe.is_some_and(|pipe| pipe.open && pipe.answers())
+    });
     CsiProxyStatus {
         version: (sha256.as_deref() == Some(wanted_sha256)).then(|| version.to_owned()),
         sha256,
         service_state: format!("{service_state:?}"),
-        open_pipes: u32::try_from(open.len()).unwrap_or(u32::MAX),
-        answering_pipes: Some(u32::try_from(answering).unwrap_or(u32::MAX)),
-        missing_pipes: missing.iter().map(|pipe| pipe.name.clone()).collect(),
+        missing_pipes: missing.into_iter().map(str::to_owned).collect(),
         restarts: service.map_or(0, |service| service.restarts),
-        last_interruption_milliseconds: interruption.or(known),
     }
 }
 
@@ -116,7 +110,8 @@ pub fn csi_proxy_condition(
     };
     let running = csi_proxy.filter(|status| status.is_running());
     let is_wanted = running.is_some_and(|status| status.version.is_some());
-    match (&observation.problem, running.map(describe)) {
+    let works = running.map(|running| describe(running, observation.state.as_ref()));
+    match (&observation.problem, works) {
         (Some(error), works) => failed(error, works, is_wanted),
         (None, None) => no(
             "NotRunning",
@@ -175,18 +170,20 @@ fn held_by(set: &ObjectKey) -> String {
     )
 }
 
-/// Describes a csi-proxy that runs.
-fn describe(csi_proxy: &CsiProxyStatus) -> String {
+/// Describes a csi-proxy that runs, and other instances on the node.
+fn describe(csi_proxy: &CsiProxyStatus, state: Option<&NodeState>) -> String {
     let version = csi_proxy.version.as_deref();
-    let interruption = csi_proxy.last_interruption_milliseconds;
-    let interruption = interruption.map_or_else(String::new, |pause| {
-        format!("; they were closed for {pause} ms when it was last replaced")
-    });
-    format!(
-        "csi-proxy {} runs and answers on its {} pipes{interruption}",
-        version.unwrap_or("of another version"),
-        csi_proxy.open_pipes
-    )
+    let version = version.unwrap_or("of another version");
+    let pipes = CSI_PROXY_PIPES.len();
+    let mut said = format!("csi-proxy {version} runs and answers on its {pipes} pipes");
+    let foreign = state.map_or(&[][..], |state| &state.foreign);
+    if !foreign.is_empty() {
+        let named = foreign.iter().take(MOST_FOREIGN).map(describe_foreign);
+        let named = named.collect::<Vec<_>>().join(", ");
+        said.push_str("; left alone beside it: ");
+        said.push_str(&named);
+    }
+    printable(&said)
 }
 
 /// Builds the condition for an error. `works` describes csi-proxy if it runs.

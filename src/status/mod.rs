@@ -18,7 +18,7 @@ pub use blocked::{BlockedEvents, MOST_BLOCKED};
 pub use cluster::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_verdict};
 pub use conditions::NewCondition;
 pub use events::EventSink;
-pub use node::{NodeInputs, is_ready, is_used, node_status};
+pub use node::{NodeInputs, has_accepted, is_ready, is_used, node_status};
 pub use node_writer::{NodeStatus, NodeWriter, Outcome};
 pub use removal::RemovalProgress;
 pub use rollout::{PROGRESS, rollout_condition};

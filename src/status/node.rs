@@ -1,19 +1,16 @@
 //! Builds the status of one Windows node from the assessment, the plan and the observation.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
 use crate::node::{
     Absence, EXTERNAL, MANAGED, NOT_NEEDED, NodePlan, OPERATOR, Observation, RELEASING, REMOVED,
-    REMOVING, Standing, describe_foreign, found_owner, printable,
+    REMOVING, SSH_KEY_ACCEPTED, Standing, found_owner, printable,
 };
-use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
+use crate::status::conditions::{NewCondition, find, no, settle, unchanged, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
 
-/// Limits what an untrusted node can make the operator store. More instances are not useful anyway.
-const MOST_FOREIGN: usize = 10;
 /// The condition type that says whether anything on the node uses csi-proxy's pipes.
 const CSI_PROXY_USED: &str = "CSIProxyUsed";
 const READY: &str = "Ready";
@@ -45,9 +42,8 @@ pub fn node_status(
     let state = observation.and_then(|observation| observation.state.as_ref());
     let owner = owner(previous, plan, observation);
     let is_external = owner.is_some() || !plan.is_managed();
-    let before = previous.csi_proxy.as_ref();
-    let csi_proxy = state.map(|state| csi_proxy_status(state, before, inputs.csi_proxy));
-    let csi_proxy = csi_proxy.or_else(|| before.cloned());
+    let csi_proxy = state.map(|state| csi_proxy_status(state, inputs.csi_proxy));
+    let csi_proxy = csi_proxy.or_else(|| previous.csi_proxy.clone());
     let is_removed = observation.is_some_and(Observation::is_removed);
     let management = match plan {
         NodePlan::Remove(..) if !is_removed => REMOVING,
@@ -79,6 +75,7 @@ pub fn node_status(
     let is_of_others = [EXTERNAL, RELEASING].contains(&management);
     let lacks_csi_proxy = readiness.needs_csi_proxy && !is_of_others && !runs;
     let ready = ready_condition(&csi_node, &drivers, lacks_csi_proxy.then_some(&proxy));
+    let key = (!is_external).then(|| key_condition(previous, observation));
     let new = [
         (CSI_PROXY_READY, proxy),
         (CSI_PROXY_USED, used_condition(readiness)),
@@ -86,40 +83,42 @@ pub fn node_status(
         ("DriversRegistered", drivers),
         (READY, ready),
     ];
-    let mut status = WindowsNodeStorageStatus {
+    let key = key.flatten().map(|key| (SSH_KEY_ACCEPTED, key));
+    let new = new.into_iter().chain(key);
+    WindowsNodeStorageStatus {
         management: management.to_owned(),
         managed_by: match plan {
             NodePlan::Undecided(_) => String::new(),
             _ => owner.map_or_else(|| OPERATOR.to_owned(), printable),
         },
-        ssh_key: match observation.filter(|seen| !seen.ssh_key.is_empty()) {
-            _ if is_external => String::new(),
-            Some(seen) => seen.ssh_key.clone(),
-            None => previous.ssh_key.clone(),
-        },
         node_pool: inputs.pool.unwrap_or_default().to_owned(),
         csi_proxy,
         failed_update: failed_update(previous, plan, observation),
-        foreign_instances: match state {
-            _ if is_external || is_away => Vec::new(),
-            Some(state) => {
-                let foreign = state.foreign.iter().take(MOST_FOREIGN);
-                foreign.map(describe_foreign).collect()
-            }
-            None => previous.foreign_instances.clone(),
-        },
         drivers: readiness.drivers.clone(),
         missing_drivers: readiness.missing_drivers.clone(),
-        last_contact_time: previous.last_contact_time.clone(),
         conditions: settle(&previous.conditions, new, (None, now)),
-    };
-    // A new contact time alone is not worth a write. It is written with the next change.
-    if status != *previous
-        && let Some(contact) = observation.and_then(|observation| observation.last_contact)
-    {
-        status.last_contact_time = Some(Time(whole_seconds(contact)));
     }
-    status
+}
+
+/// Builds the condition on the SSH key with which the operator logged in last; `None` if it never did.
+fn key_condition(
+    previous: &WindowsNodeStorageStatus,
+    observation: Option<&Observation>,
+) -> Option<NewCondition> {
+    match observation.filter(|seen| !seen.ssh_key.is_empty()) {
+        Some(seen) => Some(yes("Accepted", accepted(&seen.ssh_key))),
+        None => find(&previous.conditions, SSH_KEY_ACCEPTED).map(unchanged),
+    }
+}
+
+fn accepted(key: &str) -> String {
+    format!("The node accepted the SSH key with the id {key}")
+}
+
+/// Whether the operator logged in to the node last with the key with this id.
+#[must_use]
+pub fn has_accepted(status: &WindowsNodeStorageStatus, key: &str) -> bool {
+    find(&status.conditions, SSH_KEY_ACCEPTED).is_some_and(|said| said.message == accepted(key))
 }
 
 /// Builds the condition on whether csi-proxy is, or may be, used. Its transition time shows since when it is unused.

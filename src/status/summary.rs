@@ -143,7 +143,13 @@ mod tests {
         ] {
             let condition = |(type_, status, reason): (&'static str, &str, &str)| {
                 let status = status.to_owned();
-                (type_, NewCondition { status, ..no(reason, "words") })
+                (
+                    type_,
+                    NewCondition {
+                        status,
+                        ..no(reason, "words")
+                    },
+                )
             };
             let conditions: Vec<_> = given.into_iter().map(condition).collect();
             let (type_, said) = summary(&conditions).next().unwrap();

@@ -7,17 +7,26 @@ use crate::assess::report::Reason;
 use crate::assess::versions::parse;
 use crate::status::conditions::find;
 
-/// Returns the newest version seen. During an upgrade of the control plane, API servers of both versions respond, and a
-/// process that was on standby for long may know an old version.
-pub fn newest(previous: &WindowsStorageStatus, version: &str) -> String {
-    match &previous.kubernetes_version {
-        Some(before) if parse(before) > parse(version) => before.clone(),
-        _ => version.to_owned(),
+/// Returns the version since which volumes hold upgrades. Unread inputs and node operations only hold them briefly, and happen
+/// at a restart of the API server: they begin nothing and end nothing.
+pub fn held_since_version(
+    previous: &WindowsStorageStatus,
+    version: &str,
+    conditions: &[Condition],
+) -> Option<String> {
+    const FOR_A_MOMENT: [Reason; 2] = [Reason::ReadinessUnknown, Reason::NodeOperationInProgress];
+    let now = find(conditions, UPGRADEABLE)?;
+    if now.status == "True" {
+        return None;
     }
+    let is_held = FOR_A_MOMENT.iter().all(|it| it.as_str() != now.reason);
+    let begins = is_held.then(|| version.to_owned());
+    previous.held_since_version.clone().or(begins)
 }
 
-/// Returns the upgrade that did not wait: the minor version is higher than the one seen while upgrades were held. Patch
-/// versions neither redirect nor remove plugins.
+/// Returns the upgrade that did not wait: the minor version is higher than the one since which volumes hold upgrades. Patch
+/// versions neither redirect nor remove plugins. During an upgrade of the control plane, API servers of both versions
+/// respond: what is known stays.
 pub fn upgraded_while_held(
     previous: &WindowsStorageStatus,
     version: &str,
@@ -26,24 +35,16 @@ pub fn upgraded_while_held(
     if find(conditions, UPGRADEABLE).is_some_and(|now| now.status == "True") {
         return None;
     }
+    let since = previous.held_since_version.as_deref()?;
     let known = previous.upgraded_while_held.as_ref();
-    let before = previous.kubernetes_version.as_deref().unwrap_or(version);
     let minor = |version| parse(version).map(|version| (version.major, version.minor));
-    if !was_held(previous) || minor(before) >= minor(version) {
+    let last = known.map_or(since, |known| &known.to);
+    if minor(last) >= minor(version) {
         return known.cloned();
     }
     Some(UpgradedWhileHeld {
-        from: known.map_or(before, |known| &known.from).to_owned(),
+        from: since.to_owned(),
         to: version.to_owned(),
-    })
-}
-
-/// Whether a volume held upgrades. Unread inputs and node operations only hold them briefly, and happen at a restart of the
-/// API server.
-fn was_held(previous: &WindowsStorageStatus) -> bool {
-    const FOR_A_MOMENT: [Reason; 2] = [Reason::ReadinessUnknown, Reason::NodeOperationInProgress];
-    find(&previous.conditions, UPGRADEABLE).is_some_and(|before| {
-        before.status == "False" && FOR_A_MOMENT.iter().all(|it| it.as_str() != before.reason)
     })
 }
 
@@ -61,68 +62,54 @@ mod tests {
 
     #[test]
     fn only_a_new_minor_version_while_volumes_hold_upgrades_counts_until_they_may_go_on() {
-        // The version and what was said before, what was known of an upgrade, the version and what is said now; then what
-        // is known of an upgrade.
+        // The version since which upgrades were held, the version to which the cluster is known to have been upgraded since,
+        // the version and what is said now; then the same two as known now.
         for case in [
-            "v1.29.3 held - v1.30.1 held -> v1.29.3 v1.30.1",
-            "v1.29.3+k3s1 held - v1.30.1-gke.1 held -> v1.29.3+k3s1 v1.30.1-gke.1",
-            "v1.29.3 held - v1.30.1 unread -> v1.29.3 v1.30.1",
-            "v1.29.3 held known v1.30.1 held -> v1.28.1 v1.30.1",
+            "v1.29.3 - v1.30.1 held -> v1.29.3 v1.30.1",
+            "v1.29.3+k3s1 - v1.30.1-gke.1 held -> v1.29.3+k3s1 v1.30.1-gke.1",
+            "v1.29.3 - v1.30.1 unread -> v1.29.3 v1.30.1",
+            "v1.28.1 v1.29.3 v1.30.1 held -> v1.28.1 v1.30.1",
             // A patch, the same, an older server, and none that is known.
-            "v1.29.3 held - v1.29.9 held -> -",
-            "v1.29.3 held - v1.29.3 held -> -",
-            "v1.30.1 held - v1.29.3 held -> -",
-            "v1.29.3 held - unknown held -> -",
+            "v1.29.3 - v1.29.9 held -> v1.29.3 -",
+            "v1.29.3 - v1.29.3 held -> v1.29.3 -",
+            "v1.30.1 - v1.29.3 held -> v1.30.1 -",
+            "v1.29.3 - unknown held -> v1.29.3 -",
             // Nothing was held, or is any more.
-            "v1.29.3 open - v1.30.1 held -> -",
-            "v1.29.3 unread - v1.30.1 held -> -",
-            "v1.29.3 held - v1.30.1 open -> -",
-            // What is known stays until then.
-            "v1.29.3 held known v1.29.3 held -> v1.28.1 v1.29.3",
-            "v1.29.3 unread known v1.29.3 held -> v1.28.1 v1.29.3",
-            "v1.29.3 held known v1.29.3 open -> -",
+            "- - v1.30.1 held -> v1.30.1 -",
+            "- - v1.30.1 unread -> - -",
+            "- - v1.30.1 working -> - -",
+            "- - v1.30.1 open -> - -",
+            "v1.29.3 - v1.30.1 open -> - -",
+            "v1.28.1 v1.29.3 v1.29.3 open -> - -",
+            // What is known stays until then, whichever server answers.
+            "v1.28.1 v1.29.3 v1.29.9 held -> v1.28.1 v1.29.3",
+            "v1.28.1 v1.29.3 v1.28.1 held -> v1.28.1 v1.29.3",
+            "v1.28.1 v1.29.3 v1.29.3 unread -> v1.28.1 v1.29.3",
         ] {
-            let (given, expected) = case.split_once(" -> ").unwrap();
-            let [last, before, known, version, now] = given.split(' ').collect::<Vec<_>>()[..]
-            else {
+            let words: Vec<&str> = case.split(' ').collect();
+            let [since, upgraded, version, now, _, since_now, upgraded_now] = words[..] else {
                 panic!("{case}");
             };
-            let said = |word: &str| match word {
+            let now = match now {
                 "held" => upgradeable("False", "DriversMissing"),
                 "open" => upgradeable("True", "DriversRegistered"),
+                "working" => upgradeable("False", "NodeOperationInProgress"),
                 _ => upgradeable("False", "ReadinessUnknown"),
             };
-            let upgrade = |text: &str| {
-                let (from, to) = text.split_once(' ')?;
-                let (from, to) = (from.to_owned(), to.to_owned());
+            let known = |word: &str| (word != "-").then(|| word.to_owned());
+            let upgrade = |from: &str, to: &str| {
+                let (from, to) = (from.to_owned(), known(to)?);
                 Some(UpgradedWhileHeld { from, to })
             };
-            let known = (known == "known").then_some("v1.28.1 v1.29.3");
             let previous = WindowsStorageStatus {
-                kubernetes_version: Some(last.to_owned()),
-                upgraded_while_held: known.and_then(upgrade),
-                conditions: said(before),
+                held_since_version: known(since),
+                upgraded_while_held: upgrade(since, upgraded),
                 ..WindowsStorageStatus::default()
             };
-            let found = upgraded_while_held(&previous, version, &said(now));
-            assert_eq!(found, upgrade(expected), "{case}");
-        }
-    }
-
-    #[test]
-    fn the_first_version_is_taken_as_it_is_and_an_older_one_never() {
-        let mut previous = WindowsStorageStatus::default();
-        assert_eq!(newest(&previous, "v1.30.1"), "v1.30.1");
-        let held = upgradeable("False", "DriversMissing");
-        assert_eq!(upgraded_while_held(&previous, "v1.30.1", &held), None);
-        previous.kubernetes_version = Some("v1.30.1".to_owned());
-        for (version, expected) in [
-            ("v1.29.9", "v1.30.1"),
-            ("v1.30.0", "v1.30.1"),
-            ("v1.30.2", "v1.30.2"),
-            ("unknown", "v1.30.1"),
-        ] {
-            assert_eq!(newest(&previous, version), expected);
+            let found = held_since_version(&previous, version, &now);
+            assert_eq!(found, known(since_now), "{case}");
+            let found = upgraded_while_held(&previous, version, &now);
+            assert_eq!(found, upgrade(since_now, upgraded_now), "{case}");
         }
     }
 }

@@ -12,7 +12,7 @@ use testbed::control_plane::ControlPlane;
 /// Settings that are refused: name, spec, and text of the refusal.
 const NONSENSE: &str = r"
 another | {} | name it cluster
-cluster | {probeIntervalSeconds: 1} | probeIntervalSeconds
+cluster | {rollout: {maxFailures: 0}} | maxFailures
 cluster | {ssh: {port: 0}} | port
 cluster | {ssh: {user: 'a b'}} | user
 cluster | {csiProxy: {management: Sometimes}} | management

@@ -59,7 +59,6 @@ pub fn agent_answer(bytes: &[u8]) {
 fn status(state: NodeState) {
     let observation = Observation {
         state: Some(state),
-        last_contact: Some(Timestamp::UNIX_EPOCH),
         ..Observation::default()
     };
     let readiness = NodeReadiness {

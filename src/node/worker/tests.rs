@@ -7,7 +7,6 @@ use crate::payload::Payload;
 fn assignment(has_slot: bool) -> Assignment {
     Assignment {
         target: Arc::new(Target::of_test_host(22)),
-        interval: Duration::from_secs(300),
         has_slot,
     }
 }
@@ -25,7 +24,6 @@ fn only_news_of_others_call_for_a_reconcile() {
     assert!(calls(&new(
         |new| Arc::make_mut(&mut new.target).boot_id = "other".to_owned()
     )));
-    assert!(calls(&new(|new| new.interval = Duration::from_secs(10))));
     let slot = new(|new| new.has_slot = true);
     assert!(calls(&slot));
     assert!(
@@ -74,16 +72,16 @@ async fn a_node_that_goes_while_it_is_reconciled_ends_its_task() {
     let interval = Duration::from_secs(300);
     let observations = Observations::default();
     let context = Context::of_test(&Payload::of_test(), &RolloutSlots::default());
-    let mut workers = Workers::new(context, observations.clone(), Metrics::default());
+    let mut workers = Workers::new(context, observations.clone(), Metrics::default(), interval);
     let plan = NodePlan::Reconcile(Arc::new(target));
     let nobody = BTreeSet::new();
     let plans = BTreeMap::from([("win-1".to_owned(), plan)]);
-    workers.assign(&plans, &nobody, interval);
+    workers.assign(&plans, &nobody);
     // The host keeps accepting connections, so a task that continues would find it as silent as before.
     let held = tokio::task::spawn_blocking(move || (listener.accept().unwrap(), listener))
         .await
         .unwrap();
-    workers.assign(&BTreeMap::new(), &nobody, interval);
+    workers.assign(&BTreeMap::new(), &nobody);
     let ended = tokio::time::timeout(Duration::from_secs(10), workers.tasks.join_next()).await;
     assert!(
         ended.unwrap().is_some(),

@@ -13,14 +13,11 @@ impl Decisions {
     fn nodes_by_key(&self, cluster: &Cluster) -> NodesByKey {
         let managed = self.plans.iter().filter(|(_, plan)| plan.is_managed());
         let mut by_key = NodesByKey::new();
-        for (name, node) in managed.filter_map(|(name, _)| {
-            let node = cluster.nodes.get(name.as_str())?;
-            Some((name, node))
-        }) {
-            let key = key_name(self.spec.pools_of(&node.labels).next());
-            let status = cluster.node_statuses.get(name.as_str());
-            let taken = status.map_or_else(String::new, |status| status.ssh_key.clone());
-            by_key.entry(key).or_default().push((name.clone(), taken));
+        for (name, _) in managed {
+            if let Some(node) = cluster.nodes.get(name.as_str()) {
+                let key = key_name(self.spec.pools_of(&node.labels).next());
+                by_key.entry(key).or_default().push(name.clone());
+            }
         }
         by_key
     }

@@ -77,8 +77,11 @@ mod tests {
             reason,
             message: format!("{count} volumes"),
         };
-        let first = Vec::new();
-        (verdict, BlockingVolumes { count, first })
+        let blocking = BlockingVolumes {
+            count,
+            ..BlockingVolumes::default()
+        };
+        (verdict, blocking)
     }
 
     struct Rig {

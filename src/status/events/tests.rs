@@ -64,7 +64,12 @@ async fn an_event_that_happens_again_is_counted_and_one_about_another_driver_is_
         driver: Some(driver.to_owned()),
         ..draft(&win, "A")
     };
-    let drafts = vec![about("a"), about("a"), about("b"), draft(&node("win-2"), "A")];
+    let drafts = vec![
+        about("a"),
+        about("a"),
+        about("b"),
+        draft(&node("win-2"), "A"),
+    ];
     let seen = publish(drafts, &[]).await;
     assert_eq!(seen, ["POST A", "PATCH A 2", "POST A", "POST A"]);
 }

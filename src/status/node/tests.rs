@@ -1,11 +1,11 @@
 use protocol::paths::CSI_PROXY_EXE;
 use protocol::{
-    End, FileStatus, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus,
-    ServiceState, ServiceStatus,
+    FileStatus, ForeignInstance, ForeignKind, NodeState, PipeStatus, ServiceState, ServiceStatus,
 };
 
 use super::*;
 use crate::node::{Desired, Look, Purpose, Reason, Target, UNKNOWN_OWNER};
+use crate::services::CSI_PROXY_PIPES;
 
 const SUM: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -23,28 +23,19 @@ fn state(open: bool) -> NodeState {
             path: CSI_PROXY_EXE.to_owned(),
             sha256: Some(SUM.to_owned()),
         }],
-        pipes: vec![PipeStatus {
-            name: "csi-proxy-disk-v1".to_owned(),
+        pipes: Vec::from(CSI_PROXY_PIPES.map(|name| PipeStatus {
+            name: name.to_owned(),
             open,
             problem: None,
-        }],
+        })),
         ..NodeState::default()
-    }
-}
-
-fn interrupted(milliseconds: u64) -> LastResult {
-    LastResult {
-        id: "x".to_owned(),
-        end: End::good(Outcome::Applied, Some(milliseconds)),
-        finished: String::new(),
-        failures: 0,
     }
 }
 
 fn observed(state: Option<NodeState>, problem: Option<Reason>) -> Observation {
     Observation {
         state,
-        last_contact: Some(Timestamp::from_second(7).unwrap()),
+        ssh_key: "1".to_owned(),
         problem: problem.map(|reason| reason.error("words")),
         reconciles: 1,
         ..Observation::default()
@@ -98,11 +89,7 @@ fn a_node_with_open_pipes_is_ready_and_a_second_look_changes_nothing() {
         first.csi_proxy.as_ref().unwrap().version.as_deref(),
         Some("v1")
     );
-    let later = Observation {
-        last_contact: Some(Timestamp::from_second(99).unwrap()),
-        ..seen
-    };
-    assert_eq!(status(&first, &NodePlan::Waiting, Some(&later), 100), first);
+    assert_eq!(status(&first, &NodePlan::Waiting, Some(&seen), 100), first);
 }
 
 #[test]
@@ -218,20 +205,19 @@ fn only_csi_proxys_own_faults_are_held_against_it() {
     let closed = first(&observed(Some(state(false)), None))
         .csi_proxy
         .unwrap();
-    assert_eq!(closed.missing_pipes, ["csi-proxy-disk-v1"]);
+    assert_eq!(closed.missing_pipes, CSI_PROXY_PIPES);
     // An open pipe that does not answer is not enough.
     let mut silent = state(true);
     silent.pipes[0].problem = Some("its server does not answer".to_owned());
     let silent = first(&observed(Some(silent), None));
     assert_eq!(said(&silent, CSI_PROXY_READY), ("False", "NotRunning"));
     let silent = silent.csi_proxy.unwrap();
-    assert_eq!((silent.open_pipes, silent.answering_pipes), (1, Some(0)));
+    assert_eq!(silent.missing_pipes, CSI_PROXY_PIPES[..1]);
 }
 
 #[test]
-fn the_pause_of_the_pipes_stays_known_and_foreign_instances_are_named() {
+fn foreign_instances_are_named_as_long_as_they_are_there() {
     let mut replaced = state(true);
-    replaced.last_result = Some(interrupted(120));
     replaced.foreign = vec![ForeignInstance {
         kind: ForeignKind::Service,
         name: "csiproxy".to_owned(),
@@ -240,23 +226,20 @@ fn the_pause_of_the_pipes_stays_known_and_foreign_instances_are_named() {
     }];
     let seen = observed(Some(replaced), None);
     let first = first(&seen);
-    let condition = find(&first.conditions, CSI_PROXY_READY).unwrap();
+    let message = |status: &WindowsNodeStorageStatus| {
+        let condition = find(&status.conditions, CSI_PROXY_READY).unwrap();
+        condition.message.clone()
+    };
+    let told = message(&first);
     assert!(
-        condition.message.contains("120 ms"),
-        "{}",
-        condition.message
-    );
-    assert_eq!(
-        first.foreign_instances,
-        [r"service csiproxy (C:\other\csi-proxy.exe), stopped"]
+        told.ends_with(
+            r"; left alone beside it: service csiproxy (C:\other\csi-proxy.exe), stopped"
+        ),
+        "{told}"
     );
     let later = observed(Some(state(true)), None);
     let second = status(&first, &NodePlan::Waiting, Some(&later), 20);
-    assert_eq!(
-        second.csi_proxy.unwrap().last_interruption_milliseconds,
-        Some(120)
-    );
-    assert!(second.foreign_instances.is_empty());
+    assert!(!message(&second).contains("csiproxy"));
 }
 
 #[test]
@@ -268,7 +251,6 @@ fn what_a_node_says_is_bounded_before_it_is_written() {
         open: false,
         problem: None,
     });
-    hostile.last_result = Some(interrupted(u64::MAX));
     let instance = ForeignInstance {
         kind: ForeignKind::Process,
         name: "1".to_owned(),
@@ -280,7 +262,6 @@ fn what_a_node_says_is_bounded_before_it_is_written() {
     let csi_proxy = after.csi_proxy.clone().unwrap();
     assert_eq!(csi_proxy.sha256, None);
     assert!(csi_proxy.missing_pipes.is_empty());
-    assert!(i64::try_from(csi_proxy.last_interruption_milliseconds.unwrap()).is_ok());
     assert!(serde_json::to_string(&after).unwrap().len() < 50_000);
 }
 

@@ -98,8 +98,8 @@ fn renamed(found: Objects, namespace: &str) -> Objects {
 
 fn rename(value: &mut Value, to: &str) {
     if let Value::Object(members) = value {
-        if let Some(namespace) = members.get_mut("namespace") {
-            *namespace = to.into();
+        if let Some(Value::String(namespace)) = members.get_mut("namespace") {
+            to.clone_into(namespace);
         }
         members.values_mut().for_each(|member| rename(member, to));
     } else if let Value::Array(items) = value {

@@ -109,7 +109,6 @@ impl Simulation {
             "kind": "WindowsStorage",
             "metadata": {"name": "cluster"},
             "spec": {
-                "probeIntervalSeconds": 10,
                 "ssh": {"user": self.fleet.user(), "port": self.fleet.port()},
             },
         });

@@ -7,9 +7,9 @@ use crate::system::harness::{Harness, SETTINGS};
 const METRIC: &str = "\nwindows_storage_upgraded_while_held ";
 
 impl Harness {
-    /// Changes the last version in the status, as if the API server had had that version.
+    /// Changes the version in the status, as if upgrades had been held since that version.
     fn rewind(&self, version: &str) {
-        let status = json!({"status": {"kubernetesVersion": version}});
+        let status = json!({"status": {"heldSinceVersion": version}});
         self.patch_status(SETTINGS, &status);
     }
 
@@ -37,7 +37,7 @@ fn an_upgrade_that_did_not_wait_is_told_until_the_drivers_have_come() {
     let operator = begin();
     harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
     harness.eventually("the status has the version of the API server", || {
-        harness.get(SETTINGS)["status"]["kubernetesVersion"] == version
+        harness.get(SETTINGS)["status"]["heldSinceVersion"] == version
     });
     harness.eventually("the metric is there", || shows("0"));
     operator.terminate().unwrap();

@@ -108,11 +108,11 @@ spec:
     )
 }
 
-/// Returns the settings: the hosts' SSH port and user, and a short interval.
+/// Returns the settings: the hosts' SSH port and user.
 #[must_use]
 pub fn settings(port: u16, user: &str) -> String {
     format!(
-        "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata:\n  name: cluster\nspec:\n  probeIntervalSeconds: 10\n  ssh: {{user: {user}, port: {port}}}\n"
+        "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata:\n  name: cluster\nspec:\n  ssh: {{user: {user}, port: {port}}}\n"
     )
 }
 

@@ -283,18 +283,16 @@ impl OperatorCommand {
             .env_remove("OPERATOR_CONDITION_NAME")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
-        if !arguments
-            .iter()
-            .any(|argument| argument.starts_with("--serve-address"))
-        {
-            command.arg("--serve-address=none");
-        }
-        if !arguments
-            .iter()
-            .any(|argument| argument.starts_with("--leader-elect"))
-        {
-            // On a busy machine a leader may fail to renew its lease in time, and nobody would start it again here.
-            command.arg("--leader-elect=false");
+        // On a busy machine a leader may fail to renew its lease in time, and nobody would start it again here.
+        for default in [
+            "--serve-address=none",
+            "--leader-elect=false",
+            "--probe-interval=10",
+        ] {
+            let (option, _) = default.split_once('=').unwrap_or((default, ""));
+            if !arguments.iter().any(|given| given.starts_with(option)) {
+                command.arg(default);
+            }
         }
         if with_olm {
             command.env("OPERATOR_CONDITION_NAME", objects::OPERATOR_CONDITION);

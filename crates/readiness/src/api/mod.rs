@@ -18,7 +18,7 @@ pub use windows_node_storage::{
     WindowsNodeStorageStatus,
 };
 pub use windows_storage::{
-    Counts, CsiProxySpec, ForeignService, HostKeys, Install, LogLevel, Management,
+    BlockingVolume, Counts, CsiProxySpec, ForeignService, HostKeys, Install, LogLevel, Management,
     SshSpec, UpgradeGate, UpgradedWhileHeld, WindowsStorage, WindowsStorageSpec,
     WindowsStorageStatus,
 };

@@ -1,6 +1,6 @@
 //! `WindowsNodeStorage`: the state of one Windows node's storage.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
     shortname = "winnodestor",
     category = "windows-storage",
     status = "WindowsNodeStorageStatus",
-    derive = "PartialEq",
+    no_spec,
     doc = "WindowsNodeStorage reports the state of storage on the Windows node of the same name. The operator writes it; the Node owns it.",
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"CSI-Proxy","type":"string","jsonPath":".status.csiProxy.version"}"#,
@@ -44,26 +44,18 @@ pub struct WindowsNodeStorageStatus {
     /// The node's pool in `spec.nodePools` of WindowsStorage.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_pool: String,
-    /// The SSH key that the node accepted last: the first digits of the SHA-256 of its text.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub ssh_key: String,
     /// csi-proxy as last seen over SSH. Absent if the operator has never logged in to the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi_proxy: Option<CsiProxyStatus>,
     /// The update that failed on this node. The operator retries it only after `spec.rollout.resume` of WindowsStorage changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_update: Option<FailedUpdate>,
-    /// Other instances of csi-proxy on the node, as last seen over SSH.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub foreign_instances: Vec<String>,
     /// The CSI drivers that are registered on the node.
     pub drivers: Vec<String>,
     /// The CSI drivers that workloads need and that are not registered on the node.
     pub missing_drivers: Vec<String>,
-    /// When the operator last reached the node, as of the last change of this status.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_contact_time: Option<Time>,
-    /// Ready summarizes `CSIProxyReady`, `CSINodePresent` and `DriversRegistered`. `CSIProxyUsed` says whether something uses the pipes.
+    /// Ready summarizes `CSIProxyReady`, `CSINodePresent` and `DriversRegistered`. `CSIProxyUsed` says whether something uses the pipes,
+    /// `SSHKeyAccepted` with which key the operator logged in last.
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
 }
@@ -81,18 +73,10 @@ pub struct CsiProxyStatus {
     /// The state of the Windows service.
     #[schemars(extend("enum" = ["Missing", "Stopped", "StartPending", "StopPending", "Running", "Paused", "Unknown"]))]
     pub service_state: String,
-    /// The number of named pipes that exist, whichever process serves them.
-    pub open_pipes: u32,
-    /// The number of those on which csi-proxy answers. Absent until this version of the operator has checked the node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answering_pipes: Option<u32>,
-    /// The named pipes that do not exist but should.
+    /// The named pipes on which csi-proxy does not answer.
     pub missing_pipes: Vec<String>,
     /// How often the agent has restarted the service since the agent itself started.
     pub restarts: u32,
-    /// Milliseconds without pipes during the last replacement of csi-proxy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_interruption_milliseconds: Option<u64>,
 }
 
 /// An update of csi-proxy that failed on a node and was rolled back.
@@ -112,12 +96,7 @@ impl CsiProxyStatus {
     /// Whether it runs and answers on all of its pipes.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.service_state == "Running"
-            && self.missing_pipes.is_empty()
-            && self.open_pipes > 0
-            && self
-                .answering_pipes
-                .is_none_or(|answering| answering == self.open_pipes)
+        self.service_state == "Running" && self.missing_pipes.is_empty()
     }
 }
 

@@ -9,7 +9,7 @@ use super::node_pool::NodePool;
 use super::rollout::{RolloutSpec, RolloutStatus};
 
 /// The settings of the operator. Every field is optional.
-#[derive(CustomResource, JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "windowsstorage.dev",
     version = "v1alpha1",
@@ -45,28 +45,11 @@ pub struct WindowsStorageSpec {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub node_pools: Vec<NodePool>,
-    /// Seconds between two checks of a healthy node.
-    #[schemars(range(min = 10, max = 86400))]
-    pub probe_interval_seconds: u32,
     /// Whether missing drivers hold upgrades. `Enforce`: they do. `Ignore`: they do not; the message still names the volumes at risk.
     pub upgrade_gate: UpgradeGate,
     /// How much the operator logs. A change needs no restart. `Normal`: decisions and faults. `Debug`: also healthy checks. `Trace`: all
     /// messages of the operator. `TraceAll`: also those of its libraries, except the client of the API server, which would log Secrets.
     pub log_level: LogLevel,
-}
-
-impl Default for WindowsStorageSpec {
-    fn default() -> Self {
-        Self {
-            csi_proxy: CsiProxySpec::default(),
-            ssh: SshSpec::default(),
-            rollout: RolloutSpec::default(),
-            node_pools: Vec::new(),
-            probe_interval_seconds: 300,
-            upgrade_gate: UpgradeGate::default(),
-            log_level: LogLevel::default(),
-        }
-    }
 }
 
 /// Who manages csi-proxy on the nodes, and how it runs.
@@ -224,17 +207,17 @@ pub struct WindowsStorageStatus {
     /// The generation of the spec that everything in this status rests on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The Kubernetes version of the API server.
+    /// The Kubernetes version since which volumes hold upgrades. Cleared when upgrades are allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kubernetes_version: Option<String>,
-    /// Set if the cluster was upgraded to another minor version while upgrades were held. Cleared when upgrades are allowed.
+    pub held_since_version: Option<String>,
+    /// Set if the cluster was upgraded to another minor version while volumes held upgrades. Cleared when upgrades are allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgraded_while_held: Option<UpgradedWhileHeld>,
     /// A summary in numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
     /// The first ten volumes that hold upgrades; `counts.blockingVolumes` is their number.
-    pub blocking_volumes: Vec<String>,
+    pub blocking_volumes: Vec<BlockingVolume>,
     /// The progress of the current version of csi-proxy on managed nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
@@ -242,6 +225,21 @@ pub struct WindowsStorageStatus {
     /// `CredentialsValid`, `NodePoolsValid` (with pools), `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
+}
+
+/// A volume that holds upgrades.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BlockingVolume {
+    /// The namespace of the workload.
+    pub namespace: String,
+    /// The workload that uses the volume, such as StatefulSet/orders.
+    pub workload: String,
+    /// The PersistentVolume or the claim, such as PersistentVolume/orders-1, or the name of the volume in the pod.
+    pub volume: String,
+    /// The CSI driver that is missing; absent if none takes over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
 }
 
 /// An upgrade of the cluster while upgrades were held.
@@ -274,7 +272,6 @@ mod tests {
     fn a_missing_object_means_the_same_as_an_empty_one() {
         let empty: WindowsStorageSpec = serde_json::from_str("{}").unwrap();
         assert_eq!(WindowsStorageSpec::default(), empty);
-        assert_eq!(empty.probe_interval_seconds, 300);
         assert_eq!(
             (empty.ssh.user.as_str(), empty.ssh.port),
             ("Administrator", 22)

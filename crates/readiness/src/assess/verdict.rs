@@ -125,9 +125,10 @@ fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
 }
 
 fn name_volumes(facts: &Facts<'_>) -> String {
-    let BlockingVolumes { count, first } = facts.blocking;
-    let named = first.join("; ");
-    match count.saturating_sub(first.len()) {
+    let BlockingVolumes { count, named, .. } = facts.blocking;
+    let unnamed = count.saturating_sub(named.len());
+    let named = named.join("; ");
+    match unnamed {
         0 => named,
         more => format!("{named}; and {more} more"),
     }
@@ -142,11 +143,7 @@ pub fn name_volume(
 ) -> String {
     let kind = workload.kind.as_str().to_lowercase();
     let plugin = volume.plugin().map_or("CSI", |plugin| plugin.name);
-    let what = match (&volume.persistent_volume, &volume.claim) {
-        (Some(name), _) => format!("PersistentVolume {name}"),
-        (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
-        (None, None) => format!("volume {}", volume.volume),
-    };
+    let what = volume.named_as(" ");
     let fault = match (volume.driver(), missing) {
         (Some(driver), Some(missing)) if missing.is_empty() => {
             format!("needs {driver}, and no DaemonSet for Windows nodes brings it")

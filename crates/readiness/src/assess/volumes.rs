@@ -27,6 +27,16 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// Returns its kind and name, joined by `joint`: the volume, the claim, or the volume's name in the pod.
+    #[must_use]
+    pub fn named_as(&self, joint: &str) -> String {
+        match (&self.persistent_volume, &self.claim) {
+            (Some(name), _) => format!("PersistentVolume{joint}{name}"),
+            (None, Some(claim)) => format!("PersistentVolumeClaim{joint}{claim}"),
+            (None, None) => format!("volume{joint}{}", self.volume),
+        }
+    }
+
     /// Returns the in-tree plugin, if the volume is in-tree.
     #[must_use]
     pub fn plugin(&self) -> Option<&'static Plugin> {

@@ -103,8 +103,8 @@ fn a_kubelet_cannot_have_another_host_taken_for_its_own() {
     let simulation = Simulation::new(2);
     let harness = &simulation.harness;
     // A long interval, so that only changes of Nodes cause a reconcile.
-    simulation.want(&json!({"probeIntervalSeconds": 3600}));
-    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    let interval = ["--probe-interval=3600"];
+    let _operator = harness.start_with_both(&simulation.payload("v1.3.0"), &interval);
     harness.eventually("both nodes are ready", || simulation.ready().len() == 2);
     let (first, second) = (simulation.host("win-000"), simulation.host("win-001"));
     let pins = || harness.get("configmap/windows-storage-host-keys")["data"].clone();

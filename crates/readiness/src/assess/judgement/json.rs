@@ -281,11 +281,10 @@ fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<
         Some(csi_proxy) => Some(finding!(
             CSI_PROXY_NOT_READY,
             object,
-            "the node needs csi-proxy, but its service is {} and answers on {} pipe(s) of {}; see kubectl describe \
+            "the node needs csi-proxy, but its service is {} and does not answer on {} pipe(s); see kubectl describe \
              windowsnodestorage {name}",
             csi_proxy.service_state,
-            csi_proxy.answering_pipes.unwrap_or(csi_proxy.open_pipes),
-            csi_proxy.open_pipes as usize + csi_proxy.missing_pipes.len()
+            csi_proxy.missing_pipes.len()
         )),
         None => Some(finding!(
             CSI_PROXY_UNKNOWN,

@@ -11,6 +11,7 @@ mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::api::BlockingVolume;
 use crate::assess::causes::DaemonSets;
 use crate::assess::plugins::Plugin;
 use crate::assess::redirection;
@@ -54,8 +55,10 @@ pub struct Report {
 pub struct BlockingVolumes {
     /// The number of such volumes.
     pub count: usize,
-    /// The first volumes, as named in the verdict's message.
-    pub first: Vec<String>,
+    /// The first volumes, as the verdict's message names them.
+    pub named: Vec<String>,
+    /// The same volumes, as the status names them.
+    pub first: Vec<BlockingVolume>,
 }
 
 /// Judges a cluster, for a future version if one is given: volumes that in-tree plugins still serve there do not hold
@@ -157,17 +160,26 @@ impl Report {
         blocking.retain(|(_, row)| self.needs.is_blocking(row));
         let has_driver = |(_, row): &(&WorkloadKey, &Resolved)| row.driver().is_some();
         let abandoned = blocking.iter().filter(|row| !has_driver(row)).count();
+        let count = blocking.len();
         // Volumes that no CSI driver takes over determine the reason. If not all can be named, they come first.
         if blocking.len() > NAMED_VOLUMES {
             blocking.sort_by_key(has_driver);
         }
-        let named = blocking.iter().take(NAMED_VOLUMES).map(|(key, row)| {
+        blocking.truncate(NAMED_VOLUMES);
+        let named = blocking.iter().map(|(key, row)| {
             let missing = self.needs.of(row).map(|need| &need.missing);
             verdict::name_volume(key, row, missing)
         });
+        let first = blocking.iter().map(|(key, row)| BlockingVolume {
+            namespace: key.object.namespace.to_string(),
+            workload: format!("{}/{}", key.kind.as_str(), key.object.name),
+            volume: row.named_as("/"),
+            driver: row.driver().map(ToString::to_string),
+        });
         let found = BlockingVolumes {
-            count: blocking.len(),
-            first: named.collect(),
+            count,
+            named: named.collect(),
+            first: first.collect(),
         };
         let unread = cluster.unread();
         let verdict = if unread.is_empty() {

@@ -28,7 +28,6 @@ fn cluster(service_state: Option<&str>) -> Cluster {
         let status = WindowsNodeStorageStatus {
             csi_proxy: Some(CsiProxyStatus {
                 service_state: state.to_owned(),
-                open_pipes: 23,
                 ..CsiProxyStatus::default()
             }),
             ..WindowsNodeStorageStatus::default()

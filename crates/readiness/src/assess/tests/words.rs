@@ -12,7 +12,8 @@ const LIMIT: usize = 32_768;
 fn held(named: String, gate: UpgradeGate) -> String {
     let blocking = BlockingVolumes {
         count: 1,
-        first: vec![named],
+        named: vec![named],
+        first: Vec::new(),
     };
     let facts = Facts {
         windows_nodes: 1,
