@@ -5,11 +5,9 @@ use std::{fmt, io};
 
 use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
+use super::Origin;
 use super::sources::name_of;
-use super::{MAX_DOCUMENT, MAX_OBJECT, Origin};
 use crate::visible::visible;
-
-const MIB: usize = 1024 * 1024;
 
 /// An error in the input.
 #[derive(Debug, thiserror::Error)]
@@ -25,9 +23,11 @@ pub enum Problem {
     /// Standard input was given more than once.
     #[error("given twice; give `-f -` once")]
     StandardInputTwice,
-    /// Bytes that are invalid in the file's encoding, starting at this byte.
-    #[error("invalid {0} at byte {1}; save it as UTF-8, or as UTF-16 with a byte-order mark")]
-    Encoding(&'static str, u64),
+    /// Bytes that are invalid in the file's encoding.
+    #[error(
+        "this is not text, or invalid {0}; save it as UTF-8, or as UTF-16 with a byte-order mark"
+    )]
+    Encoding(&'static str),
     /// A NUL byte.
     #[error(
         "a NUL character; this is not text, or UTF-16 without a byte-order mark: save it as UTF-8"
@@ -36,24 +36,6 @@ pub enum Problem {
     /// Neither YAML nor JSON.
     #[error("{0}; correct the file, or collect it again if its end is missing")]
     Syntax(String),
-    /// A token that is too long to keep.
-    #[error(
-        "a single text of more than {limit} MiB, which no Kubernetes object has; look for a missing quote, or leave the file out",
-        limit = MAX_OBJECT / MIB
-    )]
-    TextTooLong,
-    /// A YAML document that is too long to keep.
-    #[error(
-        "a document of more than {limit} MiB; collect it with kubectl get -o json, which has no such limit",
-        limit = MAX_DOCUMENT / MIB
-    )]
-    DocumentTooLong,
-    /// An object, by kind and apiVersion, that is too large to keep.
-    #[error(
-        "this {0} of {1} is larger than {limit} MiB, and no API server stores objects that large; leave it out",
-        limit = MAX_OBJECT / MIB
-    )]
-    ObjectTooLarge(String, String),
     /// An object of this kind has an invalid field.
     #[error("{kind}: {field}")]
     Field {
@@ -84,20 +66,12 @@ pub enum Problem {
     /// A kind, with its apiVersion, that has items but is not a list.
     #[error("a {0} of {1} has no items; correct its kind")]
     NotAList(String, String),
-    /// A mapping has the same key twice.
-    #[error("the key {0:?} occurs twice; remove one")]
-    DuplicateKey(String),
-    /// Items of a list whose kind is not known yet cannot be buffered.
-    #[error(
-        "no room to keep the items of a list until its kind is known: {0}; set TMPDIR to a folder with free space"
-    )]
-    Spool(io::Error),
 }
 
-/// Why reading a file ended, with line and column if the content is at fault.
+/// Why reading a file ended, with line and column.
 pub(super) struct Failure {
     pub problem: Problem,
-    pub place: Option<(u64, u64)>,
+    pub place: (u64, u64),
 }
 
 impl Failure {
@@ -107,37 +81,20 @@ impl Failure {
         let (line, column) = place.map_or((1, 1), |place| (place.line(), place.column()));
         Self {
             problem: Problem::syntax(&UserMessageFormatter.format_message(error)),
-            place: Some((first_line + line - 1, column)),
+            place: (first_line + line - 1, column),
         }
-    }
-}
-
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
-        let place = None;
-        Self { problem, place }
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        let problem = error.downcast().unwrap_or_else(Problem::Read);
-        problem.into()
     }
 }
 
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
-        if error.is_io() {
-            return io::Error::from(error).into();
-        }
         let (line, column) = (error.line(), error.column());
         let message = error.to_string();
         let place = format!(" at line {line} column {column}");
         let message = message.strip_suffix(&place).unwrap_or(&message);
         Self {
             problem: Problem::syntax(message),
-            place: Some((line as u64, column as u64)),
+            place: (line as u64, column as u64),
         }
     }
 }

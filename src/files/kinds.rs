@@ -1,123 +1,123 @@
-//! Finds the kinds that a file's text names, even if it does not parse. They decide whether a broken file matters.
-
-use std::io::{self, Read};
-
-use memchr::memmem::find;
+//! Finds the kinds that a text names, even if it does not parse. They decide whether a broken file matters.
 
 use super::Wanted;
-use super::outline::Outline;
 
-const KEY: &[u8] = b"kind";
-/// Enough for the key, the separator and any name.
-const LONGEST: usize = 512;
+const KEY: &str = "kind";
 
-/// Passes a file's bytes to the parser and watches for kinds.
-pub(super) struct Watched<'a, R> {
-    input: R,
-    wanted: Wanted<'a>,
-    /// The text that was read but not searched yet.
-    rest: Vec<u8>,
-    /// The outline at the start of `rest`.
-    outline: Outline,
-    names_wanted: bool,
+/// A line above that the current one may be nested in.
+struct Field {
+    column: usize,
+    below: Below,
 }
 
-impl<'a, R: Read> Watched<'a, R> {
-    pub fn new(input: R, wanted: Wanted<'a>) -> Self {
-        Self {
-            input,
-            wanted,
-            rest: Vec::new(),
-            outline: Outline::default(),
-            names_wanted: false,
-        }
-    }
+/// What may be nested in a field.
+#[derive(Clone, Copy, PartialEq)]
+enum Below {
+    /// Objects.
+    Items,
+    /// Parts of the field's own value.
+    Parts,
+    /// Unknown, because nothing should be nested here.
+    Unclear,
+}
 
-    /// Reads the remaining input. Returns whether the text names a wanted kind, a list of one, or a kind that may contain
-    /// or replace one. Also true if the input cannot be read. Kinds inside an object's field, such as `ownerReferences`, do
-    /// not count.
-    pub fn names_wanted(mut self) -> bool {
-        let read = io::copy(&mut self, &mut io::sink());
-        self.look(b"\n");
-        self.names_wanted || read.is_err()
-    }
-
-    fn look(&mut self, piece: &[u8]) {
-        if self.names_wanted {
-            return;
-        }
-        if piece.contains(&0) {
-            // UTF-16 without its NUL bytes leaves the letters.
-            self.rest.extend(piece.iter().filter(|byte| **byte != 0));
-        } else {
-            self.rest.extend(piece);
-        }
-        let mut from = 0;
-        while let Some(at) = find(&self.rest[from..], KEY) {
-            self.outline.pass(&self.rest[from..from + at]);
-            from += at;
-            let after = &self.rest[from + KEY.len()..];
-            match name_after(after) {
-                Some(name) => {
-                    self.names_wanted |= self.is_wanted(name) && !self.outline.is_part_of_field();
-                }
-                None if after.len() < LONGEST => break,
-                None => {}
-            }
-            self.outline.pass(KEY);
-            from += KEY.len();
-        }
-        let undecided = find(&self.rest[from..], KEY).map(|at| from + at);
-        let tail = self.rest.len().saturating_sub(KEY.len() - 1);
-        let to = undecided.unwrap_or(tail.max(from));
-        self.outline.pass(&self.rest[from..to]);
-        self.rest.drain(..to);
-    }
-
-    fn is_wanted(&self, name: &[u8]) -> bool {
-        let Ok(name) = str::from_utf8(name) else {
-            return false;
-        };
-        let of_items = name.strip_suffix("List");
-        let holds_wanted = |kind: &str| kind.is_empty() || (self.wanted)(None, kind);
+/// Whether the text names a wanted kind, a list of one, or a kind that may contain or replace one. Kinds inside an object's
+/// field, such as `ownerReferences`, do not count.
+pub(super) fn names_wanted(text: &str, wanted: Wanted<'_>) -> bool {
+    let is_wanted = |name: &str| {
+        let holds_wanted = |kind: &str| kind.is_empty() || wanted(None, kind);
         // The API server returns a Status in place of objects.
-        name == "Status" || (self.wanted)(None, name) || of_items.is_some_and(holds_wanted)
+        name == "Status"
+            || wanted(None, name)
+            || name.strip_suffix("List").is_some_and(holds_wanted)
+    };
+    let (mut fields, mut start) = (Vec::new(), 0);
+    for line in text.split_inclusive(['\n', '\r']) {
+        for (at, _) in line.match_indices(KEY) {
+            let name = name_after(&text[start + at + KEY.len()..]);
+            if is_wanted(name) && !is_part_of_field(&fields, &line[..at]) {
+                return true;
+            }
+        }
+        enter(&mut fields, line.trim_ascii_end());
+        start += line.len();
+    }
+    false
+}
+
+/// Returns the name after a key, in YAML or JSON. Empty if there is none.
+fn name_after(key: &str) -> &str {
+    let blank = |letter| " \t\r\n\"'".contains(letter);
+    let value = key.trim_start_matches(blank).strip_prefix(':');
+    let value = value.unwrap_or_default().trim_start_matches(blank);
+    let end = value.find(|letter: char| !letter.is_ascii_alphanumeric());
+    &value[..end.unwrap_or(value.len())]
+}
+
+/// Whether a key after this beginning of a line is certainly part of a field: it is the first in its line, and all
+/// enclosing fields can have nested content. Inside braces, nothing is certain.
+fn is_part_of_field(fields: &[Field], before: &str) -> bool {
+    let (start, _, text) = parts(before);
+    let above = &fields[..enclosing(fields, start)];
+    let last = above.last();
+    let is_clear = above.iter().all(|field| field.below != Below::Unclear);
+    text.is_empty() && is_clear && last.is_some_and(|field| field.below == Below::Parts)
+}
+
+fn enter(fields: &mut Vec<Field>, line: &str) {
+    let (start, column, text) = parts(line);
+    if start == 0 && text.starts_with("---") {
+        fields.clear();
+    } else if !text.is_empty() && !text.starts_with('#') {
+        fields.truncate(enclosing(fields, start));
+        let below = below(text);
+        fields.push(Field { column, below });
     }
 }
 
-impl<R: Read> Read for Watched<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.input.read(buffer)?;
-        self.look(&buffer[..length]);
-        Ok(length)
-    }
+/// Returns how many of the fields enclose a line. Items in the same column as their field count as its siblings; for the
+/// items of a list, the result is the same.
+fn enclosing(fields: &[Field], start: usize) -> usize {
+    fields.partition_point(|field| field.column < start)
 }
 
-/// Returns the name after a key, in YAML or JSON. Empty if there is none; `None` if it may continue beyond the text.
-fn name_after(key: &[u8]) -> Option<&[u8]> {
-    let blank = |byte: &u8| b" \t\r\n\"'".contains(byte);
-    let colon = key.iter().position(|byte| !blank(byte))?;
-    if key[colon] != b':' {
-        return Some(&[]);
+/// Splits a line: the column of the first dash, or of the text if there is none; the column of the text; the text.
+fn parts(line: &str) -> (usize, usize, &str) {
+    let mut text = line.trim_start_matches(' ');
+    let start = line.len() - text.len();
+    while let Some(item) = text.strip_prefix("- ") {
+        text = item.trim_ascii_start();
     }
-    let value = &key[colon + 1..];
-    let value = &value[value.iter().position(|byte| !blank(byte))?..];
-    let end = value
-        .iter()
-        .position(|byte| !byte.is_ascii_alphanumeric())?;
-    Some(&value[..end])
+    if text == "-" {
+        text = "";
+    }
+    (start, line.len() - text.len(), text)
+}
+
+/// Returns what is nested below this text: `Parts` only if it is a field without an inline value.
+fn below(text: &str) -> Below {
+    let (name, value) = text.split_at(text.rfind(':').unwrap_or_default());
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_./:".contains(letter);
+    let block = value.strip_prefix(": |").or(value.strip_prefix(": >"));
+    let is_block = block.is_some_and(|how| how.chars().all(|it| "+-123456789".contains(it)));
+    match name {
+        "" => Below::Unclear,
+        _ if !(name.chars().all(is_name) && (is_block || value == ":")) => Below::Unclear,
+        "items" => Below::Items,
+        _ => Below::Parts,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names_pod(text: &[u8]) -> bool {
-        Watched::new(text, &|_, kind| kind == "Pod").names_wanted()
+    fn names_pod(text: &str) -> bool {
+        names_wanted(text, &|_, kind| kind == "Pod")
     }
 
     #[test]
-    fn a_kind_is_found_however_it_is_written_and_wherever_the_text_is_cut() {
+    fn a_kind_is_found_however_it_is_written() {
         for text in [
             "kind: Pod",
             "a: [\nkind : 'Pod'\n",
@@ -127,15 +127,7 @@ mod tests {
             "kind: Status",
             "kinds: kind\nkind: kind\nkind: Pod #",
         ] {
-            assert!(names_pod(text.as_bytes()), "{text}");
-            let utf_16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-            assert!(names_pod(&utf_16), "{text}");
-            for cut in 1..text.len() {
-                let (one, other) = text.as_bytes().split_at(cut);
-                let both = one.chain(other);
-                let watched = Watched::new(both, &|_, kind| kind == "Pod");
-                assert!(watched.names_wanted(), "{text} at {cut}");
-            }
+            assert!(names_pod(text), "{text}");
         }
     }
 
@@ -178,11 +170,7 @@ metadata:
     #[test]
     fn a_kind_below_a_field_of_an_object_is_not_its_own() {
         for text in [NESTED, &NESTED.replace('\n', "\r\n")] {
-            for cut in 0..text.len() {
-                let (one, other) = text.as_bytes().split_at(cut);
-                let watched = Watched::new(one.chain(other), &|_, kind| kind == "Pod");
-                assert!(!watched.names_wanted(), "{text} at {cut}");
-            }
+            assert!(!names_pod(text), "{text}");
         }
     }
 
@@ -216,16 +204,7 @@ metadata:
             "metadata:\n  \"kind\": Pod\n",
             "metadata:\n  name: a, kind: Pod\n",
         ] {
-            assert!(names_pod(text.as_bytes()), "{text}");
-        }
-        let long = "a".repeat(LONGEST - 1);
-        let blank = " ".repeat(LONGEST);
-        for text in [
-            format!("{long}a:\n  kind: Pod\n"),
-            format!("{long}: b\n  kind: Pod\n"),
-            format!("metadata:\n{blank}name: a, kind: Pod\n"),
-        ] {
-            assert!(names_pod(text.as_bytes()), "{text}");
+            assert!(names_pod(text), "{text}");
         }
     }
 
@@ -241,9 +220,7 @@ metadata:
             "mankind Pod",
             "\\\"kind\\\":\\\"Pod\\\"",
         ] {
-            assert!(!names_pod(text.as_bytes()), "{text}");
+            assert!(!names_pod(text), "{text}");
         }
-        let far = format!("kind:{}Pod", " ".repeat(100_000));
-        assert!(!names_pod(far.as_bytes()));
     }
 }

@@ -1,49 +1,32 @@
-//! Reads Kubernetes objects one at a time from files, as written by `kubectl get -o yaml|json` or a must-gather.
+//! Reads Kubernetes objects from files, as written by `kubectl get -o yaml|json` or a must-gather.
 //!
-//! `sources` finds the files, `text` converts them to UTF-8, `yaml` splits YAML into documents, `objects` splits documents
-//! and lists into objects, and `list` buffers items until their list's kind is known. JSON is read item by item, in little
-//! memory whatever its size; for YAML, the text of one document is in memory. `kinds` decides whether a file that does not
-//! parse may contain relevant objects, and `outline` finds the field that a line belongs to.
+//! `sources` finds the files, `yaml` splits YAML into documents, and `objects` splits documents and lists into objects, one
+//! item at a time: in memory are the text of one file and one object. `kinds` decides whether a file that does not parse
+//! may contain relevant objects.
 
 mod error;
 mod kinds;
-mod list;
 mod objects;
-mod outline;
 mod sources;
 #[cfg(test)]
 mod tests;
-mod text;
 mod yaml;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::rc::Rc;
+use std::io::{self, Read};
+use std::string::FromUtf8Error;
 use std::sync::Arc;
 
+use encoding_rs::{Encoding, UTF_8};
 use serde_json::Value;
 
 pub use error::{Problem, ReadError, ReadErrors};
 pub use sources::Source;
 
 use error::Failure;
-use kinds::Watched;
 use sources::{Format, STANDARD_INPUT};
-use text::{Counts, Text};
-
-/// The memory limit of one object in bytes, including a small overhead per value. An API server accepts at most 3 MiB.
-const MAX_OBJECT: usize = 16 * 1024 * 1024;
-
-/// The longest YAML document in bytes.
-const MAX_DOCUMENT: usize = 512 * 1024 * 1024;
-
-/// The maximum nesting of mappings and sequences, the same as `serde_json`'s.
-const MAX_DEPTH: usize = 127;
-
-/// How many kinds are counted separately.
-const MAX_KINDS: usize = 10_000;
 
 /// An object.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,8 +87,6 @@ pub struct Tally {
 
 impl Tally {
     fn count_unused(&mut self, kind: &str) {
-        let known = self.unused.len() < MAX_KINDS || self.unused.contains_key(kind);
-        let kind = if known { kind } else { "other kinds" };
         *self.unused.entry(kind.to_owned()).or_default() += 1;
     }
 }
@@ -121,7 +102,7 @@ pub struct Progress<'a> {
     pub of: u64,
     /// Objects read.
     pub objects: u64,
-    /// Bytes read, if known.
+    /// Bytes of the files that have been read, if known.
     pub bytes: Option<u64>,
 }
 
@@ -146,8 +127,7 @@ pub struct Outcome {
 
 /// Reads all sources and passes each object of a wanted apiVersion and kind to `sink`.
 ///
-/// An error ends the reading of its file, except for an invalid field of an object. Other files are still read, so that all
-/// errors are reported at once.
+/// A text that does not parse ends the reading of its file. Whatever else is wrong is told, and reading goes on.
 pub fn read(
     sources: &[Source],
     wanted: Wanted<'_>,
@@ -190,16 +170,11 @@ struct Reading<'a> {
     files: u64,
     outcome: Outcome,
     source_name: Arc<str>,
-    counts: Rc<Counts>,
     /// The number of the document, from 1; `line` is the line where it starts.
     document: u64,
     line: u64,
     /// The path of the item in the document.
     path: String,
-    /// The remaining memory for the object in bytes; `None` if it is too large or not wanted.
-    left: Option<usize>,
-    /// The error that ended the reading of the file, unless the parser found it.
-    problem: Option<Problem>,
 }
 
 impl<'a> Reading<'a> {
@@ -216,74 +191,65 @@ impl<'a> Reading<'a> {
             files: files as u64,
             outcome: Outcome::default(),
             source_name: Arc::default(),
-            counts: Rc::default(),
             document: 0,
             line: 0,
             path: String::new(),
-            left: None,
-            problem: None,
         }
     }
 
-    fn file(&mut self, name: &str, format: Option<Format>, input: impl Read) {
+    fn file(&mut self, name: &str, format: Option<Format>, mut input: impl Read) {
         self.source_name = Arc::from(name);
-        self.counts = Rc::default();
         self.document = 0;
         self.report_progress();
-        let mut input = Watched::new(input, self.wanted);
-        let text = Text::new(&mut input, Rc::clone(&self.counts));
-        if let Err(failure) = self.documents(format, text) {
-            // An error without a line was found ahead of the parser's position.
-            let origin = match failure.place {
-                Some(place) => self.origin(Some(place)),
-                None => Origin::whole(name),
-            };
-            let problem = self.problem.take().unwrap_or(failure.problem);
-            let names_wanted = input.names_wanted();
-            let errors = match problem {
-                Problem::Read(_) => &mut self.outcome.absent,
-                _ if names_wanted => &mut self.outcome.unread,
-                _ => &mut self.outcome.left_out,
-            };
-            errors.push(ReadError { origin, problem });
+        let mut bytes = Vec::new();
+        match input.read_to_end(&mut bytes) {
+            Ok(_) => self.bytes(name, format, bytes),
+            Err(error) => {
+                let (origin, problem) = (Origin::whole(name), Problem::Read(error));
+                self.outcome.absent.push(ReadError { origin, problem });
+            }
         }
         self.outcome.tally.files += 1;
-        self.outcome.tally.bytes += self.counts.bytes.take();
         self.report_progress();
     }
 
-    fn documents(
-        &mut self,
-        format: Option<Format>,
-        mut text: Text<impl Read>,
-    ) -> Result<(), Failure> {
-        let format = match format {
-            Some(format) => format,
-            None if matches!(text.peek()?, Some('{' | '[')) => Format::Json,
-            None => Format::Yaml,
-        };
+    fn bytes(&mut self, name: &str, format: Option<Format>, bytes: Vec<u8>) {
+        self.outcome.tally.bytes += bytes.len() as u64;
+        match decoded(bytes) {
+            Ok(text) => {
+                if let Err(Failure { problem, place }) = self.documents(format, &text) {
+                    let (wanted, origin) = (self.wanted, self.origin(Some(place)));
+                    self.push(kinds::names_wanted(&text, wanted), origin, problem);
+                }
+            }
+            Err((problem, letters)) => {
+                let is_wanted = kinds::names_wanted(&letters, self.wanted);
+                self.push(is_wanted, Origin::whole(name), problem);
+            }
+        }
+    }
+
+    fn documents(&mut self, format: Option<Format>, text: &str) -> Result<(), Failure> {
+        let is_json = text.trim_start().starts_with(['{', '[']);
         match format {
-            Format::Json => self.json(BufReader::new(text)),
-            Format::Yaml => self.yaml(BufReader::new(text)),
+            Some(Format::Json) => self.json(text),
+            None if is_json => self.json(text),
+            Some(Format::Yaml) | None => self.yaml(text),
         }
     }
 
     /// Reads any number of consecutive values.
-    fn json(&mut self, text: impl Read) -> Result<(), Failure> {
-        let mut json = serde_json::Deserializer::from_reader(text);
+    fn json(&mut self, text: &str) -> Result<(), Failure> {
+        let mut json = serde_json::Deserializer::from_str(text);
         while let Err(more) = json.end() {
-            if more.is_io() {
-                return Err(more.into());
-            }
             self.begin_document(more.line() as u64);
             self.root(&mut json)?;
         }
         Ok(())
     }
 
-    fn yaml(&mut self, text: impl BufRead) -> Result<(), Failure> {
-        let mut documents = yaml::Documents::new(text, Rc::clone(&self.counts));
-        while let Some(document) = documents.next()? {
+    fn yaml(&mut self, text: &str) -> Result<(), Failure> {
+        for document in yaml::documents(text) {
             self.begin_document(document.content_line());
             document.parse(|yaml| self.root(yaml))?;
         }
@@ -298,20 +264,30 @@ impl<'a> Reading<'a> {
 
     /// Returns the origin of a line and column, or of the current document or item.
     fn origin(&self, place: Option<(u64, u64)>) -> Origin {
-        let item = match self.path.as_str() {
-            "" => String::new(),
-            path => format!(", {path}"),
-        };
-        let place = match place {
-            Some((line, column)) => format!(", line {line} column {column}"),
-            None if item.is_empty() => format!(", line {}", self.line),
+        let place = match (place, self.path.as_str()) {
+            (Some((line, column)), _) => format!("line {line} column {column}"),
+            (None, "") => format!("line {}", self.line),
             // An item is found by its number; the line of its document does not help.
-            None => String::new(),
+            (None, path) => path.to_owned(),
         };
         Origin {
             source_name: Arc::clone(&self.source_name),
-            place: format!(", document {}{item}{place}", self.document),
+            place: format!(", document {}, {place}", self.document),
         }
+    }
+
+    /// Tells a problem of the current document or item.
+    fn tell(&mut self, is_wanted: bool, problem: Problem) {
+        self.push(is_wanted, self.origin(None), problem);
+    }
+
+    fn push(&mut self, is_wanted: bool, origin: Origin, problem: Problem) {
+        let errors = if is_wanted {
+            &mut self.outcome.unread
+        } else {
+            &mut self.outcome.left_out
+        };
+        errors.push(ReadError { origin, problem });
     }
 
     fn report_progress(&mut self) {
@@ -320,7 +296,32 @@ impl<'a> Reading<'a> {
             done: self.outcome.tally.files,
             of: self.files,
             objects: self.outcome.tally.objects,
-            bytes: Some(self.outcome.tally.bytes + self.counts.bytes.get()),
+            bytes: Some(self.outcome.tally.bytes),
         });
+    }
+}
+
+/// Decodes UTF-8, or UTF-16 with a byte-order mark, with any line ends. The error comes with the letters of the text.
+fn decoded(bytes: Vec<u8>) -> Result<String, (Problem, String)> {
+    let (encoding, mark) = Encoding::for_bom(&bytes).unwrap_or((UTF_8, 0));
+    let text = if encoding == UTF_8 && mark == 0 {
+        String::from_utf8(bytes).map_err(FromUtf8Error::into_bytes)
+    } else {
+        let text = encoding.decode_without_bom_handling_and_without_replacement(&bytes[mark..]);
+        text.map(String::from).ok_or(bytes)
+    };
+    let text = match text {
+        Ok(text) if text.contains('\0') => Err((Problem::Nul, text.into_bytes())),
+        Ok(text) => Ok(text),
+        Err(bytes) => Err((Problem::Encoding(encoding.name()), bytes)),
+    };
+    match text {
+        Ok(text) if text.contains('\r') => Ok(text.replace("\r\n", "\n").replace('\r', "\n")),
+        Ok(text) => Ok(text),
+        Err((problem, mut bytes)) => {
+            // UTF-16 without its NUL bytes leaves the letters.
+            bytes.retain(|byte| *byte != 0);
+            Err((problem, String::from_utf8_lossy(&bytes).into_owned()))
+        }
     }
 }

@@ -1,265 +1,255 @@
-//! Splits documents and lists into objects while YAML or JSON is parsed.
+//! Splits documents and lists into objects, one item at a time.
 
 use std::fmt::{self, Write as _};
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::error::{Problem, ReadError};
-use super::list::{Identity, Items, Mapping};
-use super::{MAX_OBJECT, Object, Reading};
+use super::error::Problem;
+use super::{Object, Reading};
 use crate::visible::visible;
 
-/// The fields of a list that are kept besides its items.
-const HEAD: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// The longest name that Kubernetes allows.
+const MAX_NAME: usize = 253;
+
+/// An object's apiVersion and kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Identity {
+    api_version: Option<String>,
+    kind: Option<String>,
+}
+
+impl Identity {
+    fn of(fields: &Map<String, Value>) -> Self {
+        // Anything else is not a name and would only garble messages.
+        let name = |key| {
+            let name = fields.get(key)?.as_str()?;
+            let fits = (1..=MAX_NAME).contains(&name.len());
+            (fits && name.bytes().all(|byte| byte.is_ascii_graphic())).then(|| name.to_owned())
+        };
+        Self {
+            api_version: name("apiVersion"),
+            kind: name("kind"),
+        }
+    }
+
+    fn is_list(&self) -> bool {
+        let kind = self.kind.as_ref();
+        kind.is_some_and(|kind| kind.ends_with("List"))
+    }
+
+    /// Returns apiVersion and kind if both are known.
+    fn whole(&self) -> Option<(&str, &str)> {
+        Some((self.api_version.as_deref()?, self.kind.as_deref()?))
+    }
+
+    /// Returns the identity of an item of this list, filling in what the item itself lacks.
+    fn of_item(&self, item: Self) -> Self {
+        let kind = self.kind.as_ref();
+        let kind = kind.and_then(|kind| kind.strip_suffix("List"));
+        match kind {
+            Some(kind) if !kind.is_empty() && self.api_version.is_some() => Self {
+                api_version: item.api_version.or_else(|| self.api_version.clone()),
+                kind: item.kind.or_else(|| Some(kind.to_owned())),
+            },
+            _ => item,
+        }
+    }
+}
+
+/// The items of a list that are not read yet, by number: those without a kind, until the kind of the list is known.
+/// `kubectl` prints it after the items.
+type Waiting = Vec<(usize, Value)>;
 
 /// A node of a document, before it is read.
 struct Node<'r, 'a> {
     reading: &'r mut Reading<'a>,
-    place: Place<'r>,
-}
-
-enum Place<'r> {
-    /// The root of a document: an object, or a sequence of objects.
-    Root,
-    /// The items of a mapping. If they are a sequence, the mapping is a list.
-    Items(&'r mut Items),
-    /// One item of a list or of the root.
-    Item(Option<&'r mut Items>),
-    /// Any node inside an object.
-    Field,
+    /// The list, as far as known, if the node is its items; otherwise the node is the root of a document.
+    list: Option<Identity>,
 }
 
 /// The result of reading a node.
 enum Seen {
-    /// A mapping or sequence that was split into objects.
+    /// The items of a list, but for these.
+    Items(Waiting),
+    /// A whole value that was split into objects.
     Objects,
-    /// A value that was kept.
+    /// Any other value.
     Value(Value),
-    /// A value that was dropped.
-    Dropped,
 }
 
-impl<'a> Reading<'a> {
+impl Reading<'_> {
     /// Reads a document.
     pub fn root<'de, D: Deserializer<'de>>(&mut self, document: D) -> Result<(), D::Error> {
-        self.left = Some(MAX_OBJECT);
-        let place = Place::Root;
-        let reading = &mut *self;
-        match (Node { reading, place }).deserialize(document)? {
+        let (reading, list) = (&mut *self, None);
+        match (Node { reading, list }).deserialize(document)? {
             Seen::Value(Value::Null) => return Ok(()),
-            Seen::Objects => {}
-            Seen::Value(_) | Seen::Dropped => self.outcome.tally.not_objects += 1,
+            Seen::Value(_) => self.outcome.tally.not_objects += 1,
+            Seen::Objects | Seen::Items(_) => {}
         }
         self.outcome.tally.documents += 1;
         Ok(())
     }
 
-    /// Stores the problem and returns an error that stops the parser.
-    fn fail<E: Error>(&mut self, problem: Problem) -> E {
-        let error = E::custom(&problem);
-        self.problem = Some(problem);
-        error
-    }
-
-    /// Reads a sequence whose nodes may be objects.
-    fn sequence<'de, A: SeqAccess<'de>>(
-        &mut self,
-        name: &str,
-        mut sequence: A,
-        mut items: Option<&mut Items>,
-    ) -> Result<Seen, A::Error> {
+    /// Does something at a place in the document.
+    fn at<T>(&mut self, name: &str, number: usize, act: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
-        for number in 0_u64.. {
-            let dot = if length == 0 { "" } else { "." };
-            // Writing to a String cannot fail.
-            let _ = write!(self.path, "{dot}{name}[{number}]");
-            self.left = Some(MAX_OBJECT);
-            let place = Place::Item(items.as_deref_mut());
-            let reading = &mut *self;
-            match (
-                sequence.next_element_seed(Node { reading, place })?,
-                &mut items,
-            ) {
-                (None, _) => break,
-                (Some(Seen::Objects), _) => {}
-                // Whether this is an error depends on the list's kind.
-                (_, Some(items)) => {
-                    items.misfit.get_or_insert_with(|| self.path.clone());
-                }
-                (_, None) => self.outcome.tally.not_objects += 1,
-            }
-            self.path.truncate(length);
-        }
+        let dot = if length == 0 || name.is_empty() {
+            ""
+        } else {
+            "."
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(self.path, "{dot}{name}[{number}]");
+        let result = act(self);
         self.path.truncate(length);
-        Ok(Seen::Objects)
+        result
     }
 
-    /// Reads a mapping. As in Kubernetes, a mapping with a sequence of items is a list.
-    fn mapping<'de, A: MapAccess<'de>>(
-        &mut self,
-        mut mapping: A,
-        siblings: Option<&mut Items>,
-    ) -> Result<Seen, A::Error> {
-        let mut fields = Map::new();
-        let mut identity = Identity::default();
-        let mut list: Option<Items> = None;
-        let mut left = Some(MAX_OBJECT);
-        while let Some(key) = mapping.next_key::<String>()? {
-            if fields.contains_key(&key) || (key == "items" && list.is_some()) {
-                return Err(self.fail(Problem::DuplicateKey(key)));
-            }
-            // The fields that decide whether the rest is relevant have a limit of their own.
-            let is_head = match key.as_str() {
-                "apiVersion" | "kind" | "items" => true,
-                "metadata" => list.is_some() || identity.is_list(),
-                _ => false,
-            };
-            self.left = if is_head { Some(MAX_OBJECT) } else { left };
-            let mut items = (key == "items").then(|| Items::of(identity.clone()));
-            let place = items.as_mut().map_or(Place::Field, Place::Items);
-            let reading = &mut *self;
-            match mapping.next_value_seed(Node { reading, place })? {
-                Seen::Objects => {
-                    list = items;
-                    left = None;
-                    fields.retain(|key, _| HEAD.contains(&key.as_str()));
-                }
-                Seen::Dropped if is_head => return Err(self.fail(Problem::TextTooLong)),
-                Seen::Dropped => left = None,
-                Seen::Value(value) => {
-                    if !is_head {
-                        left = self.left;
-                    }
-                    fields.insert(key, value);
-                    if is_head {
-                        identity = Identity::of(&fields);
-                        left = left.filter(|_| self.is_needed(&identity));
-                    }
-                }
-            }
-        }
-        let mapping = Mapping {
-            path: self.path.clone(),
-            fields,
-            is_whole: left.is_some(),
+    /// Reads an item. Returns it if it can be read only when the kind of the list is known, or is no object.
+    fn item(&mut self, number: usize, item: Value, list: &Identity) -> Option<Value> {
+        let fields = match item {
+            Value::Object(fields) => fields,
+            other => return Some(other),
         };
-        self.end_of_mapping(mapping, list, siblings)
-            .map_err(|problem| self.fail(problem))?;
-        Ok(Seen::Objects)
+        let identity = Identity::of(&fields);
+        let is_list = matches!(fields.get("items"), Some(Value::Array(_)));
+        if list.whole().is_none() && identity.whole().is_none() && !is_list {
+            return Some(Value::Object(fields));
+        }
+        self.at("items", number, |reading| reading.value(fields, list));
+        None
     }
 
-    fn end_of_mapping(
-        &mut self,
-        mapping: Mapping,
-        list: Option<Items>,
-        siblings: Option<&mut Items>,
-    ) -> Result<(), Problem> {
-        let fields = &mapping.fields;
-        let identity = Identity::of(fields);
-        let is_something = |key: &str| fields.get(key).is_some_and(|value| !value.is_null());
-        match (&identity.api_version, &identity.kind) {
-            (None, Some(_)) if is_something("apiVersion") => {
-                return Err(Problem::NotAName("apiVersion"));
+    /// Reads an object or a list that is whole, within a list.
+    fn value(&mut self, mut fields: Map<String, Value>, list: &Identity) {
+        match fields.remove("items") {
+            // As in Kubernetes, a mapping with a sequence of items is a list.
+            Some(Value::Array(items)) => {
+                let own = Identity::of(&fields);
+                let mut waiting = Waiting::new();
+                for (number, item) in items.into_iter().enumerate() {
+                    waiting.extend(self.item(number, item, &own).map(|item| (number, item)));
+                }
+                self.list(&fields, waiting);
             }
-            (Some(_), None) if is_something("kind") => return Err(Problem::NotAName("kind")),
-            _ => {}
+            Some(other) => {
+                fields.insert("items".to_owned(), other);
+                self.mapping(fields, list);
+            }
+            None => self.mapping(fields, list),
         }
+    }
+
+    /// Reads a mapping that has no sequence of items.
+    fn mapping(&mut self, fields: Map<String, Value>, list: &Identity) {
+        let own = Identity::of(&fields);
         // Go prints an empty list with null items. Unlike a list, an object has a name.
-        let is_empty = fields.get("items") == Some(&Value::Null) && !has_name(fields);
-        if identity.is_list() && self.is_list_wanted(&identity) {
-            let kind = || identity.kind.clone().unwrap_or_default();
-            if list.is_none() && is_something("items") {
-                return Err(Problem::NoItems(kind()));
+        let is_empty = fields.get("items") == Some(&Value::Null) && !has_name(&fields);
+        if is_empty {
+            match own.whole() {
+                Some((_, kind)) if !own.is_list() => self.outcome.tally.count_unused(kind),
+                _ => self.list(&fields, Waiting::new()),
             }
-            let is_list = list.is_some() || is_empty;
-            if is_list && fields.get("metadata").is_some_and(is_one_page) {
-                return Err(Problem::OnePage);
-            }
-            if let Some(misfit) = list.as_ref().and_then(|list| list.misfit.as_ref()) {
-                self.path.clone_from(misfit);
-                return Err(Problem::NoItems(kind()));
-            }
+        } else if own.is_list() && is_something(&fields, "items") && self.is_list_wanted(&own) {
+            self.unread(Problem::NoItems(own.kind.unwrap_or_default()));
+        } else {
+            self.object(fields, list.of_item(own));
         }
-        match (list, siblings) {
-            (Some(items), _) => self.list(Some(items), &identity),
-            (None, _) if is_empty => self.list(None, &identity),
-            (None, Some(siblings)) if identity.whole().is_none() => {
-                if siblings.list.whole().is_some() {
-                    let identity = siblings.list.of_item(identity);
-                    return self.object(mapping, identity);
+    }
+
+    /// Ends a list of which all items are read but for these.
+    fn list(&mut self, fields: &Map<String, Value>, waiting: Waiting) {
+        let list = Identity::of(fields);
+        match list.whole() {
+            Some(_) if list.is_list() => {}
+            Some((api_version, kind)) if (self.wanted)(Some(api_version), kind) => {
+                let problem = Problem::NotAList(kind.to_owned(), api_version.to_owned());
+                return self.unread(problem);
+            }
+            Some((_, kind)) => self.outcome.tally.count_unused(kind),
+            None => {
+                self.outcome.tally.not_objects += 1;
+                if self.has_wrong_name(fields) {
+                    return;
                 }
-                siblings.wait(&mapping).map_err(Problem::Spool)
             }
-            _ => self.object(mapping, identity),
+        }
+        let is_wanted = list.is_list() && self.is_list_wanted(&list);
+        if is_wanted && fields.get("metadata").is_some_and(is_one_page) {
+            self.unread(Problem::OnePage);
+        }
+        for (number, item) in waiting {
+            self.at("items", number, |reading| match item {
+                Value::Object(fields) => {
+                    let identity = list.of_item(Identity::of(&fields));
+                    reading.object(fields, identity);
+                }
+                _ if is_wanted => {
+                    let kind = list.kind.clone().unwrap_or_default();
+                    reading.unread(Problem::NoItems(kind));
+                }
+                _ => reading.outcome.tally.not_objects += 1,
+            });
         }
     }
 
-    fn list(&mut self, items: Option<Items>, list: &Identity) -> Result<(), Problem> {
-        match (&list.api_version, &list.kind) {
-            (Some(_), Some(_)) if list.is_list() => {}
-            (Some(api_version), Some(kind))
-                if items.is_some() && (self.wanted)(Some(api_version), kind) =>
-            {
-                return Err(Problem::NotAList(kind.clone(), api_version.clone()));
-            }
-            (Some(_), Some(kind)) => self.outcome.tally.count_unused(kind),
-            _ => self.outcome.tally.not_objects += 1,
-        }
-        let Some(items) = items else {
-            return Ok(());
-        };
-        let path = self.path.clone();
-        for item in items.recall().map_err(Problem::Spool)? {
-            let item = item.map_err(|error| Problem::Spool(error.into()))?;
-            self.path.clone_from(&item.path);
-            let identity = list.of_item(Identity::of(&item.fields));
-            self.object(item, identity)?;
-        }
-        self.path = path;
-        Ok(())
-    }
-
-    fn object(&mut self, mapping: Mapping, identity: Identity) -> Result<(), Problem> {
-        let mut fields = mapping.fields;
+    fn object(&mut self, mut fields: Map<String, Value>, identity: Identity) {
         let (api_version, kind) = match (identity.api_version, identity.kind) {
             (Some(api_version), Some(kind)) => (api_version, kind),
             (None, Some(kind)) if fields.get("metadata").is_some_and(Value::is_object) => {
-                return Err(Problem::NoApiVersion(kind));
+                let is_wanted = (self.wanted)(None, &kind);
+                return self.tell(is_wanted, Problem::NoApiVersion(kind));
             }
             _ => {
-                self.outcome.tally.not_objects += 1;
-                return Ok(());
+                if !self.has_wrong_name(&fields) {
+                    self.outcome.tally.not_objects += 1;
+                }
+                return;
             }
         };
-        if is_status(&api_version, &kind)
+        if (&*api_version, &*kind) == ("v1", "Status")
             && let Some(refusal) = refusal(&fields)
         {
-            return Err(Problem::Refused(refusal));
+            return self.unread(Problem::Refused(refusal));
         }
         if !(self.wanted)(Some(&api_version), &kind) {
-            self.outcome.tally.count_unused(&kind);
-            return Ok(());
-        }
-        if !mapping.is_whole {
-            return Err(Problem::ObjectTooLarge(kind, api_version));
+            return self.outcome.tally.count_unused(&kind);
         }
         fields.insert("apiVersion".to_owned(), api_version.clone().into());
         fields.insert("kind".to_owned(), kind.clone().into());
         self.outcome.tally.objects += 1;
         let origin = self.origin(None);
         let taken = (self.sink)(Object {
-            origin: origin.clone(),
+            origin,
             api_version,
             kind: kind.clone(),
             value: Value::Object(fields),
         });
         if let Err(field) = taken {
-            let problem = Problem::Field { kind, field };
-            self.outcome.unread.push(ReadError { origin, problem });
+            self.unread(Problem::Field { kind, field });
         }
         self.report_progress();
-        Ok(())
+    }
+
+    /// Tells that a field that should name the apiVersion or the kind does not. The other one alone says too little to
+    /// know whether the object is wanted.
+    fn has_wrong_name(&mut self, fields: &Map<String, Value>) -> bool {
+        let own = Identity::of(fields);
+        let field = match (&own.api_version, &own.kind) {
+            (None, Some(_)) if is_something(fields, "apiVersion") => "apiVersion",
+            (Some(_), None) if is_something(fields, "kind") => "kind",
+            _ => return false,
+        };
+        let is_wanted = own.kind.is_some_and(|kind| (self.wanted)(None, &kind));
+        self.tell(is_wanted, Problem::NotAName(field));
+        true
+    }
+
+    fn unread(&mut self, problem: Problem) {
+        self.tell(true, problem);
     }
 
     /// Whether the items of a list may be wanted.
@@ -268,31 +258,6 @@ impl<'a> Reading<'a> {
         // The items of a plain List may be of any kind.
         item.whole()
             .is_none_or(|(version, kind)| (self.wanted)(Some(version), kind))
-    }
-
-    fn is_needed(&self, identity: &Identity) -> bool {
-        let is_wanted =
-            |(version, kind)| (self.wanted)(Some(version), kind) || is_status(version, kind);
-        identity.whole().is_none_or(is_wanted)
-    }
-
-    fn field(&mut self) -> Node<'_, 'a> {
-        let place = Place::Field;
-        Node {
-            reading: self,
-            place,
-        }
-    }
-
-    /// Keeps a value if it fits into the remaining memory.
-    fn keep(&mut self, bytes: usize, value: impl FnOnce() -> Value) -> Seen {
-        self.counts.since_token.set(0);
-        // The approximate overhead of a value besides its text.
-        self.left = self.left.and_then(|left| left.checked_sub(32 + bytes));
-        match self.left {
-            Some(_) => Seen::Value(value()),
-            None => Seen::Dropped,
-        }
     }
 }
 
@@ -312,68 +277,80 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
     }
 
     fn visit_unit<E>(self) -> Result<Seen, E> {
-        Ok(self.reading.keep(0, || Value::Null))
+        Ok(Seen::Value(Value::Null))
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Seen, E> {
-        Ok(self.reading.keep(0, || value.into()))
+        Ok(Seen::Value(value.into()))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Seen, E> {
-        Ok(self.reading.keep(0, || value.into()))
+        Ok(Seen::Value(value.into()))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Seen, E> {
-        Ok(self.reading.keep(0, || value.into()))
+        Ok(Seen::Value(value.into()))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Seen, E> {
-        Ok(self.reading.keep(0, || value.into()))
+        Ok(Seen::Value(value.into()))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Seen, E> {
-        Ok(self.reading.keep(value.len(), || value.into()))
+        Ok(Seen::Value(value.into()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Seen, A::Error> {
-        let reading = self.reading;
-        match self.place {
-            Place::Root => return reading.sequence("", sequence, None),
-            Place::Items(items) => return reading.sequence("items", sequence, Some(items)),
-            Place::Item(_) | Place::Field => {}
-        }
-        let mut values = Vec::new();
-        while let Some(seen) = sequence.next_element_seed(reading.field())? {
-            if let Seen::Value(value) = seen {
-                values.push(value);
+        let (reading, mut waiting) = (self.reading, Waiting::new());
+        let mut number = 0;
+        while let Some(item) = sequence.next_element::<Value>()? {
+            match (&self.list, item) {
+                (Some(list), item) => {
+                    let left = reading.item(number, item, list);
+                    waiting.extend(left.map(|item| (number, item)));
+                }
+                (None, Value::Object(fields)) => reading.at("", number, |reading| {
+                    reading.value(fields, &Identity::default());
+                }),
+                (None, _) => reading.outcome.tally.not_objects += 1,
             }
+            number += 1;
         }
-        Ok(reading.keep(0, || values.into()))
+        Ok(self.list.map_or(Seen::Objects, |_| Seen::Items(waiting)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut mapping: A) -> Result<Seen, A::Error> {
-        let reading = self.reading;
-        match self.place {
-            Place::Root => return reading.mapping(mapping, None),
-            Place::Item(siblings) => return reading.mapping(mapping, siblings),
-            Place::Items(_) | Place::Field => {}
+        if self.list.is_some() {
+            let whole = Value::deserialize(MapAccessDeserializer::new(mapping))?;
+            return Ok(Seen::Value(whole));
         }
-        let mut fields = Map::new();
+        let (reading, mut fields, mut items) = (self.reading, Map::new(), None);
         while let Some(key) = mapping.next_key::<String>()? {
-            if fields.contains_key(&key) {
-                return Err(reading.fail(Problem::DuplicateKey(key)));
+            if key != "items" {
+                fields.insert(key, mapping.next_value()?);
+                continue;
             }
-            // In memory, an object allocates space for eleven fields at once.
-            reading.keep(key.len(), || Value::Null);
-            match mapping.next_value_seed(reading.field())? {
-                Seen::Value(value) => {
-                    fields.insert(key, value);
-                }
-                _ => fields.clear(),
+            let list = Some(Identity::of(&fields));
+            let node = Node {
+                reading: &mut *reading,
+                list,
+            };
+            match mapping.next_value_seed(node)? {
+                Seen::Items(waiting) => items = Some(waiting),
+                Seen::Value(value) => drop(fields.insert(key, value)),
+                Seen::Objects => {}
             }
         }
-        Ok(reading.keep(256, || fields.into()))
+        match items {
+            Some(waiting) => reading.list(&fields, waiting),
+            None => reading.mapping(fields, &Identity::default()),
+        }
+        Ok(Seen::Objects)
     }
+}
+
+fn is_something(fields: &Map<String, Value>, key: &str) -> bool {
+    fields.get(key).is_some_and(|value| !value.is_null())
 }
 
 fn has_name(fields: &Map<String, Value>) -> bool {
@@ -384,10 +361,6 @@ fn has_name(fields: &Map<String, Value>) -> bool {
 fn is_one_page(metadata: &Value) -> bool {
     let token = metadata.get("continue").and_then(Value::as_str);
     token.is_some_and(|token| !token.is_empty())
-}
-
-fn is_status(api_version: &str, kind: &str) -> bool {
-    api_version == "v1" && kind == "Status"
 }
 
 /// Returns the API server's error message, if the Status is a failure.

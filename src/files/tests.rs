@@ -1,6 +1,5 @@
 mod bounds;
 mod cases;
-mod text;
 
 use std::path::PathBuf;
 

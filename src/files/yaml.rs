@@ -1,59 +1,53 @@
-//! Parses YAML document by document.
-
-use std::io::BufRead;
-use std::rc::Rc;
+//! Splits YAML into documents, and parses one. serde-saphyr's own iterator over documents gives no lines.
 
 use serde_saphyr::{Deserializer, Error, Options};
 
-use super::error::{Failure, Problem};
-use super::text::Counts;
-use super::{MAX_DEPTH, MAX_DOCUMENT, MAX_OBJECT};
+use super::error::Failure;
 
-/// Splits text at the lines that start and end documents. Any line that looks like a marker counts as one, even inside a
-/// block scalar.
-pub(super) struct Documents<R> {
-    input: R,
-    counts: Rc<Counts>,
-    /// The number of lines read.
-    lines: u64,
-    /// The first line of the next document.
-    start: String,
+/// The maximum nesting of mappings and sequences, the same as `serde_json`'s.
+pub(super) const MAX_DEPTH: usize = 127;
+
+/// How many bytes of text aliases may add to a document.
+const MAX_REPEATED: usize = 64 * 1024 * 1024;
+
+/// A document, from its marker on.
+pub(super) struct Document<'a> {
+    text: &'a str,
+    /// The line of the text where it begins, from 1.
+    first_line: u64,
 }
 
-impl<R: BufRead> Documents<R> {
-    pub fn new(input: R, counts: Rc<Counts>) -> Self {
-        Self {
-            input,
-            counts,
-            lines: 0,
-            start: String::new(),
+/// Splits text at the lines that start and end documents, and leaves out those without content. Any line that looks like a
+/// marker counts as one, even inside a block scalar.
+pub(super) fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
+    let (mut found, mut start, mut first_line, mut has_content) = (Vec::new(), 0, 1, false);
+    let mut end = 0;
+    for (line, number) in text.split_inclusive('\n').zip(1..) {
+        if is_marker(line, "---") && has_content || is_marker(line, "...") {
+            let end = if is_marker(line, "...") {
+                end + line.len()
+            } else {
+                end
+            };
+            let document = Document {
+                text: &text[start..end],
+                first_line,
+            };
+            found.extend(has_content.then_some(document));
+            (start, first_line, has_content) = (end, number, false);
+            first_line += u64::from(is_marker(line, "..."));
         }
+        // Directives and comments belong to the document that follows.
+        let is_empty = line.trim().is_empty() || line.starts_with(['#', '%']);
+        has_content |= !is_empty && !is_marker(line, "...");
+        end += line.len();
     }
-
-    /// Returns the next document, or `None` at the end.
-    pub fn next(&mut self) -> Result<Option<Document>, Failure> {
-        let mut text = std::mem::take(&mut self.start);
-        let mut has_content = !text.is_empty();
-        let first_line = self.lines + u64::from(!has_content);
-        loop {
-            let length = text.len();
-            self.counts.since_token.set(0);
-            let is_end = self.input.read_line(&mut text)? == 0;
-            self.lines += u64::from(!is_end);
-            let line = &text[length..];
-            let starts_next = has_content && is_marker(line, "---");
-            if starts_next {
-                self.start = text.split_off(length);
-            } else if text.len() > MAX_DOCUMENT {
-                return Err(Problem::DocumentTooLong.into());
-            } else if !is_end && !is_marker(line, "...") {
-                // Directives and comments belong to the document that follows.
-                has_content |= !(line.trim().is_empty() || line.starts_with(['#', '%']));
-                continue;
-            }
-            return Ok(has_content.then_some(Document { text, first_line }));
-        }
-    }
+    let document = Document {
+        text: &text[start..],
+        first_line,
+    };
+    found.extend(has_content.then_some(document));
+    found.into_iter()
 }
 
 fn is_marker(line: &str, marker: &str) -> bool {
@@ -61,12 +55,7 @@ fn is_marker(line: &str, marker: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\n']))
 }
 
-pub(super) struct Document {
-    text: String,
-    first_line: u64,
-}
-
-impl Document {
+impl<'a> Document<'a> {
     /// Returns the first line that is not a marker, directive or comment.
     pub fn content_line(&self) -> u64 {
         let is_content = |line: &str| {
@@ -78,12 +67,12 @@ impl Document {
     }
 
     /// Passes a parser of the document to `take`.
-    pub fn parse<'de>(
-        &'de self,
-        take: impl FnOnce(Deserializer<'de, '_>) -> Result<(), Error>,
+    pub fn parse(
+        &self,
+        take: impl FnOnce(Deserializer<'a, '_>) -> Result<(), Error>,
     ) -> Result<(), Failure> {
         let options = options(self.text.len());
-        serde_saphyr::with_deserializer_from_str_with_options(&self.text, options, take)
+        serde_saphyr::with_deserializer_from_str_with_options(self.text, options, take)
             .map_err(|error| Failure::in_yaml(&error, self.first_line))
     }
 }
@@ -96,9 +85,8 @@ fn options(length: usize) -> Options {
             flow_nesting_limit: MAX_DEPTH,
             max_events: usize::MAX,
             max_nodes: usize::MAX,
-            // Text repeated by aliases counts too.
-            max_total_scalar_bytes: length + 4 * MAX_OBJECT,
-            max_recorded_anchor_bytes: MAX_OBJECT,
+            max_total_scalar_bytes: length + MAX_REPEATED,
+            max_recorded_anchor_bytes: MAX_REPEATED / 4,
             enforce_alias_anchor_ratio: false,
         },
         emit_comments: false,

@@ -1,7 +1,8 @@
-//! Tests of the limits on depth and size.
+//! Tests of the limits on depth and on what aliases repeat.
 
 use std::fmt::Write as _;
 
+use super::yaml::MAX_DEPTH;
 use super::*;
 
 #[test]
@@ -15,46 +16,6 @@ fn depth_is_bounded() {
                 assert!(error.contains("limit"), "{depth}: {error}");
             }
         }
-    }
-}
-
-#[test]
-fn an_object_that_is_too_large_is_an_error_only_where_it_is_wanted() {
-    let identity = r#""apiVersion": "v1", "kind": "ConfigMap""#;
-    // Small values cost more memory than their text.
-    let values = format!("[{}0]", "0,".repeat(MAX_OBJECT / 64));
-    let data = format!("\"a\": {values}, \"b\": {values}");
-    for large in [
-        format!("{{{identity}, {data}}}"),
-        format!("{{{data}, {identity}}}"),
-    ] {
-        let error = bad(&large);
-        assert!(
-            error.starts_with("in, document 1, line 1 column "),
-            "{error}"
-        );
-        assert!(
-            error.contains("this ConfigMap of v1 is larger than 16 MiB"),
-            "{error}"
-        );
-        let next = r#"{"apiVersion": "v1", "kind": "Pod"}"#;
-        let (objects, tally) = read_text_as(large + next, &pods);
-        assert_eq!(objects.len(), 1);
-        assert_eq!(tally.unwrap().unused["ConfigMap"], 1);
-    }
-}
-
-#[test]
-fn one_text_that_is_too_long_is_an_error() {
-    let long = "x".repeat(MAX_OBJECT + 200_000);
-    for text in [
-        format!("{{\"a\": \"{long}\"}}"),
-        format!("a: {long}"),
-        format!("# {long}"),
-    ] {
-        let error = bad(text);
-        let expected = "a single text of more than 16 MiB";
-        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -77,27 +38,67 @@ fn aliases_do_not_blow_up() {
 }
 
 #[test]
-fn distinct_kinds_without_end_are_counted_together() {
-    let mut text = String::new();
-    for number in 0..=MAX_KINDS {
-        let _ = writeln!(text, "{{\"apiVersion\": \"v1\", \"kind\": \"K{number}\"}}");
+fn text_is_utf8_or_utf16_with_a_mark_and_has_any_line_end() {
+    let utf16 = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        text.encode_utf16().flat_map(bytes).collect()
+    };
+    let marked = "\u{feff}kind: Pod # é😀\r\n";
+    for (bytes, expected) in [
+        ("é😀".as_bytes().to_vec(), "é😀"),
+        (marked.as_bytes().to_vec(), "kind: Pod # é😀\n"),
+        (utf16(marked, u16::to_le_bytes), "kind: Pod # é😀\n"),
+        (utf16(marked, u16::to_be_bytes), "kind: Pod # é😀\n"),
+        (b"".to_vec(), ""),
+        (b"\xEF\xBB\xBF".to_vec(), ""),
+        (b"a\r\nb\rc\n\r\rd\r".to_vec(), "a\nb\nc\n\n\nd\n"),
+        // A byte-order mark elsewhere than at the start is text.
+        ("a\u{feff}".as_bytes().to_vec(), "a\u{feff}"),
+    ] {
+        assert_eq!(decoded(bytes).ok().unwrap(), expected);
     }
-    let tally = read_text_as(text, &pods).1.unwrap();
-    assert_eq!(tally.unused.len(), MAX_KINDS + 1);
-    assert_eq!(tally.unused["other kinds"], 1);
+    for (bytes, expected) in [
+        (
+            &b"kind: Pod\xFF"[..],
+            "in: this is not text, or invalid UTF-8; ",
+        ),
+        (
+            b"\xEF\xBB\xBFa\xC3(",
+            "in: this is not text, or invalid UTF-8; ",
+        ),
+        // An incomplete character, and a lone surrogate.
+        (
+            b"\xFF\xFEa\0b",
+            "in: this is not text, or invalid UTF-16LE; ",
+        ),
+        (
+            b"\xFE\xFF\0a\xD8\0\0b",
+            "in: this is not text, or invalid UTF-16BE; ",
+        ),
+        (b"k\0i\0", "in: a NUL character; "),
+        (b"\xFF\xFEa\0\0\0", "in: a NUL character; "),
+    ] {
+        assert!(bad(bytes).starts_with(expected), "{bytes:?}");
+    }
+    let named = |bytes: &[u8]| {
+        let outcome = read_from("in", bytes, &pods, &mut |_| {}, &mut |_| Ok(()));
+        (!outcome.unread.is_empty(), !outcome.left_out.is_empty())
+    };
+    // What may hold a pod matters, whatever its bytes.
+    assert_eq!(named(b"k\0i\0n\0d\0:\0 \0P\0o\0d\0"), (true, false));
+    assert_eq!(named(b"kind: Pod\n\xFF"), (true, false));
+    assert_eq!(named(b"kind: Secret\n\xFF"), (false, true));
 }
 
 #[test]
-fn items_that_wait_for_their_kind_come_in_order_from_memory_and_disk() {
-    for count in [3, 30_000] {
-        let items: Vec<_> = (0..count)
-            .map(|number| serde_json::json!({"metadata": {"name": number.to_string(), "labels": {"a": "x".repeat(40)}}}))
-            .collect();
-        let list = serde_json::json!({"apiVersion": "v1", "items": items, "kind": "PodList"});
-        let (objects, _) = good(list.to_string());
-        for (number, object) in objects.iter().enumerate() {
-            assert_eq!(object.value["metadata"], items[number]["metadata"]);
-        }
-        assert_eq!(objects.len(), count);
+fn a_text_of_nothing_is_no_error_and_a_control_character_is_one_with_its_place() {
+    for text in ["", "\u{feff}", " \r\n\t"] {
+        let (objects, tally) = good(text);
+        assert!(objects.is_empty());
+        assert_eq!((tally.documents, tally.not_objects), (0, 0), "{text:?}");
     }
+    let error = bad("a: b\n\u{1}");
+    assert!(
+        error.starts_with("in, document 1, line 2 column 1: "),
+        "{error}"
+    );
 }
