@@ -1,6 +1,10 @@
-//! Builds the client of the API server: its trust, the policy for each request, and the size of answers.
+//! Talks to the API server: the client, its trust and the policy for each request; deadlines, pauses, lists in pages.
 
+pub mod backoff;
+pub mod deadline;
 mod fence;
+pub mod installed;
+pub mod listing;
 mod pages;
 mod policy;
 mod revisions;

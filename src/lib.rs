@@ -4,20 +4,14 @@
 //! Data flows one way: [`watch`] fills the [`index`], [`assess`] judges it, [`run`] makes [`node`], [`services`], [`gate`]
 //! and [`status`] act on the judgement, and what they observe goes into the next judgement.
 
-pub mod backoff;
 pub mod check;
 pub mod client;
-pub mod deadline;
 pub mod files;
 pub mod gate;
 pub mod gather;
 pub mod http;
-pub mod installed;
 pub mod lease;
-pub mod listing;
-pub mod logs;
 pub mod node;
-pub mod payload;
 pub mod process;
 pub mod report;
 pub mod run;

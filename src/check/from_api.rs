@@ -5,9 +5,9 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 
 use crate::check::Progress;
-use crate::deadline::{Budget, CallError};
+use crate::client::deadline::{Budget, CallError};
+use crate::client::listing::{self, Step};
 use crate::index::Cluster;
-use crate::listing::{self, Step};
 use crate::objects::{Kind, Received, Scope, cluster_kinds};
 
 /// The cluster could not be read: a list failed, and not because of a missing permission or a missing kind.

@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use kube::{Api, Client};
 use windows_storage_operator::assess::assess_once;
 use windows_storage_operator::assess::report::{ReadinessReport, Reason, Upgradeable};
-use windows_storage_operator::deadline::{self, CallError};
+use windows_storage_operator::client::deadline::{self, CallError};
 use windows_storage_operator::index::WorkloadKind;
 use windows_storage_operator::objects::{self, Received, kind};
 use windows_storage_operator::report::{Answer, Explanation, Kind, NodeList, Question, explain};

@@ -10,10 +10,10 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::time::sleep;
 use windows_storage_operator::client::{self, Revisions, Trust};
+use windows_storage_operator::client::{backoff, deadline};
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::Fence;
 use windows_storage_operator::visible::visible;
-use windows_storage_operator::{backoff, deadline};
 
 use crate::cli::ClusterArgs;
 

@@ -22,7 +22,7 @@ use anyhow::{Context, anyhow};
 use kube::api::PatchParams;
 use tokio::runtime::{Builder, Runtime};
 use windows_storage_operator::api;
-use windows_storage_operator::deadline::CallError;
+use windows_storage_operator::client::deadline::CallError;
 use windows_storage_operator::report::{ColorChoice, use_color};
 
 use crate::cli::CrdsArgs;

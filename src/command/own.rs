@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::{Context, bail};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use windows_storage_operator::deadline;
+use windows_storage_operator::client::deadline;
+use windows_storage_operator::client::installed::{self, OPERATOR};
 use windows_storage_operator::index::Cluster;
-use windows_storage_operator::installed::{self, OPERATOR};
 use windows_storage_operator::objects::{Kind, Received, kind};
 use windows_storage_operator::visible::visible;
 

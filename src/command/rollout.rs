@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use windows_storage_operator::api::{NodePool, RolloutStatus, SETTINGS_NAME, WindowsStorage};
 use windows_storage_operator::assess::report::Upgradeable;
-use windows_storage_operator::deadline::{self, CallError};
+use windows_storage_operator::client::deadline::{self, CallError};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};

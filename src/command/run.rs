@@ -11,8 +11,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use windows_storage_operator::client::{Revisions, Trust};
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::Fence;
-use windows_storage_operator::logs::Levels;
 use windows_storage_operator::run as controller;
+use windows_storage_operator::run::logs::Levels;
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use windows_storage_operator::api::{
     Management, SETTINGS_NAME, WindowsNodeStorage, WindowsStorage, WindowsStorageSpec,
 };
-use windows_storage_operator::deadline::{self, CallError};
+use windows_storage_operator::client::deadline::{self, CallError};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::UninstallArgs;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::json;
 use windows_storage_operator::assess::report::Upgradeable;
+use windows_storage_operator::node::payload::Payload;
 use windows_storage_operator::node::{
     HostKeyPolicy, KeySource, KnownHosts, PrivateKey, Purpose, Reason, Target, Tried, Verification,
 };
-use windows_storage_operator::payload::Payload;
 use windows_storage_operator::visible::visible;
 use zeroize::Zeroizing;
 

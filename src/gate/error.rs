@@ -1,6 +1,6 @@
 //! The errors of reading and writing the gate.
 
-use crate::deadline::CallError;
+use crate::client::deadline::CallError;
 use crate::gate::object::LIMIT;
 
 /// Why the gate could not be set. It keeps its last state, which is never `True` by mistake.

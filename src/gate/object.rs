@@ -7,7 +7,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use crate::api::OperatorCondition;
-use crate::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError};
 use crate::gate::condition::{Check, found, is_there, merged};
 use crate::gate::decider::Found;
 use crate::gate::{Decision, GateError};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::backoff;
+use crate::client::backoff;
 use crate::gate::condition::Check;
 use crate::gate::{Decision, GateError};
 

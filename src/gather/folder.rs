@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::payload::sha256_hex;
+use crate::node::payload::sha256_hex;
 use crate::report;
 use crate::visible::visible;
 

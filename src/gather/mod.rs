@@ -22,8 +22,8 @@ use kube::Client;
 
 use crate::assess::assess_once;
 use crate::check::{self, ApiError, Read};
-use crate::deadline::Budget;
-use crate::installed::OPERATOR;
+use crate::client::deadline::Budget;
+use crate::client::installed::OPERATOR;
 use crate::objects::Gathered;
 use crate::report::{Format, json, render};
 use crate::visible::visible;

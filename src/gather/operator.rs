@@ -6,12 +6,12 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::deadline::{self, Budget, CallError};
+use crate::client::deadline::{self, Budget, CallError};
+use crate::client::installed::{self, OPERATOR, SELECTOR};
+use crate::client::listing::{self, Step};
 use crate::gather::objects::Objects;
 use crate::index::{AnyTable, Cluster};
-use crate::installed::{self, OPERATOR, SELECTOR};
 use crate::lease::LEASE;
-use crate::listing::{self, Step};
 use crate::node::{HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, SSH_SECRET};
 use crate::objects::{Received, own_kind};
 use crate::services;

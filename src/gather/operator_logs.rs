@@ -11,10 +11,10 @@ use kube::api::{ListParams, LogParams};
 use kube::{Api, Client};
 use tokio::time::Instant;
 
-use crate::deadline;
+use crate::client::deadline;
+use crate::client::installed::SELECTOR;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::redact;
-use crate::installed::SELECTOR;
 
 /// The limits per container log, in lines and in bytes.
 const LINES: i64 = 50_000;

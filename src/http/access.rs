@@ -18,7 +18,7 @@ use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError};
 use crate::visible::visible;
 
 /// How long an answer is cached. A revoked permission stays valid for that long; a new permission should take effect soon.

@@ -8,8 +8,8 @@ use protocol::{DesiredFile, Request, ServicePipes};
 use crate::api::{ForeignService, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy::OLDEST_SAFE;
 use crate::assess::versions;
+use crate::node::payload::{Payload, sha256_hex};
 use crate::node::{Desired, NodeError, Reason};
-use crate::payload::{Payload, sha256_hex};
 use crate::services::{CSI_PROXY_PIPES, Document};
 
 /// Seconds that a service's process may take to stop.

@@ -10,9 +10,9 @@ use protocol::paths::{
 use protocol::{Answer, ApplyResult, NodeState, Packed, Request, parts};
 
 use crate::node::answer::{answer, brief, parse};
+use crate::node::payload::{Payload, Program};
 use crate::node::session::{Running, Session};
 use crate::node::{Look, NodeError, Phases, PrivateKey, Reason, look, phases};
-use crate::payload::{Payload, Program};
 
 /// Time limit for the agent's `status` command.
 const COMMAND: Duration = Duration::from_secs(60);

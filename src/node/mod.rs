@@ -15,6 +15,7 @@ mod left_alone;
 mod look;
 mod management;
 mod observation;
+pub mod payload;
 mod phases;
 mod pins;
 mod plan;

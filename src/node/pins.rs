@@ -9,7 +9,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use crate::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError};
 use crate::node::host_key::{
     ACCEPTED, FIRST_CONTACT, HOST_KEYS_CONFIG_MAP, HostKeyPolicy, Judgement,
 };

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use crate::api::{HostKeys, Install, Management, NodePool, WindowsStorageSpec};
 use crate::index::{Cluster, Node};
 use crate::node::desired::{check_version, desired};
+use crate::node::payload::Payload;
 use crate::node::removal::{Facts, removal};
 use crate::node::{
     Absence, Awaited, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy,
@@ -17,7 +18,6 @@ use crate::node::{
     NodeError, PRIVATE_KEY, Present, PrivateKey, REMOVED, Reason, Removal, SSH_SECRET,
     check_private_key, found_owner, may_have_agent, parse_instances,
 };
-use crate::payload::Payload;
 use crate::services::{self, ServicesError, ServicesPlan};
 
 /// What to do with one Windows node.

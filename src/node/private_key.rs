@@ -6,8 +6,8 @@ use openssl::pkey::{Id, PKey};
 use zeroize::Zeroizing;
 
 use crate::index::Secret;
+use crate::node::payload::sha256_hex;
 use crate::node::{NodeError, Reason};
-use crate::payload::sha256_hex;
 
 /// Name of the Secret, the same as WMCO uses.
 pub const SSH_SECRET: &str = "cloud-private-key";

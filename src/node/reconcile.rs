@@ -9,12 +9,13 @@ use protocol::{ApplyResult, End, Failure, FailureCategory, NodeState, Outcome};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::deadline;
+use crate::client::deadline;
 use crate::http::ReconcileGauges;
 use crate::lease::Fence;
 use crate::node::answer::agent_failed;
 use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host::Host;
+use crate::node::payload::Payload;
 use crate::node::plan::{
     AgentStep, Comparison, agent_step, compare, has_files, is_interruptible, is_kept, is_working,
     may_replace,
@@ -25,7 +26,6 @@ use crate::node::variables::{fill_in, needs_node, unresolved};
 use crate::node::{
     Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone, printable,
 };
-use crate::payload::Payload;
 
 /// Time limit for the work on a node from the login on, for slow links too.
 pub(super) const WORK: Duration = Duration::from_secs(20 * 60);

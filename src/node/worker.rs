@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::backoff;
+use crate::client::backoff;
 use crate::http::Metrics;
 use crate::node::reconcile::{Context, Reconciled, reconcile_node};
 use crate::node::{

@@ -10,11 +10,11 @@ use tokio::time::sleep_until;
 
 use crate::gate::{Gate, GateTask};
 use crate::http::{Health, Shown};
-use crate::logs::Levels;
+use crate::node::payload::Payload;
 use crate::node::{Context, Observations, Pins, RolloutSlots, SSH_SECRET, Workers};
-use crate::payload::Payload;
 use crate::process;
 use crate::run::decide::Decisions;
+use crate::run::logs::Levels;
 use crate::run::retries::Retries;
 use crate::run::version::follow;
 use crate::run::{Options, RunError};

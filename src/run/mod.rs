@@ -2,6 +2,7 @@
 
 mod controller;
 mod decide;
+pub mod logs;
 mod options;
 mod pass;
 mod retries;
@@ -13,7 +14,7 @@ mod version;
 use kube::Client;
 
 use crate::http::Shown;
-use crate::payload::Payload;
+use crate::node::payload::Payload;
 use controller::{Controller, lead};
 pub use options::{Options, RunError};
 use term::Term;

@@ -10,8 +10,8 @@ use crate::client::{Revisions, WentBack};
 use crate::gate::GateObject;
 use crate::http::Metrics;
 use crate::lease::{Fence, Lost};
-use crate::logs::Levels;
-use crate::payload::PayloadError;
+use crate::node::payload::PayloadError;
+use crate::run::logs::Levels;
 
 /// Options of the controller.
 #[derive(Clone, Debug)]

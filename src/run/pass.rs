@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::api::SETTINGS_NAME;
-use crate::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError};
 use crate::gate::{Gate, Judged};
 use crate::node::{NodePlan, Reason};
 use crate::run::decide::{Left, LeftOver, News, Todo};

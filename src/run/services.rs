@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError};
 use crate::services::{CONFIG_MAP, ServicesPlan};
 
 /// Carries out the plan, and returns the ConfigMap's resourceVersion if it was written. A concurrent change by another

@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Options, RunError};
-use crate::backoff;
+use crate::client::backoff;
+use crate::client::installed::{self, OPERATOR};
 use crate::gate::GateObject;
 use crate::http::Shown;
-use crate::installed::{self, OPERATOR};
 use crate::lease::{Election, LEASE, Standby};
 
 /// How often a process on standby checks whether the leader has written the gate, until it has.

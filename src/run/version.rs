@@ -7,8 +7,8 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::backoff;
-use crate::deadline;
+use crate::client::backoff;
+use crate::client::deadline;
 
 /// How often the version is read.
 const PAUSE: Duration = Duration::from_secs(60);

@@ -18,8 +18,8 @@ use tokio::time::sleep;
 
 use crate::api::{UPGRADEABLE, UpgradedWhileHeld};
 use crate::assess::BlockedKind;
-use crate::backoff;
-use crate::deadline::{self, CallError};
+use crate::client::backoff;
+use crate::client::deadline::{self, CallError};
 use crate::index::ObjectKey;
 use crate::status::conditions::is_fault;
 use crate::status::sentence::shortened;

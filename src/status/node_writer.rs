@@ -10,7 +10,7 @@ use kube::{Client, Resource};
 use tokio::task::JoinSet;
 
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
-use crate::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError};
 use crate::status::EventSink;
 use crate::status::writer::{Written, apply_status, report_changes};
 

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
-use crate::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError};
 use crate::status::conditions::{is_fault, news};
 use crate::status::events::log;
 use crate::status::{BlockedEvents, EventSink, NodeWriter};

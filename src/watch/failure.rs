@@ -3,7 +3,7 @@
 use kube::runtime::watcher;
 
 use crate::client::WentBack;
-use crate::deadline;
+use crate::client::deadline;
 use crate::visible::visible;
 use crate::watch::feed::PAGE;
 

@@ -14,13 +14,14 @@ use kube::{Api, Resource};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, sleep_until, timeout};
 
+use crate::client::backoff;
 use crate::client::{Revisions, WentBack};
 use crate::http::Metrics;
 use crate::index::{self, AnyTable, Listed};
 use crate::objects::{Kind, Received};
+use crate::process;
 use crate::watch::SharedCluster;
 use crate::watch::failure::Failure;
-use crate::{backoff, process};
 
 /// How long the API server keeps a watch open, in seconds. `watcher` gives up one that is silent for five seconds more.
 const WATCH: u32 = 60;

@@ -6,10 +6,10 @@ use serde_json::json;
 use windows_storage_agent::cli;
 use windows_storage_operator::assess::versions;
 use windows_storage_operator::client::retry_after;
-use windows_storage_operator::logs::Levels;
 use windows_storage_operator::node::printable;
 use windows_storage_operator::objects::registered_path;
 use windows_storage_operator::report::Question;
+use windows_storage_operator::run::logs::Levels;
 use windows_storage_operator::visible::visible;
 
 use crate::compare::is_visible;

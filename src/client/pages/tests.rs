@@ -10,10 +10,10 @@ use kube::{Api, Resource};
 use tower::service_fn;
 
 use super::*;
+use crate::client::listing::{self, Step};
 use crate::client::policy::{LIMITS, RequestPolicy};
 use crate::http::Metrics;
 use crate::lease::Fence;
-use crate::listing::{self, Step};
 use crate::objects::{Received, kind};
 
 /// What an annotation of a large object is made of.

@@ -13,11 +13,11 @@ mod windows;
 use crate::api::WindowsStorageSpec;
 use crate::index::Secret;
 use crate::node::desired::desired;
+use crate::node::payload::Payload;
 use crate::node::{
     Context, Desired, HostKeyPolicy, PRIVATE_KEY, Pins, PrivateKey, Purpose, Reason, RolloutSlots,
     Target, check_private_key,
 };
-use crate::payload::Payload;
 use crate::services::Document;
 
 impl Target {

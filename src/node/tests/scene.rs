@@ -9,11 +9,11 @@ use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
 
 use crate::api::WindowsStorageSpec;
 use crate::node::desired::desired;
+use crate::node::payload::{Payload, sha256_hex};
 use crate::node::{
     Context, Desired, HostKey, HostKeyPolicy, NodeError, PrivateKey, Purpose, Reconciled,
     RolloutSlots, Target, reconcile_node,
 };
-use crate::payload::{Payload, sha256_hex};
 use crate::services::{Document, csi_proxy_service};
 
 /// Two payloads, the second newer than the first, and the fleet to install them on.

@@ -15,9 +15,9 @@ use serde::Serialize;
 use crate::node::connect::{Connected, HANDSHAKE, connect};
 use crate::node::host::Host;
 use crate::node::look::{has_kubelet, look};
+use crate::node::payload::{Payload, PayloadError};
 use crate::node::reconcile::{Reconciled, WORK, work_on};
 use crate::node::{Judgement, Look, NodeError, Purpose, Reason, RolloutSlots, Target};
-use crate::payload::{Payload, PayloadError};
 
 use line::Line;
 use programs::Programs;

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::api::WindowsStorageSpec;
 use crate::node::Desired;
 use crate::node::desired::desired;
-use crate::payload::{Payload, PayloadError, Program};
+use crate::node::payload::{Payload, PayloadError, Program};
 use crate::services::{Document, csi_proxy_service};
 
 /// The payload, and programs that differ from it.

@@ -3,9 +3,9 @@
 use protocol::NodeState;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 
+use crate::node::payload::Program;
 use crate::node::plan::is_working;
 use crate::node::{NodeError, Reason};
-use crate::payload::Program;
 
 use super::line::Line;
 use super::programs::Programs;

@@ -1,8 +1,8 @@
 //! When a worker reconciles its node.
 
 use super::*;
+use crate::node::payload::Payload;
 use crate::node::{HostKey, RolloutSlots};
-use crate::payload::Payload;
 
 fn assignment(has_slot: bool) -> Assignment {
     Assignment {

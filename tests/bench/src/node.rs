@@ -10,12 +10,12 @@ use protocol::{DesiredFile, Request, ServicePipes};
 use testbed::windows_host::{Fleet, WindowsHost};
 use tokio::runtime::Runtime;
 use windows_storage_operator::index::Secret;
+use windows_storage_operator::node::payload::Payload;
 use windows_storage_operator::node::{
     Context, Cutter, Desired, HANDSHAKE, Host, HostKey, HostKeyPolicy, PRIVATE_KEY, Pins,
     PrivateKey, Purpose, Reconciled, RolloutSlots, Target, check_private_key, connect,
     reconcile_node,
 };
-use windows_storage_operator::payload::Payload;
 use windows_storage_operator::services::{CSI_PROXY_PIPES, csi_proxy_service};
 use zeroize::Zeroizing;
 
@@ -34,7 +34,7 @@ impl Node {
         let data = [("private-key.pem".to_owned(), pem)].into();
         Ok(Self {
             host: fleet.add_host(name)?,
-            payload: Payload::load(&crate::payload()?)?,
+            payload: Payload::load(&crate::node::payload()?)?,
             key: check_private_key(Some(&Secret { data }), "ns", PRIVATE_KEY)
                 .map_err(|error| anyhow!(error))?,
             user: fleet.user().to_owned(),
@@ -145,7 +145,7 @@ impl Node {
     /// Checks that csi-proxy.exe on the host is the one of the payload.
     pub fn check(&self) -> Result<()> {
         let there = fs::read(self.csi_proxy()).context("reading what was brought")?;
-        let payload = fs::read(crate::payload()?.join("csi-proxy.exe"))?;
+        let payload = fs::read(crate::node::payload()?.join("csi-proxy.exe"))?;
         anyhow::ensure!(there == payload, "what was brought is something else");
         Ok(())
     }

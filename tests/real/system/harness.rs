@@ -12,7 +12,7 @@ use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use testbed::reused::Reused;
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
-use windows_storage_operator::payload::sha256_hex;
+use windows_storage_operator::node::payload::sha256_hex;
 
 /// The CSI driver of the workload's volume.
 pub const DRIVER: &str = "disk.csi.azure.com";

@@ -12,7 +12,7 @@ use testbed::objects;
 use testbed::parts::part;
 use testbed::sandbox::{Sandbox, install_from};
 use testbed::windows_host::WindowsHost;
-use windows_storage_operator::payload::{Payload, sha256_hex};
+use windows_storage_operator::node::payload::{Payload, sha256_hex};
 
 use crate::system::harness::{Harness, SETTINGS, logins, write_payload};
 use crate::system::main_job::versions;

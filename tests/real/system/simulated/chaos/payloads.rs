@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 use testbed::simulated_host::{File, SimulatedHost};
-use windows_storage_operator::payload::sha256_hex;
+use windows_storage_operator::node::payload::sha256_hex;
 
 use crate::system::harness::write_payload;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::ListParams;
 
-use crate::backoff;
-use crate::deadline::{self, CallError};
+use crate::client::backoff;
+use crate::client::deadline::{self, CallError};
 use crate::objects::Received;
 
 /// Objects per page.

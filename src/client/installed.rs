@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{ListParams, ObjectMeta};
 use kube::{Api, Client};
 
-use crate::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError};
 
 /// The name of the operator's Deployment, and of its default namespace.
 pub const OPERATOR: &str = "windows-storage-operator";
