@@ -23,11 +23,11 @@ pub enum Problem {
     /// Standard input was given more than once.
     #[error("given twice; give `-f -` once")]
     StandardInputTwice,
-    /// Bytes that are invalid in the file's encoding.
+    /// Bytes that are invalid in the file's encoding, and where, if known.
     #[error(
-        "this is not text, or invalid {0}; save it as UTF-8, or as UTF-16 with a byte-order mark"
+        "this is not text, or invalid {0}{1}; save it as UTF-8, or as UTF-16 with a byte-order mark"
     )]
-    Encoding(&'static str),
+    Encoding(&'static str, String),
     /// A NUL byte.
     #[error(
         "a NUL character; this is not text, or UTF-16 without a byte-order mark: save it as UTF-8"

@@ -21,21 +21,21 @@ enum Below {
     Unclear,
 }
 
-/// Whether the text names a wanted kind, a list of one, or a kind that may contain or replace one. Kinds inside an object's
-/// field, such as `ownerReferences`, do not count.
+/// Whether a kind is wanted, a list of one, or one that may contain or replace what is wanted.
+pub(super) fn may_be_wanted(kind: &str, wanted: Wanted<'_>) -> bool {
+    let holds_wanted = |item: &str| item.is_empty() || wanted(None, item);
+    // The API server returns a Status in place of objects.
+    kind == "Status" || wanted(None, kind) || kind.strip_suffix("List").is_some_and(holds_wanted)
+}
+
+/// Whether the text names a kind that may be wanted. Kinds inside an object's field, such as `ownerReferences`, do not
+/// count.
 pub(super) fn names_wanted(text: &str, wanted: Wanted<'_>) -> bool {
-    let is_wanted = |name: &str| {
-        let holds_wanted = |kind: &str| kind.is_empty() || wanted(None, kind);
-        // The API server returns a Status in place of objects.
-        name == "Status"
-            || wanted(None, name)
-            || name.strip_suffix("List").is_some_and(holds_wanted)
-    };
     let (mut fields, mut start) = (Vec::new(), 0);
     for line in text.split_inclusive(['\n', '\r']) {
         for (at, _) in line.match_indices(KEY) {
             let name = name_after(&text[start + at + KEY.len()..]);
-            if is_wanted(name) && !is_part_of_field(&fields, &line[..at]) {
+            if may_be_wanted(name, wanted) && !is_part_of_field(&fields, &line[..at]) {
                 return true;
             }
         }

@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::string::FromUtf8Error;
 use std::sync::Arc;
 
 use encoding_rs::{Encoding, UTF_8};
@@ -305,15 +304,19 @@ impl<'a> Reading<'a> {
 fn decoded(bytes: Vec<u8>) -> Result<String, (Problem, String)> {
     let (encoding, mark) = Encoding::for_bom(&bytes).unwrap_or((UTF_8, 0));
     let text = if encoding == UTF_8 && mark == 0 {
-        String::from_utf8(bytes).map_err(FromUtf8Error::into_bytes)
+        String::from_utf8(bytes).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = valid.split(|byte| *byte == b'\n').count();
+            (format!(" in line {line}"), error.into_bytes())
+        })
     } else {
         let text = encoding.decode_without_bom_handling_and_without_replacement(&bytes[mark..]);
-        text.map(String::from).ok_or(bytes)
+        text.map(String::from).ok_or((String::new(), bytes))
     };
     let text = match text {
         Ok(text) if text.contains('\0') => Err((Problem::Nul, text.into_bytes())),
         Ok(text) => Ok(text),
-        Err(bytes) => Err((Problem::Encoding(encoding.name()), bytes)),
+        Err((place, bytes)) => Err((Problem::Encoding(encoding.name(), place), bytes)),
     };
     match text {
         Ok(text) if text.contains('\r') => Ok(text.replace("\r\n", "\n").replace('\r', "\n")),

@@ -2,12 +2,11 @@
 
 use std::fmt::{self, Write as _};
 
-use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::Problem;
+use super::kinds::may_be_wanted;
 use super::{Object, Reading};
 use crate::visible::visible;
 
@@ -66,8 +65,16 @@ type Waiting = Vec<(usize, Value)>;
 /// A node of a document, before it is read.
 struct Node<'r, 'a> {
     reading: &'r mut Reading<'a>,
-    /// The list, as far as known, if the node is its items; otherwise the node is the root of a document.
-    list: Option<Identity>,
+    place: Place,
+}
+
+enum Place {
+    /// The root of a document: an object, or a sequence of objects.
+    Root,
+    /// The items of this list, which is known as far as it was read.
+    Items(Identity),
+    /// Any node below.
+    Inner,
 }
 
 /// The result of reading a node.
@@ -83,8 +90,7 @@ enum Seen {
 impl Reading<'_> {
     /// Reads a document.
     pub fn root<'de, D: Deserializer<'de>>(&mut self, document: D) -> Result<(), D::Error> {
-        let (reading, list) = (&mut *self, None);
-        match (Node { reading, list }).deserialize(document)? {
+        match self.node(Place::Root).deserialize(document)? {
             Seen::Value(Value::Null) => return Ok(()),
             Seen::Value(_) => self.outcome.tally.not_objects += 1,
             Seen::Objects | Seen::Items(_) => {}
@@ -170,10 +176,16 @@ impl Reading<'_> {
                 return self.unread(problem);
             }
             Some((_, kind)) => self.outcome.tally.count_unused(kind),
+            None if self.has_wrong_name(fields) => return,
             None => {
                 self.outcome.tally.not_objects += 1;
-                if self.has_wrong_name(fields) {
-                    return;
+                let mut items = waiting.iter();
+                if let Some(kind) = list.kind.as_ref().filter(|_| list.is_list())
+                    && items.any(|(_, item)| item.is_object())
+                {
+                    // What its items are depends on its version.
+                    let is_wanted = may_be_wanted(kind, self.wanted);
+                    return self.tell(is_wanted, Problem::NoApiVersion(kind.clone()));
                 }
             }
         }
@@ -200,7 +212,7 @@ impl Reading<'_> {
         let (api_version, kind) = match (identity.api_version, identity.kind) {
             (Some(api_version), Some(kind)) => (api_version, kind),
             (None, Some(kind)) if fields.get("metadata").is_some_and(Value::is_object) => {
-                let is_wanted = (self.wanted)(None, &kind);
+                let is_wanted = may_be_wanted(&kind, self.wanted);
                 return self.tell(is_wanted, Problem::NoApiVersion(kind));
             }
             _ => {
@@ -234,8 +246,7 @@ impl Reading<'_> {
         self.report_progress();
     }
 
-    /// Tells that a field that should name the apiVersion or the kind does not. The other one alone says too little to
-    /// know whether the object is wanted.
+    /// Tells that a field that should name the apiVersion or the kind does not. Without its kind, anything may be wanted.
     fn has_wrong_name(&mut self, fields: &Map<String, Value>) -> bool {
         let own = Identity::of(fields);
         let field = match (&own.api_version, &own.kind) {
@@ -243,7 +254,8 @@ impl Reading<'_> {
             (Some(_), None) if is_something(fields, "kind") => "kind",
             _ => return false,
         };
-        let is_wanted = own.kind.is_some_and(|kind| (self.wanted)(None, &kind));
+        let kind = own.kind.as_deref();
+        let is_wanted = kind.is_none_or(|kind| may_be_wanted(kind, self.wanted));
         self.tell(is_wanted, Problem::NotAName(field));
         true
     }
@@ -258,6 +270,13 @@ impl Reading<'_> {
         // The items of a plain List may be of any kind.
         item.whole()
             .is_none_or(|(version, kind)| (self.wanted)(Some(version), kind))
+    }
+}
+
+impl<'a> Reading<'a> {
+    fn node(&mut self, place: Place) -> Node<'_, 'a> {
+        let reading = self;
+        Node { reading, place }
     }
 }
 
@@ -301,49 +320,53 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Seen, A::Error> {
-        let (reading, mut waiting) = (self.reading, Waiting::new());
+        let (reading, mut waiting, mut values) = (self.reading, Waiting::new(), Vec::new());
         let mut number = 0;
-        while let Some(item) = sequence.next_element::<Value>()? {
-            match (&self.list, item) {
-                (Some(list), item) => {
+        while let Some(item) = sequence.next_element_seed(reading.node(Place::Inner))? {
+            let Seen::Value(item) = item else { continue };
+            match (&self.place, item) {
+                (Place::Inner, item) => values.push(item),
+                (Place::Items(list), item) => {
                     let left = reading.item(number, item, list);
                     waiting.extend(left.map(|item| (number, item)));
                 }
-                (None, Value::Object(fields)) => reading.at("", number, |reading| {
+                (Place::Root, Value::Object(fields)) => reading.at("", number, |reading| {
                     reading.value(fields, &Identity::default());
                 }),
-                (None, _) => reading.outcome.tally.not_objects += 1,
+                (Place::Root, _) => reading.outcome.tally.not_objects += 1,
             }
             number += 1;
         }
-        Ok(self.list.map_or(Seen::Objects, |_| Seen::Items(waiting)))
+        Ok(match self.place {
+            Place::Root => Seen::Objects,
+            Place::Items(_) => Seen::Items(waiting),
+            Place::Inner => Seen::Value(values.into()),
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut mapping: A) -> Result<Seen, A::Error> {
-        if self.list.is_some() {
-            let whole = Value::deserialize(MapAccessDeserializer::new(mapping))?;
-            return Ok(Seen::Value(whole));
-        }
         let (reading, mut fields, mut items) = (self.reading, Map::new(), None);
         while let Some(key) = mapping.next_key::<String>()? {
-            if key != "items" {
-                fields.insert(key, mapping.next_value()?);
-                continue;
+            // serde_json would take the last, Go's decoder merges both.
+            if fields.contains_key(&key) || key == "items" && items.is_some() {
+                return Err(A::Error::custom(format_args!(
+                    "the key {key:?} occurs twice"
+                )));
             }
-            let list = Some(Identity::of(&fields));
-            let node = Node {
-                reading: &mut *reading,
-                list,
+            let place = match self.place {
+                Place::Root if key == "items" => Place::Items(Identity::of(&fields)),
+                _ => Place::Inner,
             };
-            match mapping.next_value_seed(node)? {
+            match mapping.next_value_seed(reading.node(place))? {
                 Seen::Items(waiting) => items = Some(waiting),
                 Seen::Value(value) => drop(fields.insert(key, value)),
                 Seen::Objects => {}
             }
         }
-        match items {
-            Some(waiting) => reading.list(&fields, waiting),
-            None => reading.mapping(fields, &Identity::default()),
+        match (self.place, items) {
+            (Place::Root, Some(waiting)) => reading.list(&fields, waiting),
+            (Place::Root, None) => reading.mapping(fields, &Identity::default()),
+            _ => return Ok(Seen::Value(fields.into())),
         }
         Ok(Seen::Objects)
     }

@@ -2,7 +2,7 @@
 
 use protocol::order::same_name;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
-use protocol::{NodeState, ServiceState};
+use protocol::{NodeState, PipeStatus, ServiceState};
 
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
 use crate::index::ObjectKey;
@@ -14,6 +14,8 @@ use crate::services::CSI_PROXY_PIPES;
 use crate::status::NodeInputs;
 use crate::status::conditions::{NewCondition, find, no, unchanged, unknown, yes};
 
+/// The definition has int32: with more, the API server would refuse the whole status.
+const MOST_RESTARTS: u32 = i32::MAX.unsigned_abs();
 /// Limits what an untrusted node can make the operator store. More instances are not useful anyway.
 const MOST_FOREIGN: usize = 10;
 /// The type of csi-proxy's condition.
@@ -51,17 +53,21 @@ pub fn csi_proxy_status(
         .filter(|sum| sum.len() == 64 && sum.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let service_state = service.map_or(ServiceState::Missing, |service| service.state);
     // Look up our pipe names: an untrusted node may list a pipe a thousand times, and all would be written.
+    let pipe = |name: &str| state.pipes.iter().find(|pipe| pipe.name == name);
     let mut missing = CSI_PROXY_PIPES.to_vec();
-    missing.retain(|name| {
-        let pipe = state.pipes.iter().find(|pipe| pipe.name == *name);
-        !pipe.is_some_and(|pipe| pipe.open && pipe.answers())
-    });
+    if missing.iter().any(|name| pipe(name).is_some()) {
+        // What is not listed was not asked for by the version of the operator that set up the node.
+        let works = |pipe: &PipeStatus| pipe.open && pipe.answers();
+        missing.retain(|name| pipe(name).is_some_and(|pipe| !works(pipe)));
+    } else if service.is_none() {
+        missing.clear();
+    }
     CsiProxyStatus {
         version: (sha256.as_deref() == Some(wanted_sha256)).then(|| version.to_owned()),
         sha256,
         service_state: format!("{service_state:?}"),
         missing_pipes: missing.into_iter().map(str::to_owned).collect(),
-        restarts: service.map_or(0, |service| service.restarts),
+        restarts: service.map_or(0, |service| service.restarts.min(MOST_RESTARTS)),
     }
 }
 
@@ -110,8 +116,7 @@ pub fn csi_proxy_condition(
     };
     let running = csi_proxy.filter(|status| status.is_running());
     let is_wanted = running.is_some_and(|status| status.version.is_some());
-    let works = running.map(|running| describe(running, observation.state.as_ref()));
-    match (&observation.problem, works) {
+    let mut said = match (&observation.problem, running.map(describe)) {
         (Some(error), works) => failed(error, works, is_wanted),
         (None, None) => no(
             "NotRunning",
@@ -122,7 +127,11 @@ pub fn csi_proxy_condition(
             format!("{works}; it waits for a rollout slot to be updated"),
         ),
         (None, Some(works)) => yes("PipesOpen", works),
+    };
+    if said.reason != Reason::ForeignCSIProxy.as_str() {
+        said.message.push_str(&beside(observation.state.as_ref()));
     }
+    said
 }
 
 /// Returns the condition if csi-proxy is being removed or not needed; `None` if it should run.
@@ -170,20 +179,23 @@ fn held_by(set: &ObjectKey) -> String {
     )
 }
 
-/// Describes a csi-proxy that runs, and other instances on the node.
-fn describe(csi_proxy: &CsiProxyStatus, state: Option<&NodeState>) -> String {
+/// Describes a csi-proxy that runs.
+fn describe(csi_proxy: &CsiProxyStatus) -> String {
     let version = csi_proxy.version.as_deref();
     let version = version.unwrap_or("of another version");
     let pipes = CSI_PROXY_PIPES.len();
-    let mut said = format!("csi-proxy {version} runs and answers on its {pipes} pipes");
+    format!("csi-proxy {version} runs and answers on its {pipes} pipes")
+}
+
+/// Names other instances of csi-proxy on the node.
+fn beside(state: Option<&NodeState>) -> String {
     let foreign = state.map_or(&[][..], |state| &state.foreign);
-    if !foreign.is_empty() {
-        let named = foreign.iter().take(MOST_FOREIGN).map(describe_foreign);
-        let named = named.collect::<Vec<_>>().join(", ");
-        said.push_str("; left alone beside it: ");
-        said.push_str(&named);
+    if foreign.is_empty() {
+        return String::new();
     }
-    printable(&said)
+    let named = foreign.iter().take(MOST_FOREIGN).map(describe_foreign);
+    let named = named.collect::<Vec<_>>().join(", ");
+    printable(&format!("; left alone beside it: {named}"))
 }
 
 /// Builds the condition for an error. `works` describes csi-proxy if it runs.

@@ -75,7 +75,8 @@ pub fn node_status(
     let is_of_others = [EXTERNAL, RELEASING].contains(&management);
     let lacks_csi_proxy = readiness.needs_csi_proxy && !is_of_others && !runs;
     let ready = ready_condition(&csi_node, &drivers, lacks_csi_proxy.then_some(&proxy));
-    let key = (!is_external).then(|| key_condition(previous, observation));
+    // While the agent is still to be removed, it stays known that there is one.
+    let key = (management != EXTERNAL).then(|| key_condition(previous, observation));
     let new = [
         (CSI_PROXY_READY, proxy),
         (CSI_PROXY_USED, used_condition(readiness)),

@@ -158,9 +158,12 @@ fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<
             condition.type_ == type_ && IN_PROGRESS.contains(&condition.reason.as_str())
         })
     };
+    // Where nodes are counted, `Ready` says the same as `NodesReady`, for tools.
+    let of_all = current.iter().any(|it| it.type_ == "NodesReady");
     let mut worth = news(previous, current);
     worth.retain(|condition| {
-        if FOR_TOOLS.contains(&condition.type_.as_str()) {
+        let for_tools = FOR_TOOLS.contains(&condition.type_.as_str());
+        if for_tools || of_all && condition.type_ == "Ready" {
             return false;
         }
         let good = !is_fault(condition);

@@ -58,8 +58,8 @@ fn text_is_utf8_or_utf16_with_a_mark_and_has_any_line_end() {
     }
     for (bytes, expected) in [
         (
-            &b"kind: Pod\xFF"[..],
-            "in: this is not text, or invalid UTF-8; ",
+            &b"kind: Pod\n\xFF"[..],
+            "in: this is not text, or invalid UTF-8 in line 2; ",
         ),
         (
             b"\xEF\xBB\xBFa\xC3(",

@@ -6,7 +6,11 @@ use super::*;
 
 /// Returns what is read from a text: one object per line, then the counts or the error.
 fn outcome(text: &str, wanted: Wanted<'_>) -> String {
-    let (objects, tally) = read_text_as(text, wanted);
+    let mut objects = Vec::new();
+    let outcome = read_from("in", text.as_bytes(), wanted, &mut |_| {}, &mut |object| {
+        objects.push(object);
+        Ok(())
+    });
     let mut shown = String::new();
     for Object {
         origin,
@@ -18,19 +22,23 @@ fn outcome(text: &str, wanted: Wanted<'_>) -> String {
     {
         let _ = writeln!(shown, "{origin}: {api_version} {kind} {value}");
     }
-    let counted = tally.map(|tally| {
-        let Tally {
-            documents,
-            objects,
-            not_objects,
-            unused,
-            ..
-        } = tally;
-        format!(
-            "{documents} documents, {objects} objects, {not_objects} not objects, unused {unused:?}"
-        )
-    });
-    shown + &counted.unwrap_or_else(|errors| errors.to_string()) + "\n"
+    for (what, errors) in [("unread", outcome.unread), ("left out", outcome.left_out)] {
+        if !errors.is_empty() {
+            let _ = writeln!(shown, "{what}: {errors}");
+        }
+    }
+    let Tally {
+        documents,
+        objects,
+        not_objects,
+        unused,
+        ..
+    } = outcome.tally;
+    let _ = writeln!(
+        shown,
+        "{documents} documents, {objects} objects, {not_objects} not objects, unused {unused:?}"
+    );
+    shown
 }
 
 #[test]

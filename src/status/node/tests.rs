@@ -245,6 +245,7 @@ fn foreign_instances_are_named_as_long_as_they_are_there() {
 #[test]
 fn what_a_node_says_is_bounded_before_it_is_written() {
     let mut hostile = state(true);
+    hostile.services[0].restarts = u32::MAX;
     hostile.files[0].sha256 = Some("\u{1b}[2J".to_owned());
     hostile.pipes.push(PipeStatus {
         name: format!("csi-proxy-{}", "x".repeat(100_000)),
@@ -261,6 +262,7 @@ fn what_a_node_says_is_bounded_before_it_is_written() {
     let after = first(&observed(Some(hostile), None));
     let csi_proxy = after.csi_proxy.clone().unwrap();
     assert_eq!(csi_proxy.sha256, None);
+    assert!(i32::try_from(csi_proxy.restarts).is_ok());
     assert!(csi_proxy.missing_pipes.is_empty());
     assert!(serde_json::to_string(&after).unwrap().len() < 50_000);
 }

@@ -34,7 +34,7 @@ impl Node {
         let data = [("private-key.pem".to_owned(), pem)].into();
         Ok(Self {
             host: fleet.add_host(name)?,
-            payload: Payload::load(&crate::node::payload()?)?,
+            payload: Payload::load(&crate::payload()?)?,
             key: check_private_key(Some(&Secret { data }), "ns", PRIVATE_KEY)
                 .map_err(|error| anyhow!(error))?,
             user: fleet.user().to_owned(),
@@ -145,7 +145,7 @@ impl Node {
     /// Checks that csi-proxy.exe on the host is the one of the payload.
     pub fn check(&self) -> Result<()> {
         let there = fs::read(self.csi_proxy()).context("reading what was brought")?;
-        let payload = fs::read(crate::node::payload()?.join("csi-proxy.exe"))?;
+        let payload = fs::read(crate::payload()?.join("csi-proxy.exe"))?;
         anyhow::ensure!(there == payload, "what was brought is something else");
         Ok(())
     }

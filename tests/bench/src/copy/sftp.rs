@@ -24,7 +24,7 @@ pub struct Sftp {
 impl Sftp {
     /// Prepares the command for this host.
     pub fn new(fleet: &Fleet, node: &Node) -> Result<Self> {
-        let file = crate::node::payload()?.join("csi-proxy.exe");
+        let file = crate::payload()?.join("csi-proxy.exe");
         let key = fleet.private_key_file();
         let batch = key.with_file_name("batch");
         fs::write(&batch, format!("put {} {TARGET}\n", file.display()))?;
