@@ -1,7 +1,7 @@
 //! Reads Kubernetes objects from files, as written by `kubectl get -o yaml|json` or a must-gather.
 //!
 //! `sources` finds the files, `yaml` splits YAML into documents, and `objects` splits documents and lists into objects, one
-//! item at a time: in memory are the text of one file and one object. `kinds` decides whether a file that does not parse
+//! item at a time: in memory are the text of one file and one object, or all items of a list whose kind comes last. `kinds` decides whether a file that does not parse
 //! may contain relevant objects.
 
 mod error;

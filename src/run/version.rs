@@ -22,16 +22,38 @@ pub async fn follow(client: &Client, version: &watch::Sender<String>) -> Infalli
         match asked.await {
             Ok(answer) => {
                 version.send_if_modified(|known| {
-                    let is_new =
-                        *known != answer.git_version && parse(known) <= parse(&answer.git_version);
-                    if is_new {
+                    let takes = replaces(&answer.git_version, known);
+                    if takes {
                         *known = answer.git_version;
                     }
-                    is_new
+                    takes
                 });
             }
             Err(error) => tracing::debug!("{error}"),
         }
         sleep(backoff::jittered(PAUSE)).await;
+    }
+}
+
+fn replaces(answer: &str, known: &str) -> bool {
+    answer != known && parse(known) <= parse(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_server_does_not_take_the_version_back() {
+        for (known, answer, expected) in [
+            ("v1.29.3", "v1.30.1", true),
+            ("v1.30.1", "v1.30.1+k3s1", true),
+            ("unknown", "v1.29.3", true),
+            ("v1.30.1", "v1.30.1", false),
+            ("v1.30.1", "v1.29.3", false),
+            ("v1.30.1", "unknown", false),
+        ] {
+            assert_eq!(replaces(answer, known), expected, "{known} {answer}");
+        }
     }
 }

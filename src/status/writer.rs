@@ -222,5 +222,11 @@ mod tests {
             reported(&[], &good).is_empty(),
             "all is well from the start"
         );
+        // Of the settings, `Ready` is for tools.
+        let of_all = |status, reason| {
+            ["NodesReady", "Ready", "Available"].map(|type_| condition(type_, status, reason))
+        };
+        let (before, after) = (of_all("False", "NodesNotReady"), of_all("True", "AllReady"));
+        assert_eq!(reported(&before, &after), ["NodesReady"]);
     }
 }

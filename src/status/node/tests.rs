@@ -237,9 +237,48 @@ fn foreign_instances_are_named_as_long_as_they_are_there() {
         ),
         "{told}"
     );
+    // Also beside a csi-proxy that does not work.
+    let mut stopped = seen.state.clone().unwrap();
+    stopped.services[0].state = ServiceState::Stopped;
+    for problem in [None, Some(Reason::CrashLoop)] {
+        let seen = observed(Some(stopped.clone()), problem);
+        let after = status(&first, &NodePlan::Waiting, Some(&seen), 15);
+        assert_eq!(said(&after, CSI_PROXY_READY).0, "False");
+        assert!(message(&after).contains("csiproxy"), "{problem:?}");
+    }
     let later = observed(Some(state(true)), None);
     let second = status(&first, &NodePlan::Waiting, Some(&later), 20);
     assert!(!message(&second).contains("csiproxy"));
+}
+
+#[test]
+fn a_pipe_that_the_agent_was_not_asked_for_is_not_missing() {
+    let missing = |state: NodeState| {
+        let csi_proxy = first(&observed(Some(state), None)).csi_proxy.unwrap();
+        csi_proxy.missing_pipes.len()
+    };
+    let mut earlier = state(true);
+    earlier.pipes.pop();
+    assert_eq!(missing(earlier.clone()), 0);
+    // One that says nothing of any shows nothing that works.
+    earlier.pipes.clear();
+    assert_eq!(missing(earlier.clone()), CSI_PROXY_PIPES.len());
+    earlier.services.clear();
+    assert_eq!(missing(earlier), 0, "csi-proxy is not there");
+}
+
+#[test]
+fn a_login_stays_known_while_an_agent_is_to_be_removed() {
+    let managed = first(&observed(Some(state(true)), None));
+    let has =
+        |status: &WindowsNodeStorageStatus| find(&status.conditions, SSH_KEY_ACCEPTED).is_some();
+    assert!(has(&managed) && has_accepted(&managed, "1") && !has_accepted(&managed, "2"));
+    let release = NodePlan::Release("EKS".to_owned(), Err(Reason::Unreachable.error("words")));
+    let releasing = status(&managed, &release, None, 20);
+    assert_eq!(releasing.management, RELEASING);
+    assert!(has(&releasing));
+    let external = NodePlan::External("EKS".to_owned());
+    assert!(!has(&status(&releasing, &external, None, 30)));
 }
 
 #[test]
