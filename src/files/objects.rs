@@ -141,11 +141,10 @@ impl Reading<'_> {
                 }
                 self.list(&fields, waiting);
             }
-            Some(other) => {
-                fields.insert("items".to_owned(), other);
+            other => {
+                fields.extend(other.map(|other| ("items".to_owned(), other)));
                 self.mapping(fields, list);
             }
-            None => self.mapping(fields, list),
         }
     }
 
