@@ -28,14 +28,57 @@ const NAMED_NODES: usize = 10;
 pub struct Judged<'a> {
     /// The verdict.
     pub verdict: &'a Verdict,
-    /// Whether all data that the verdict rests on can be read now.
-    pub is_readable: bool,
+    /// When it turned to what it is.
+    pub turned: Turned,
     /// When each kind that the verdict rests on was last listed.
     pub lists: &'a [(&'static str, Option<Listed>)],
     /// When something last disappeared, rather than got what it lacked, that would hold upgrades if it came back.
     pub gone: Option<Instant>,
     /// The nodes on which an update is in progress.
     pub in_progress: &'a BTreeSet<String>,
+}
+
+impl Judged<'_> {
+    /// Returns when something last disappeared. Until all data is known, its parts come and go as they are read.
+    fn gone(&self) -> Option<Instant> {
+        let known_since = self.turned.known_since?;
+        self.gone.filter(|gone| *gone > known_since)
+    }
+}
+
+/// When the verdict turned, which the last verdict alone does not say.
+#[derive(Clone, Copy, Debug)]
+pub struct Turned {
+    /// When the process started.
+    pub started: Instant,
+    /// When all data was first known.
+    known_since: Option<Instant>,
+    /// "Lists that began after the verdict turned True": when it did, from data that can be read.
+    true_since: Option<Instant>,
+}
+
+impl Turned {
+    /// Creates it for a process that started at `started`, before its first verdict.
+    #[must_use]
+    pub fn new(started: Instant) -> Self {
+        Self {
+            started,
+            known_since: None,
+            true_since: None,
+        }
+    }
+
+    /// Processes the next verdict. Every verdict must be passed. `is_readable`: all data that it rests on can be read now.
+    pub fn note(&mut self, verdict: &Verdict, is_readable: bool, now: Instant) {
+        let was_known = self.known_since.is_some();
+        let is_known = verdict.reason != Reason::ReadinessUnknown && is_readable;
+        self.known_since = self.known_since.or(is_known.then_some(now));
+        // The lists at the start count for a process whose first verdict this is.
+        let turned = if was_known { now } else { self.started };
+        let since = self.true_since.or(Some(turned));
+        let is_true = verdict.upgradeable == Upgradeable::True;
+        self.true_since = since.filter(|_| is_true && is_readable);
+    }
 }
 
 /// What the condition is to say.
@@ -68,11 +111,10 @@ pub enum Found {
 
 /// Decides what the gate says: `False` at once; `True` only from lists that began after the verdict turned True, and after a
 /// minute if what held upgrades disappeared. An older verdict keeps an open gate open, but does not open it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Decider {
-    started: Instant,
-    /// The last decision.
-    pub decision: Option<Decision>,
+    /// Whether the last decision gives way to an existing `False`, for a while.
+    yields: bool,
     /// Since when lists must have begun to open the closed gate, if the verdict stands. May be in the future.
     pub opens_from: Option<Instant>,
     /// When the lists are complete and old enough to open the gate.
@@ -82,33 +124,10 @@ pub struct Decider {
     /// The last decision that held upgrades.
     held: Option<Decision>,
     found: Option<Found>,
-    /// "Lists that began after the verdict turned True": when it did, from data that can be read.
-    true_since: Option<Instant>,
-    /// When something last disappeared, since all data was first known.
-    gone: Option<Instant>,
-    /// When all data was first known.
-    known_since: Option<Instant>,
     operations: Operations,
 }
 
 impl Decider {
-    /// Creates a decider without a decision, for a process that started at `started`.
-    pub fn new(started: Instant) -> Self {
-        Self {
-            started,
-            decision: None,
-            opens_from: None,
-            opens_at: None,
-            written: None,
-            held: None,
-            found: None,
-            true_since: None,
-            gone: None,
-            known_since: None,
-            operations: Operations::default(),
-        }
-    }
-
     /// Returns whether it is known what the condition said before this process wrote it.
     pub fn has_found(&self) -> bool {
         self.found.is_some()
@@ -119,73 +138,60 @@ impl Decider {
         self.found = Some(found);
     }
 
-    /// Processes a verdict and decides.
-    pub fn judge(&mut self, judged: &Judged<'_>, now: Instant) {
-        let was_known = self.known_since.is_some();
-        self.note_gone(judged, now);
+    /// Decides on the last verdict.
+    pub fn judge(&mut self, judged: &Judged<'_>, now: Instant) -> Decision {
+        let decision = self.decide(judged, now);
+        self.yields = decision.yields;
+        decision
+    }
+
+    fn decide(&mut self, judged: &Judged<'_>, now: Instant) -> Decision {
         let holding = self.operations.holding(judged.in_progress, now);
-        let verdict = judged.verdict;
+        let (verdict, turned) = (judged.verdict, judged.turned);
         self.opens_from = None;
         self.opens_at = None;
         if verdict.upgradeable == Upgradeable::False {
-            self.true_since = None;
             let decision = Decision {
                 verdict: verdict.clone(),
-                yields: self.known_since.is_none() && now < self.started + START,
+                yields: turned.known_since.is_none() && now < turned.started + START,
             };
             if verdict.reason != Reason::ReadinessUnknown {
                 self.held = Some(decision.clone());
             }
-            self.decision = Some(decision);
-            return;
+            return decision;
         }
-        // The lists at the start count for a process whose first verdict this is.
-        let turned = if was_known { now } else { self.started };
-        let since = self.true_since.or(Some(turned));
-        self.true_since = since.filter(|_| judged.is_readable);
         let operation = (!holding.is_empty()).then(|| operation(&holding));
         // Data that was right a while ago keeps an open gate open.
         let is_open = self.is_open();
         if !is_open {
-            self.opens_from = (self.true_since).and_then(|since| self.opening(since, verdict));
+            self.opens_from = self.opening(judged);
             let ended = self.opens_from.and_then(|from| listed(judged.lists, from));
             // What is first known is opened at once: no condition that says True is to say False for a second.
-            let is_first = self.opens_from == Some(self.started);
+            let is_first = self.opens_from == Some(turned.started);
             self.opens_at = ended.map(|at| if is_first { at } else { at + AFTER_LISTS });
         }
         let is_time = self.opens_at.is_some_and(|at| at <= now);
         let may_be_listed = self.opens_from.is_some_and(|from| from <= now);
-        self.decision = Some(
-            if is_open || is_time || (may_be_listed && operation.is_some()) {
-                self.opens_at = None;
-                self.opens_from = None;
-                Decision {
-                    verdict: operation.unwrap_or_else(|| verdict.clone()),
-                    yields: false,
-                }
-            } else {
-                self.waiting(judged, now)
-            },
-        );
+        if is_open || is_time || (may_be_listed && operation.is_some()) {
+            self.opens_at = None;
+            self.opens_from = None;
+            return Decision {
+                verdict: operation.unwrap_or_else(|| verdict.clone()),
+                yields: false,
+            };
+        }
+        self.waiting(judged, now)
     }
 
-    fn note_gone(&mut self, judged: &Judged<'_>, now: Instant) {
-        let is_known = judged.verdict.reason != Reason::ReadinessUnknown && judged.is_readable;
-        self.known_since = self.known_since.or(is_known.then_some(now));
-        // Until all data is known, its parts come and go as they are read.
-        self.gone =
-            (judged.gone).filter(|gone| self.known_since.is_some_and(|since| *gone > since));
-    }
-
-    /// Returns since when lists must have begun if the verdict would open the gate since `since`; `None` if this process
-    /// must not open it.
-    fn opening(&self, since: Instant, verdict: &Verdict) -> Option<Instant> {
+    /// Returns since when lists must have begun that open the gate; `None` if this process must not open it.
+    fn opening(&self, judged: &Judged<'_>) -> Option<Instant> {
+        let since = judged.turned.true_since?;
         let found_held = self.found? == Found::Held;
-        if verdict.reason == Reason::Override {
+        if judged.verdict.reason == Reason::Override {
             return Some(since);
         }
-        let known = self.known_since.filter(|_| found_held);
-        let gone = self.gone.max(known);
+        let known = judged.turned.known_since.filter(|_| found_held);
+        let gone = judged.gone().max(known);
         Some(gone.map_or(since, |gone| since.max(gone + MINUTE)))
     }
 
@@ -204,9 +210,8 @@ impl Decider {
     }
 
     /// Returns when to judge again if nothing changes.
-    pub fn due(&self, now: Instant) -> Option<Instant> {
-        let yields = self.decision.as_ref().is_some_and(|last| last.yields);
-        let insists = Some(self.started + START).filter(|_| yields);
+    pub fn due(&self, started: Instant, now: Instant) -> Option<Instant> {
+        let insists = Some(started + START).filter(|_| self.yields);
         let late = self.opens_from.map(|from| from + MINUTE);
         let operations = self.operations.next_end(now);
         let due = [self.opens_from, self.opens_at, late, insists, operations];
@@ -225,7 +230,7 @@ impl Decider {
         if let Some(from) = from.filter(is_late) {
             return unlisted(judged.lists, from);
         }
-        let gone_at = self.gone.map(|gone| gone + MINUTE);
+        let gone_at = judged.gone().map(|gone| gone + MINUTE);
         if let Some(held) = held.filter(|_| from.is_some() && from == gone_at) {
             return gone(held);
         }

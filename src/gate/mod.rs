@@ -1,7 +1,7 @@
 //! The gate: our `Upgradeable` condition in the `OperatorCondition` that OLM reads before it upgrades the operator.
 //!
-//! [`Gate`] takes each verdict, [`GateTask`] writes. `decider` decides what the condition says, `condition` computes what to
-//! write, and `report` tracks the state of the condition; all three are pure.
+//! [`Gate`] reads, compares and writes. `decider` decides what the condition says, `condition` computes what to write, and
+//! `report` tracks the state of the condition; all three are pure.
 
 mod condition;
 mod decider;
@@ -9,91 +9,122 @@ mod error;
 mod object;
 mod operations;
 mod report;
-mod task;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::watch;
 
 use crate::http::Metrics;
 use decider::Decider;
-pub use decider::{Decision, Judged};
+pub use decider::{Decision, Judged, Turned};
 pub use error::GateError;
 pub use object::GateObject;
 pub use report::GateReport;
-pub use task::GateTask;
+use report::Track;
 
-/// How long all other work waits for the gate to be written: the gate comes first, but must not block the rest.
-const PRECEDENCE: Duration = Duration::from_secs(5);
-
-/// Passes verdicts to the task that writes the gate, and returns that task's reports.
+/// Keeps the condition as the last verdict decides. OLM's role grants `get`, `update` and `patch` on the one object, but not
+/// `watch`, so it is checked again and again.
 pub struct Gate {
-    decider: watch::Sender<Decider>,
-    report: watch::Receiver<GateReport>,
+    object: GateObject,
+    decider: Decider,
+    track: Track,
+    report: watch::Sender<GateReport>,
+    metrics: Metrics,
 }
 
 impl Gate {
-    /// Creates the gate in `object`, and the task that writes it.
+    /// Creates the gate in `object`, for a process that has just started.
     #[must_use]
-    pub fn new(object: GateObject, metrics: Metrics) -> (Self, GateTask) {
-        let decider = watch::Sender::new(Decider::new(Instant::now()));
-        let task = GateTask::new(object, decider.clone(), metrics);
-        let report = task.report.subscribe();
-        (Self { decider, report }, task)
-    }
-
-    /// Processes a verdict. Every verdict must be passed, even while nothing can be written: the channel keeps only the last
-    /// decision, but something that disappeared and came back holds the gate.
-    pub fn judge(&self, judged: &Judged<'_>) {
-        self.decider
-            .send_modify(|decider| decider.judge(judged, Instant::now()));
-    }
-
-    /// Returns the last report.
-    #[must_use]
-    pub fn report(&self) -> GateReport {
-        self.report.borrow().clone()
-    }
-
-    /// Returns the last report and marks it as taken.
-    #[must_use]
-    pub fn take_report(&mut self) -> GateReport {
-        self.report.borrow_and_update().clone()
-    }
-
-    /// Waits for a report that was not taken yet.
-    pub async fn reported(&mut self) {
-        if self.report.changed().await.is_err() {
-            // The task has ended, so no report will follow.
-            std::future::pending::<()>().await;
+    pub fn new(object: GateObject, metrics: Metrics) -> Self {
+        let now = Instant::now();
+        let track = Track::new(object.name.clone());
+        Self {
+            report: watch::Sender::new(track.report(now)),
+            object,
+            decider: Decider::default(),
+            track,
+            metrics,
         }
     }
 
-    /// Returns when to judge again if nothing changes.
+    /// Returns the reports on the gate.
     #[must_use]
-    pub fn due(&self) -> Option<Instant> {
-        self.decider.borrow().due(Instant::now())
+    pub fn reports(&self) -> watch::Receiver<GateReport> {
+        self.report.subscribe()
     }
 
-    /// Returns since when lists are wanted to open the gate, if it waits for them.
-    #[must_use]
-    pub fn wants_lists(&self) -> Option<Instant> {
-        self.decider.borrow().wants_lists(Instant::now())
+    /// Decides, and writes what differs. A `True` is written only while `opens` says that the latest verdict is True.
+    /// Returns when to look again if nothing changes.
+    pub async fn reconcile(&mut self, judged: &Judged<'_>, opens: impl Fn() -> bool) -> Instant {
+        let now = Instant::now();
+        let decision = self.decider.judge(judged, now);
+        if self.track.is_due(&decision, now) {
+            self.ensure(&decision, opens).await;
+        }
+        // Who found and wrote something decides anew.
+        let now = Instant::now();
+        let next = self.decider.judge(judged, now);
+        self.publish(now);
+        if self.track.is_due(&next, now) {
+            return now;
+        }
+        let due = self.decider.due(judged.turned.started, now);
+        let checks = self.track.next_check;
+        due.into_iter().chain(checks).min().unwrap_or(now)
     }
 
-    /// Returns whether there is a report that was not taken yet.
-    #[must_use]
-    pub fn has_news(&self) -> bool {
-        self.report.has_changed().unwrap_or(false)
+    async fn ensure(&mut self, decision: &Decision, opens: impl Fn() -> bool) {
+        // A `True` must not be written once the verdict is another, however slow the server is.
+        let is_wanted = || decision.holds() || opens();
+        let ensured = match self.find().await {
+            Ok(()) => self.object.ensure(decision, is_wanted).await,
+            Err(error) => Err(error),
+        };
+        let (name, now) = (&self.object.name, Instant::now());
+        match ensured {
+            Ok(None) => {}
+            Ok(Some(check)) => {
+                if check.is_changed {
+                    let verdict = &decision.verdict;
+                    tracing::info!(
+                        "the OperatorCondition now says Upgradeable {} ({})",
+                        verdict.upgradeable.as_str(),
+                        verdict.reason.as_str()
+                    );
+                }
+                self.decider.wrote(decision.clone());
+                if self.track.saw(decision.clone(), check, now) {
+                    tracing::warn!(
+                        "another client had changed the condition Upgradeable of OperatorCondition {name}; it is written again"
+                    );
+                }
+            }
+            Err(error) => {
+                tracing::warn!("{error}");
+                self.metrics.count_failed_write("OperatorCondition");
+                self.track.failed(decision, &error, now);
+            }
+        }
     }
 
-    /// Waits briefly until the condition says what was decided, or could not be written.
-    pub async fn written(&self) {
-        let decision = self.decider.borrow().decision.clone();
-        let mut reports = self.report.clone();
-        let written =
-            reports.wait_for(|report| report.says(decision.as_ref()) || report.has_failed());
-        // The result does not matter: the report says more.
-        let _ = tokio::time::timeout(PRECEDENCE, written).await;
+    /// Records what the condition says before it is written for the first time.
+    async fn find(&mut self) -> Result<(), GateError> {
+        if !self.decider.has_found() {
+            self.decider.find(self.object.found().await?);
+        }
+        Ok(())
+    }
+
+    fn publish(&self, now: Instant) {
+        let mut report = self.track.report(now);
+        report.wants_lists = self.decider.wants_lists(now);
+        if !report.is_pending() {
+            self.metrics.show_gate(report.is_written());
+        }
+        self.report.send_if_modified(|before| {
+            let differs = *before != report;
+            *before = report;
+            differs
+        });
     }
 }

@@ -7,7 +7,7 @@ use crate::gate::condition::Check;
 use crate::gate::{Decision, GateError};
 
 /// How often the condition is checked if nothing changes: a client of an old API version can remove it without a trace.
-pub const REASSERT: Duration = Duration::from_secs(15);
+const REASSERT: Duration = Duration::from_secs(15);
 /// The first interval between two checks while OLM has not copied the condition, or another client has changed it.
 const FIRST_CHECK: Duration = Duration::from_millis(500);
 /// The backoff after a failure. OLM recreates a deleted `OperatorCondition`, and an empty one allows every upgrade.
@@ -31,6 +31,8 @@ pub struct GateReport {
     pub message: String,
     /// What the condition says; `None` if it could not be written.
     pub written: Option<Decision>,
+    /// Since when lists are wanted to open the gate.
+    pub wants_lists: Option<Instant>,
 }
 
 impl GateReport {
@@ -44,18 +46,6 @@ impl GateReport {
     #[must_use]
     pub fn is_written(&self) -> bool {
         self.written.is_some()
-    }
-
-    /// Returns whether the last write failed.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        !self.is_written() && !self.is_pending()
-    }
-
-    /// Returns whether the condition contains this decision.
-    #[must_use]
-    pub fn says(&self, decision: Option<&Decision>) -> bool {
-        self.is_written() && self.written.as_ref() == decision
     }
 }
 
@@ -166,6 +156,7 @@ impl Track {
             reason,
             message,
             written: self.written.clone().filter(|_| self.failure.is_none()),
+            wants_lists: None,
         }
     }
 
@@ -281,7 +272,7 @@ mod tests {
         rig.saw("m", WRITTEN, false);
         assert!(!rig.is_due("m", Duration::ZERO) && rig.is_due("n", Duration::ZERO));
         let report = rig.track.report(rig.now);
-        assert!(report.says(Some(&decision("m"))) && !report.says(Some(&decision("n"))));
+        assert_eq!(report.written, Some(decision("m")));
         assert_eq!(rig.reports(), ("Unknown", "Pending"));
         assert!(rig.pause() < FIRST_CHECK.mul_f64(1.3));
         rig.saw("m", AS_IT_WAS, false);
@@ -354,7 +345,7 @@ mod tests {
         rig.track
             .failed(&decision("n"), &GateError::NotServed, rig.now);
         assert_eq!(rig.reports(), ("False", "NotServed"));
-        assert!(rig.track.report(rig.now).has_failed());
+        assert!(!rig.track.report(rig.now).is_written());
         let first = rig.pause();
         assert!(first >= FIRST_RETRY.mul_f64(0.8));
         let is_due = rig.is_due("n", Duration::ZERO);

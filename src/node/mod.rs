@@ -67,7 +67,7 @@ pub use reconcile::{Context, Reconciled, reconcile_node};
 pub use removal::{Absence, Hold, Present, Removal, SSH_KEY_ACCEPTED, UNUSED_FOR, may_have_agent};
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
-pub use slots::{RolloutSlots, Slot};
+pub use slots::{RolloutSlots, Slot, State as SlotState};
 pub use transfer::{Found, Part, ReadFailure, Sent};
 pub use verification::{Before, Tried, Verification};
 pub use worker::Workers;

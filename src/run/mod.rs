@@ -1,21 +1,26 @@
-//! The controller: waits for changes, assesses the cluster, and lets each actor do its part.
+//! The controller. Its leader watches, assesses the whole cluster, plans, and lets each actor act on the last plan.
 
-mod controller;
-mod decide;
+mod actors;
+mod history;
+mod judge;
+mod keep;
+mod lead;
+mod leftovers;
 pub mod logs;
 mod options;
-mod pass;
-mod retries;
-mod services;
+mod plan;
 mod serving;
+mod show;
 mod term;
+mod throttle;
 mod version;
 
 use kube::Client;
 
 use crate::http::Shown;
 use crate::node::payload::Payload;
-use controller::{Controller, lead};
+use history::History;
+use lead::lead;
 pub use options::{Options, RunError};
 use term::Term;
 

@@ -26,34 +26,33 @@ impl BlockedEvents {
     pub fn publish(
         &mut self,
         events: &EventSink,
-        blocked: BTreeMap<BlockedKey, Blocked>,
+        blocked: &BTreeMap<BlockedKey, Blocked>,
         now: Instant,
     ) {
         for (key, blocked) in self.update(blocked, now) {
             events.publish(Draft {
-                subject: Subject::Named(key.kind, key.object),
+                subject: Subject::Named(key.kind, key.object.clone()),
                 warning: true,
                 action: "Upgradeable".to_owned(),
                 reason: blocked.reason.as_str().to_owned(),
-                note: blocked.note,
-                driver: key.driver.map(|driver| driver.to_string()),
+                note: blocked.note.clone(),
+                driver: key.driver.as_ref().map(ToString::to_string),
             });
         }
     }
 
     /// Returns when the next event is due if nothing changes.
     #[must_use]
-    pub fn due_in(&self, now: Instant) -> Option<Duration> {
+    pub fn due(&self) -> Option<Instant> {
         let waiting = self.0.values().filter(|lasts| !lasts.published);
-        let due = waiting.map(|lasts| (lasts.since + SETTLED).saturating_duration_since(now));
-        due.min()
+        waiting.map(|lasts| lasts.since + SETTLED).min()
     }
 
-    fn update(
+    fn update<'a>(
         &mut self,
-        blocked: BTreeMap<BlockedKey, Blocked>,
+        blocked: &'a BTreeMap<BlockedKey, Blocked>,
         now: Instant,
-    ) -> Vec<(BlockedKey, Blocked)> {
+    ) -> Vec<(&'a BlockedKey, &'a Blocked)> {
         self.0.retain(|key, _| blocked.contains_key(key));
         let mut due = Vec::new();
         for (key, blocked) in blocked {
@@ -94,8 +93,8 @@ mod tests {
                 };
                 (key, blocked)
             };
-            let blocked = names.iter().map(entry).collect();
-            let due = events.update(blocked, start + Duration::from_secs(seconds));
+            let blocked: BTreeMap<_, _> = names.iter().map(entry).collect();
+            let due = events.update(&blocked, start + Duration::from_secs(seconds));
             let names = due.iter().map(|(key, _)| key.object.name.to_string());
             names.collect::<Vec<_>>()
         };

@@ -10,6 +10,8 @@ mod node_writer;
 mod removal;
 mod rollout;
 mod sentence;
+#[cfg(test)]
+mod server;
 mod summary;
 mod upgraded;
 mod writer;
@@ -19,7 +21,7 @@ pub use cluster::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_ve
 pub use conditions::NewCondition;
 pub use events::EventSink;
 pub use node::{NodeInputs, has_accepted, is_ready, is_used, node_status};
-pub use node_writer::{NodeStatus, NodeWriter, Outcome};
+pub use node_writer::{NodeStatus, NodeStatuses, NodeWriter, remove_node_status};
 pub use removal::RemovalProgress;
 pub use rollout::{PROGRESS, rollout_condition};
-pub use writer::{StatusWriter, Written};
+pub use writer::{SettingsWriter, Unwritten};

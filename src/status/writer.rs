@@ -13,71 +13,75 @@ use serde_json::json;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::client::deadline::{self, CallError};
+use crate::status::EventSink;
 use crate::status::conditions::{is_fault, news};
 use crate::status::events::log;
-use crate::status::{BlockedEvents, EventSink, NodeWriter};
 
 const FIELD_MANAGER: &str = "windows-storage-operator";
 
-/// A written status, with the object's new resourceVersion.
-#[derive(Clone, Debug)]
-pub struct Written<S> {
-    /// The resourceVersion.
-    pub version: u64,
-    /// The status.
-    pub status: S,
+/// Why a status was not written, and what may help.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}{}", hint(cause))]
+pub struct Unwritten {
+    #[from]
+    cause: CallError,
 }
 
-impl<S> Written<S> {
-    /// Creates a written status. Without a resourceVersion, it counts as old.
-    #[must_use]
-    pub fn new(version: Option<&str>, status: S) -> Self {
-        let version = version
-            .and_then(|version| version.parse().ok())
-            .unwrap_or_default();
-        Self { version, status }
+fn hint(error: &CallError) -> &'static str {
+    match error.status() {
+        Some(404) => "; are the custom resource definitions installed? kubectl apply -k crds",
+        // How an API server answers for unknown fields or values.
+        Some(422 | 500) => {
+            "; are the custom resource definitions those of this operator? kubectl apply -k crds"
+        }
+        _ => "",
     }
 }
 
-/// Writes statuses and publishes events about their changes.
-pub struct StatusWriter {
-    /// The statuses of nodes.
-    pub nodes: NodeWriter,
-    /// Events about volumes that hold upgrades.
-    pub blocked: BlockedEvents,
-    settings: Api<WindowsStorage>,
-    /// The sink for events.
-    pub events: EventSink,
+/// Returns the object's resourceVersion; 0, which counts as old, if it has none.
+pub(super) fn version<K: Resource>(object: &K) -> u64 {
+    let version = object.meta().resource_version.as_deref();
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
 }
 
-impl StatusWriter {
+/// Writes the status of `WindowsStorage` and publishes events about its changes.
+pub struct SettingsWriter {
+    api: Api<WindowsStorage>,
+    events: EventSink,
+    /// "An answer to a write never replaces what a watch has delivered": the resourceVersion that was written last.
+    written: u64,
+}
+
+impl SettingsWriter {
     /// Creates a writer.
     #[must_use]
-    pub fn new(client: &Client, instance: Option<String>) -> Self {
-        let events = EventSink::new(client, instance);
+    pub fn new(client: &Client, events: EventSink) -> Self {
         Self {
-            blocked: BlockedEvents::default(),
-            nodes: NodeWriter::new(client, events.clone()),
-            settings: Api::all(client.clone()),
+            api: Api::all(client.clone()),
             events,
+            written: 0,
         }
     }
 
-    /// Writes the status of `WindowsStorage` if it changed. Creates the object with defaults if it is missing, so that the
-    /// verdict can be written.
-    pub async fn write_settings(
-        &self,
+    /// Writes the status instead of the previous one, unless that is older than the last write. Creates the object with
+    /// defaults if it is missing, so that the verdict can be written.
+    pub async fn reconcile(
+        &mut self,
+        read_up_to: u64,
         previous: Option<&WindowsStorage>,
         status: &WindowsStorageStatus,
-    ) -> Result<Option<Written<WindowsStorageStatus>>, CallError> {
-        let before = previous.and_then(|object| object.status.as_ref());
-        if before == Some(status) {
-            return Ok(None);
+    ) -> Result<(), Unwritten> {
+        if read_up_to < self.written {
+            return Ok(());
         }
+        let before = previous.and_then(|object| object.status.as_ref());
         let mut object = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
         object.status = Some(status.clone());
         let what = ("create WindowsStorage", "write WindowsStorage status");
-        let written = apply_status(&self.settings, &object, previous.is_some(), what).await?;
+        let written = apply_status(&self.api, &object, previous.is_some(), what).await?;
+        self.written = version(&written);
         let reference = written.object_ref(&());
         let conditions = before.map_or(&[][..], |status| &status.conditions);
         let known = before.and_then(|status| status.upgraded_while_held.as_ref());
@@ -86,8 +90,7 @@ impl StatusWriter {
         if let Some(upgraded) = upgraded.filter(|now| known != Some(*now)) {
             self.events.publish_upgraded(&reference, upgraded);
         }
-        let version = written.metadata.resource_version.as_deref();
-        Ok(Some(Written::new(version, status.clone())))
+        Ok(())
     }
 }
 
@@ -198,6 +201,20 @@ mod tests {
             .into_iter()
             .map(|condition| condition.type_.clone())
             .collect()
+    }
+
+    #[tokio::test]
+    async fn what_was_written_is_not_written_again_before_the_watch_brings_it() {
+        let server = crate::status::server::Server::default();
+        let client = server.client();
+        let mut writer = SettingsWriter::new(&client, EventSink::new(&client, None));
+        let object = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
+        let status = WindowsStorageStatus::default();
+        for (read_up_to, asked) in [(0, 1), (0, 0), (1, 1), (1, 0), (2, 1)] {
+            let written = writer.reconcile(read_up_to, Some(&object), &status).await;
+            written.unwrap();
+            assert_eq!(server.asked().len(), asked, "{read_up_to}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Feeds one kind from the API server into its table, by kube's `watcher`: a list, then watches that resume.
+//! Feeds the owner of the index with one kind from the API server, by kube's `watcher`: a list, then watches that resume.
 //!
 //! All that has to be known about `watcher` is in this file. It repeats a request at once after an error; it retries for ever
 //! where the start of a watch is answered by 410 or 404; it gives no page a deadline; and it does not say that a watch works
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use futures::{Stream, StreamExt};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::client::backoff;
 use crate::client::{Revisions, WentBack};
 use crate::http::Metrics;
-use crate::index::{self, AnyTable, Listed};
+use crate::index::Listed;
 use crate::objects::{Kind, Received};
-use crate::process;
-use crate::watch::SharedCluster;
+use crate::watch::News;
 use crate::watch::failure::Failure;
+use crate::watch::news::What;
 
 /// How long the API server keeps a watch open, in seconds. `watcher` gives up one that is silent for five seconds more.
 const WATCH: u32 = 60;
@@ -42,17 +42,19 @@ const QUEUE: Duration = Duration::from_secs(10);
 
 type Events = Pin<Box<dyn Stream<Item = watcher::Result<Event<Received>>> + Send>>;
 
-/// Fills one table.
+/// Feeds one kind.
 pub(super) struct Feed {
     pub kind: &'static Kind,
     pub api: Api<Received>,
     /// The field selector.
     pub fields: Option<String>,
-    pub shared: SharedCluster,
+    pub news: mpsc::Sender<News>,
     /// Limits the lists that run at the same time.
     pub lists: Arc<Semaphore>,
     /// Since when a list must have begun.
     pub wanted: watch::Receiver<Instant>,
+    /// When the last list began, once it has ended.
+    pub listed: Option<Instant>,
     pub revisions: Revisions,
     pub metrics: Metrics,
     pub failures: Failures,
@@ -66,7 +68,7 @@ struct Listing {
 }
 
 impl Feed {
-    /// Feeds the table, until the store turns out to be another one.
+    /// Feeds the owner, until the store turns out to be another one.
     pub async fn run(mut self) -> WentBack {
         loop {
             if let Err(went_back) = self.list_and_watch().await {
@@ -87,9 +89,9 @@ impl Feed {
         loop {
             let next = tokio::select! {
                 next = next(&mut events, listing.is_some()) => next,
-                () = is_wanted(self.kind, &self.shared, &mut self.wanted), if listing.is_none() => return Ok(()),
+                () = is_wanted(self.kind, self.listed, &mut self.wanted), if listing.is_none() => return Ok(()),
                 () = self.failures.lapsed() => {
-                    self.update(|table| table.resume());
+                    self.tell(What::Resumed).await;
                     continue;
                 }
             };
@@ -100,7 +102,7 @@ impl Feed {
                         return Err(went_back);
                     }
                     let begun = listing.take().map(|listing: Listing| listing.begun);
-                    let pause = self.fail(&failure, begun);
+                    let pause = self.fail(&failure, begun).await;
                     sleep(pause).await;
                     if failure.needs_watcher() {
                         return Ok(());
@@ -123,39 +125,27 @@ impl Feed {
                     begun: Instant::now(),
                     _permit: queued.ok().and_then(Result::ok),
                 });
-                self.kind.table_mut(&mut self.shared.read()).begin();
+                self.tell(What::Begun).await;
                 return Ok(());
             }
-            Event::InitApply(object) => {
-                let kind = self.kind;
-                self.shared.update(|cluster| kind.absorb(cluster, &object));
-            }
+            Event::InitApply(object) => self.tell(What::Listed(object)).await,
             Event::InitDone => {
                 if let Some(listing) = listing.take() {
-                    self.finish(listing.begun);
+                    let (listed, version) = self.end_list(listing.begun);
+                    self.tell(What::Done(listed, version)).await;
                 }
-                // Names of objects that were read but left out.
-                index::drop_unused_names();
-                process::give_back_memory();
             }
             Event::Apply(object) => {
                 let version = self.see(&object)?;
-                let kind = self.kind;
-                self.shared.update(|cluster| {
-                    kind.table_mut(cluster).come_to(version);
-                    kind.absorb(cluster, &object)
-                });
+                self.tell(What::Applied(object, version)).await;
             }
             Event::Delete(object) => {
                 let version = self.see(&object)?;
-                self.update(|table| {
-                    table.come_to(version);
-                    table.delete_object(object.meta())
-                });
+                self.tell(What::Deleted(object, version)).await;
             }
         }
         if self.failures.end() {
-            self.update(|table| table.resume());
+            self.tell(What::Resumed).await;
         }
         Ok(())
     }
@@ -166,26 +156,24 @@ impl Feed {
         self.revisions.see(path, version.unwrap_or_default())
     }
 
-    /// Finishes a list. That is news also if no object differs: whoever wanted the list waits for it.
-    fn finish(&self, begun: Instant) {
+    /// Returns when the list ran that ends now, and how far it has read.
+    fn end_list(&mut self, begun: Instant) -> (Listed, u64) {
+        self.listed = Some(begun);
         let version = self.revisions.highest(self.api.resource_url());
-        self.update(|table| {
-            table.come_to(version);
-            table.finish();
-            let ended = Instant::now();
-            table.note_listed(Listed { begun, ended });
-            true
-        });
+        let ended = Instant::now();
+        (Listed { begun, ended }, version)
     }
 
-    fn update(&self, change: impl FnOnce(&mut dyn AnyTable) -> bool) {
+    async fn tell(&self, what: What) {
         let kind = self.kind;
-        self.shared
-            .update(|cluster| change(kind.table_mut(cluster)));
+        if self.news.send(News { kind, what }).await.is_err() {
+            // The owner is gone, and this will be dropped.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Counts and reports a failure; returns how long to wait.
-    fn fail(&mut self, failure: &Failure, listing: Option<Instant>) -> Duration {
+    async fn fail(&mut self, failure: &Failure, listing: Option<Instant>) -> Duration {
         let kind = self.kind;
         self.metrics
             .count_watch_restart(kind.name(), failure.cause());
@@ -197,36 +185,24 @@ impl Feed {
         let pause = self.failures.add();
         let (name, retry_seconds) = (kind.name(), pause.as_secs_f32());
         tracing::warn!(kind = %name, retry_seconds, "watch interrupted: {problem}");
-        // A custom resource whose definition was never installed has no objects, so the defaults apply. If it existed
-        // before, the data stays: nothing follows from its absence.
-        match listing {
-            Some(begun)
-                if kind.is_own()
-                    && failure.is_not_found()
-                    && kind.table(&self.shared.read()).is_empty() =>
-            {
-                self.failures.end();
-                self.finish(begun);
+        let what = match listing {
+            Some(begun) if kind.is_own() && failure.is_not_found() => {
+                let (listed, version) = self.end_list(begun);
+                What::NotInstalled(problem, listed, version)
             }
-            _ => self.update(|table| table.fail(problem)),
-        }
+            _ => What::Failed(problem),
+        };
+        self.tell(what).await;
         pause
     }
 }
 
 /// Waits until a list of a kind that the verdict depends on is wanted that begins later than the last one did.
-async fn is_wanted(kind: &Kind, shared: &SharedCluster, wanted: &mut watch::Receiver<Instant>) {
-    loop {
-        let since = *wanted.borrow_and_update();
-        let listed = kind.table(&shared.read()).listed();
-        let is_older = listed.is_some_and(|listed| listed.begun < since);
-        if kind.decides && is_older {
-            return;
-        }
-        if wanted.changed().await.is_err() {
-            // Nobody is left to want anything.
-            std::future::pending::<()>().await;
-        }
+async fn is_wanted(kind: &Kind, listed: Option<Instant>, wanted: &mut watch::Receiver<Instant>) {
+    let is_older = |since: &Instant| listed.is_some_and(|begun| begun < *since);
+    if !kind.decides || wanted.wait_for(is_older).await.is_err() {
+        // Nobody wants any.
+        std::future::pending::<()>().await;
     }
 }
 

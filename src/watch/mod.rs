@@ -1,71 +1,47 @@
-//! Keeps the [`index`](crate::index) in sync with the cluster through watches.
+//! Reads the cluster by watches, and tells the owner of the [`index`](crate::index) what they bring.
 
 mod failure;
 mod feed;
 mod lists;
+mod news;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube::{Api, Client};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::client::{Revisions, WentBack};
 use crate::http::Metrics;
-use crate::index::Cluster;
 use crate::objects::{KINDS, Scope};
 use feed::{Failures, Feed, LISTS};
 pub use lists::Lists;
+pub use news::News;
 
-/// The index, shared between the watches that fill it and its readers.
-#[derive(Clone, Default)]
-pub struct SharedCluster {
-    cluster: Arc<Mutex<Cluster>>,
-    revision: watch::Sender<u64>,
+/// How much news waits for the owner of the index. An object may have more than a megabyte.
+const UNREAD: usize = 16;
+
+/// The watches of a cluster.
+pub struct Watches {
+    /// One feed per kind. They run until this is dropped, or the store turns out to be another one.
+    pub feeds: JoinSet<WentBack>,
+    /// What they bring.
+    pub news: mpsc::Receiver<News>,
+    /// Asks for new lists.
+    pub lists: Lists,
 }
 
-impl SharedCluster {
-    /// Creates an empty index of a cluster in which the operator is in that namespace.
-    #[must_use]
-    pub fn of_namespace(namespace: &str) -> Self {
-        let shared = Self::default();
-        namespace.clone_into(&mut shared.read().namespace);
-        shared
-    }
-
-    /// Locks the index briefly: never hold this over an await.
-    pub fn read(&self) -> MutexGuard<'_, Cluster> {
-        // The index is plain data, and every change is one call, so a panic elsewhere leaves it usable.
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns a receiver that is notified whenever the index changes.
-    #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
-    }
-
-    /// Changes the index, and notifies the receivers if `change` returns true.
-    pub fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
-        let changed = change(&mut self.read());
-        if changed {
-            self.revision.send_modify(|revision| *revision += 1);
-        }
-    }
-}
-
-/// Starts one feed per kind; for Secrets only of the one with that name. They run until the set is dropped, or the store
-/// turns out to be another one. Also returns [`Lists`], which asks for new lists.
+/// Starts one feed per kind for an operator in that namespace; for Secrets only of the one with that name.
 #[must_use]
 pub fn start(
     client: &Client,
-    shared: &SharedCluster,
+    namespace: &str,
     secret: &str,
     metrics: &Metrics,
     revisions: &Revisions,
-) -> (JoinSet<WentBack>, Lists) {
-    let mut tasks = JoinSet::new();
-    let namespace = shared.read().namespace.clone();
+) -> Watches {
+    let mut feeds = JoinSet::new();
+    let (sender, news) = mpsc::channel(UNREAD);
     // Limits the lists that run at the same time.
     let at_once = Arc::new(Semaphore::new(LISTS));
     let lists = Lists::new();
@@ -76,21 +52,22 @@ pub fn start(
             Scope::Cluster | Scope::OwnNamespace => None,
         };
         let api = match kind.scope {
-            Scope::OwnNamespace => Api::namespaced_with(client.clone(), &namespace, &kind.resource),
+            Scope::OwnNamespace => Api::namespaced_with(client.clone(), namespace, &kind.resource),
             Scope::Cluster | Scope::Named(_) => Api::all_with(client.clone(), &kind.resource),
         };
         let feed = Feed {
             kind,
             api,
             fields: name.map(|name| format!("metadata.name={name}")),
-            shared: shared.clone(),
+            news: sender.clone(),
             lists: Arc::clone(&at_once),
             wanted: lists.subscribe(),
+            listed: None,
             revisions: revisions.clone(),
             metrics: metrics.clone(),
             failures: Failures::default(),
         };
-        tasks.spawn(feed.run());
+        feeds.spawn(feed.run());
     }
-    (tasks, lists)
+    Watches { feeds, news, lists }
 }

@@ -32,6 +32,9 @@ fn overridden() -> Verdict {
 
 struct Rig {
     decider: Decider,
+    turned: Turned,
+    /// The last decision.
+    said: Option<Decision>,
     start: Instant,
     gone: Option<Instant>,
     listed: Listed,
@@ -45,10 +48,12 @@ impl Rig {
 
     fn finding(found: Found) -> Self {
         let start = Instant::now();
-        let mut decider = Decider::new(start);
+        let mut decider = Decider::default();
         decider.find(found);
         Self {
             decider,
+            turned: Turned::new(start),
+            said: None,
             start,
             gone: None,
             listed: Listed {
@@ -103,19 +108,31 @@ impl Rig {
         is_readable: bool,
         in_progress: &BTreeSet<String>,
     ) -> Decision {
+        let now = self.after(milliseconds);
+        self.turned.note(verdict, is_readable, now);
         let judged = Judged {
             verdict,
-            is_readable,
+            turned: self.turned,
             lists: &[("Node", Some(self.listed)), ("Pod", Some(self.listed))],
             gone: self.gone,
             in_progress,
         };
-        self.decider.judge(&judged, self.after(milliseconds));
-        self.decider.decision.clone().unwrap()
+        let decision = self.decider.judge(&judged, now);
+        self.said = Some(decision.clone());
+        decision
+    }
+
+    fn said(&self) -> Decision {
+        self.said.clone().unwrap()
     }
 
     fn due(&self) -> Option<Instant> {
-        self.decider.due(self.start)
+        self.due_after(0)
+    }
+
+    fn due_after(&self, milliseconds: u64) -> Option<Instant> {
+        let now = self.after(milliseconds);
+        self.decider.due(self.start, now)
     }
 
     /// Runs steps: the time, the verdict, and what the gate must say then.
@@ -230,13 +247,13 @@ fn while_it_waits_it_is_said_what_for() {
     let mut rig = Rig::new();
     rig.at(0, "held");
     rig.at(100, "open!");
-    let said = rig.decider.decision.clone().unwrap().verdict;
+    let said = rig.said().verdict;
     assert!(said.message.ends_with("unless it comes back: m"));
     rig.at(200, "open");
-    assert_eq!(rig.decider.decision.clone().unwrap().verdict, said, "once");
+    assert_eq!(rig.said().verdict, said, "once");
     rig.at(300, "held");
     rig.at(400, "open");
-    let message = rig.decider.decision.clone().unwrap().verdict.message;
+    let message = rig.said().verdict.message;
     assert_eq!(message, said.message, "what held before all that");
 
     let mut rig = Rig::new();
@@ -244,11 +261,11 @@ fn while_it_waits_it_is_said_what_for() {
     rig.at(100, "open~");
     assert_eq!(rig.at(60_099, "open~"), HELD);
     assert_eq!(rig.at(60_100, "open~"), UNKNOWN);
-    let said = rig.decider.decision.clone().unwrap().verdict;
+    let said = rig.said().verdict;
     let ends = said.message.ends_with("Not listed yet: Node, Pod");
     assert!(ends, "{}", said.message);
     assert_eq!(rig.at(60_101, "open"), UNKNOWN);
-    assert_eq!(rig.decider.decision.clone().unwrap().verdict, said, "once");
+    assert_eq!(rig.said().verdict, said, "once");
     assert_eq!(rig.at(61_101, "open"), OPEN);
 }
 
@@ -291,16 +308,17 @@ fn one_kind_that_was_not_listed_since_keeps_the_gate_closed() {
         ([("Node", new), ("Pod", new)], true),
     ] {
         for at in [rig.after(5_000), now] {
+            rig.turned.note(&verdict, READABLE, at);
             let judged = Judged {
                 verdict: &verdict,
-                is_readable: true,
+                turned: rig.turned,
                 lists: &lists,
                 gone: None,
                 in_progress: NOBODY,
             };
-            rig.decider.judge(&judged, at);
+            rig.said = Some(rig.decider.judge(&judged, at));
         }
-        let decision = rig.decider.decision.clone().unwrap();
+        let decision = rig.said();
         assert_eq!(decision.verdict == verdict, is_open, "{lists:?}");
     }
 }
@@ -316,10 +334,10 @@ fn it_is_judged_again_when_the_minute_is_over() {
     assert!(rig.due().is_none(), "nothing comes of waiting");
     rig.at(300, "open");
     rig.at(60_100, "open~");
-    let due = rig.decider.due(rig.after(60_100));
+    let due = rig.due_after(60_100);
     assert_eq!(due, Some(rig.after(120_100)), "then it is said");
     rig.at(60_150, "open");
-    let due = rig.decider.due(rig.after(60_150));
+    let due = rig.due_after(60_150);
     assert_eq!(due, Some(rig.after(61_150)));
     rig.at(61_150, "open");
     assert!(rig.decider.opens_from.is_none() && rig.due().is_none());
@@ -373,7 +391,7 @@ fn a_node_in_the_middle_of_an_update_holds_what_else_would_go_on() {
     let worse = rig.decide(2_000, &held(), READABLE, &nodes);
     assert_eq!(worse.verdict, held(), "what holds anyway is said");
     rig.decider.wrote(worse);
-    let end = rig.decider.due(rig.after(2_000)).unwrap();
+    let end = rig.due_after(2_000).unwrap();
     assert_eq!(end, rig.after(2_000) + crate::gate::operations::LIMIT);
     rig.decide(302_000, &open(), READABLE, &nodes);
     rig.list(302_000);

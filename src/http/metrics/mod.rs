@@ -134,17 +134,16 @@ impl Metrics {
         self.0.gate().set(i64::from(is_written));
     }
 
-    /// Records the duration of a pass with its writes, and the numbers of node statuses that wait and that are being
-    /// written.
-    pub fn show_pass(&self, took: Duration, waiting: usize, on_their_way: usize) {
+    /// Records the duration of a judgement with its plan.
+    pub fn show_judgement(&self, took: Duration) {
         self.0.reconciles.observe(took.as_secs_f64());
-        set(&self.0.queue_depth, "queue", NODE_STATUSES, waiting);
-        set(
-            &self.0.queue_in_progress,
-            "queue",
-            NODE_STATUSES,
-            on_their_way,
-        );
+    }
+
+    /// Shows how many statuses of nodes are still to be written, of which so many at most are being written.
+    pub fn show_status_writes(&self, left: usize, most_at_once: usize) {
+        let writing = left.min(most_at_once);
+        set(&self.0.queue_depth, "queue", NODE_STATUSES, left - writing);
+        set(&self.0.queue_in_progress, "queue", NODE_STATUSES, writing);
     }
 
     /// Returns the gauges of reconciles of nodes: those that wait for a slot, and those in progress.

@@ -1,5 +1,7 @@
 //! Shared by the tests of reconciles: a simulated fleet, small programs to install, and a target with a pinned key.
 
+use std::collections::BTreeSet;
+
 use protocol::ServiceState;
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -98,9 +100,9 @@ impl Scene {
 
     /// Gives the rollout slots to these nodes.
     pub fn give(&self, nodes: &[&str]) {
-        let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
-        self.slots.decide(|_| (nodes, ()));
-        self.slots.hand_out(&self.slots.in_progress());
+        let nodes: BTreeSet<String> = nodes.iter().map(|&node| node.to_owned()).collect();
+        self.slots.decide(|_| (nodes.clone(), ()));
+        self.slots.hand_out(&nodes);
     }
 
     /// Returns a scene for each version of Windows' SSH server and each shell.

@@ -5,6 +5,7 @@ mod line;
 mod programs;
 mod steps;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -172,8 +173,9 @@ impl Verification {
         target: Target,
     ) -> (Option<NodeError>, Duration) {
         let slots = RolloutSlots::default();
-        slots.decide(|_| ([target.node.clone()].into(), ()));
-        slots.hand_out(&slots.in_progress());
+        let all = BTreeSet::from([target.node.clone()]);
+        slots.decide(|_| (all.clone(), ()));
+        slots.hand_out(&all);
         let begin = Instant::now();
         let done = self.over(line, payload, move |host| {
             work_on(host, &target, &target.desired, &slots)

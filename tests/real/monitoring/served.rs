@@ -38,7 +38,7 @@ pub fn text() -> String {
         ..Reconciled::default()
     };
     metrics.count_reconcile(&Ok(reconciled), Duration::from_secs(1));
-    metrics.show_pass(Duration::from_millis(1), 0, 0);
+    metrics.show_judgement(Duration::from_millis(1));
     metrics.count_watch_restart("Pod", "Failed");
     metrics.count_request("GET", Some(200));
     // One metric is about the tokio runtime.

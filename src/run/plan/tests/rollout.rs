@@ -36,7 +36,7 @@ fn after_a_start_no_node_gets_a_slot_before_all_were_reconciled() {
     let pass = |rig: &mut Rig, settling| {
         rig.settling = settling;
         rig.pass();
-        rig.decisions.rollout.slots.len()
+        rig.last.rollout.slots.len()
     };
     assert_eq!(pass(&mut rig, true), 0);
     assert_eq!(pass(&mut rig, false), 1, "it is not waited for for ever");
@@ -65,7 +65,7 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
     let mut rig = three_that_wait();
     rig.see("win-1", Standing::Failed);
     let todo = rig.pass();
-    let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
+    let failed = &todo.statuses.by_name["win-1"];
     rig.write("win-1", failed.status.clone());
     rig.pass();
     rig.see("win-1", Standing::Unreachable);
@@ -79,11 +79,11 @@ fn a_rollout_that_has_stopped_stays_stopped_under_another_operator_until_it_is_r
     let mut rig = three_that_wait();
     rig.see("win-1", Standing::Failed);
     let todo = rig.pass();
-    let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
+    let failed = &todo.statuses.by_name["win-1"];
     rig.write("win-1", failed.status.clone());
 
     // Another process, with another agent in its payload.
-    rig.decisions.payload.agent.sha256 = "another".to_owned();
+    rig.payload.agent.sha256 = "another".to_owned();
     rig.observations.clear();
     rig.add_configuration();
     rig.pass();
@@ -92,9 +92,9 @@ fn a_rollout_that_has_stopped_stays_stopped_under_another_operator_until_it_is_r
     }
     let all = ["win-1", "win-2", "win-3"];
     let todo = rig.pass();
-    let mut written = todo.nodes.iter().filter(|node| node.name == "win-1");
-    assert!(written.all(|node| node.status.failed_update.is_some()));
-    assert_eq!(rig.decisions.rollout.failed, ["win-1"]);
+    let written = todo.statuses.by_name.get("win-1");
+    assert!(written.is_none_or(|node| node.status.failed_update.is_some()));
+    assert_eq!(rig.last.rollout.failed, ["win-1"]);
     assert!(rig.slots().is_empty());
 
     rig.want(&json!({"rollout": {"resume": "go on"}}));
@@ -150,10 +150,11 @@ fn what_an_earlier_process_had_in_hand_on_an_external_node_is_over() {
         ..WindowsStorageStatus::default()
     });
     rig.pass();
-    assert!(rig.slots.in_progress().is_empty());
+    assert!(rig.last.in_progress.is_empty());
     // Nor does work of this process on the external node count as in progress.
     rig.slots.restore(["win-1".to_owned()]);
-    assert!(rig.decisions.in_progress(&rig.slots).is_empty());
+    rig.pass();
+    assert!(rig.last.in_progress.is_empty());
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn what_is_being_changed_is_written_also_while_something_cannot_be_read() {
 }
 
 /// Returns the nodes that the new status lists as being changed.
-fn in_progress(todo: &Todo) -> Vec<String> {
+fn in_progress(todo: &Plan) -> Vec<String> {
     let (_, status) = todo.settings.as_ref().unwrap();
     status.rollout.clone().unwrap().in_progress
 }
@@ -174,7 +175,7 @@ fn in_progress(todo: &Todo) -> Vec<String> {
 #[test]
 fn another_version_than_the_one_that_is_wanted_is_brought_to_no_node() {
     let mut rig = three_that_wait();
-    let version = rig.decisions.payload.csi_proxy.version.clone();
+    let version = rig.payload.csi_proxy.version.clone();
     for (pin, is_brought) in [
         (version.as_str(), true),
         (version.trim_start_matches('v'), true),
@@ -182,7 +183,7 @@ fn another_version_than_the_one_that_is_wanted_is_brought_to_no_node() {
     ] {
         rig.want(&json!({"csiProxy": {"version": pin}}));
         let todo = rig.pass();
-        let NodePlan::Reconcile(target) = &rig.decisions.plans["win-1"] else {
+        let NodePlan::Reconcile(target) = &rig.last.nodes["win-1"] else {
             panic!("it is looked at all the same");
         };
         let reason = target.desired.as_ref().err().map(|error| error.reason);
@@ -198,7 +199,7 @@ fn a_pool_with_another_pin_is_updated_before_the_others() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     rig.label("win-2", "pool", "canary");
-    let version = rig.decisions.payload.csi_proxy.version.clone();
+    let version = rig.payload.csi_proxy.version.clone();
     let pool =
         |pin: &str| json!([{"name": "canary", "nodeSelector": {"pool": "canary"}, "version": pin}]);
     rig.want(&json!({"csiProxy": {"version": "v1.2.99"}, "nodePools": pool(&version)}));

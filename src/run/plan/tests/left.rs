@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::node::HOST_KEYS_CONFIG_MAP;
-use crate::run::retries::What;
 
 /// Returns the deleted nodes that have left something behind.
 fn gone(rig: &mut Rig) -> Vec<String> {
-    let left = rig.pass().left.into_iter();
+    let left = rig.pass().left.clone().into_iter();
     left.filter(|left| left.what == LeftOver::StatusAndKey)
         .map(|left| left.node)
         .collect()
@@ -57,21 +56,20 @@ fn what_a_node_left_behind_while_no_operator_ran_goes_as_well() {
 }
 
 #[test]
-fn what_is_not_to_be_done_any_more_need_not_be_tried_again() {
+fn what_is_not_to_be_done_any_more_is_not_planned() {
     let mut rig = Rig::settled();
-    let removal = What::Removal("win-1".to_owned());
-    let status = What::NodeStatus("win-1".to_owned());
+    let has_status = |plan: &Plan| plan.statuses.by_name.contains_key("win-1");
     rig.cluster.nodes.delete(&"win-1".into());
-    let todo = rig.pass();
-    assert!(todo.has(&removal) && !todo.has(&status));
+    let plan = rig.pass();
+    assert!(plan.left.len() == 1 && !has_status(&plan));
     rig.add_node("win-1", "windows");
     rig.cluster.csi_nodes.delete(&"win-1".into());
-    let todo = rig.pass();
-    assert!(!todo.has(&removal), "it is back");
-    assert!(todo.has(&status) && todo.has(&What::Settings) && todo.has(&What::Services));
+    let plan = rig.pass();
+    assert!(plan.left.is_empty(), "it is back");
+    assert!(has_status(&plan) && plan.settings.is_some() && plan.knows_configuration);
     // The settings can no longer be read: nothing is written.
     rig.cluster.settings.delete(&SETTINGS_NAME.to_owned());
     rig.reject_settings();
-    let todo = rig.pass();
-    assert!(!todo.has(&status) && !todo.has(&What::Services));
+    let plan = rig.pass();
+    assert!(!has_status(&plan) && !plan.knows_configuration);
 }

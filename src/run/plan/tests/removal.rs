@@ -84,21 +84,19 @@ impl Rig {
     }
 
     /// Runs passes and writes their statuses until there are none to write.
-    pub(super) fn act(&mut self) -> Todo {
+    pub(super) fn act(&mut self) -> Arc<Plan> {
         for _ in 0..5 {
             let todo = self.pass();
-            if todo.nodes.is_empty() {
+            if names(&todo).is_empty() {
                 return todo;
             }
-            for node in &todo.nodes {
-                self.write(&node.name.clone(), node.status.clone());
-            }
+            self.write_statuses(&todo);
         }
         panic!("the statuses do not come to rest")
     }
 
     pub(super) fn plan(&self, node: &str) -> &NodePlan {
-        &self.decisions.plans[node]
+        &self.last.nodes[node]
     }
 
     pub(super) fn management(&self, node: &str) -> &str {
@@ -137,10 +135,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.delete_driver();
     rig.act();
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
-    let due = |rig: &Rig| {
-        let now = Timestamp::from_second(rig.now).unwrap();
-        rig.decisions.decided_in(now, rig.instant)
-    };
+    let due = |rig: &Rig| rig.last.due.map(|at| at - rig.instant);
     assert_eq!(due(&rig), Some(Duration::from_secs(600)));
     // If the DaemonSet is recreated meanwhile, the time starts over.
     rig.put(&with_pipes());
@@ -151,7 +146,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.act();
     rig.later(599);
     rig.act();
-    assert_eq!(rig.decisions.wants_lists(rig.instant), None);
+    assert_eq!(rig.last.wants_lists, None);
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
 
     // The data may be stale.
@@ -159,7 +154,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.later(1);
     rig.act();
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
-    assert!(rig.decisions.wants_lists(rig.instant).is_some());
+    assert!(rig.last.wants_lists.is_some());
     assert_eq!(due(&rig), None, "no busy loop");
     rig.is_fresh = true;
     rig.act();
@@ -192,10 +187,7 @@ fn a_node_counts_as_one_without_csi_proxy_before_the_entry_is_written() {
     rig.finish_configuration();
     rig.act();
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
-    assert!(matches!(
-        rig.decisions.services,
-        Ok(ServicesPlan::Create(_))
-    ));
+    assert!(matches!(rig.last.services, Ok(ServicesPlan::Create(_))));
 }
 
 #[test]
@@ -261,7 +253,7 @@ fn the_agent_stays_for_the_services_of_others_and_csi_proxy_where_one_depends_on
         assert_eq!(request.files.is_empty(), !has_csi_proxy);
         assert_eq!(request.pipes.is_empty(), !has_csi_proxy);
         assert_eq!(protocol::validate::validate(request), Ok(()));
-        assert_eq!(desired.agent_sha256, rig.decisions.payload.agent.sha256);
+        assert_eq!(desired.agent_sha256, rig.payload.agent.sha256);
     }
 }
 
@@ -328,7 +320,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     assert_eq!(rig.slots(), ["win-2"]);
     // Until the last node is done, whatever the operator needs for it stays.
     assert_eq!(
-        rig.decisions.services,
+        rig.last.services,
         Ok(ServicesPlan::Keep(Document::default()))
     );
     assert!(rig.act().left.is_empty());
@@ -346,14 +338,14 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     );
     rig.removed("win-2");
     rig.act();
-    let left = rig.act().left;
+    let left = rig.act().left.clone();
     let key = Left {
         node: "win-1".to_owned(),
         what: LeftOver::Key,
     };
     assert_eq!(left, [key], "what was pinned by hand stays");
-    let Ok(ServicesPlan::Update { data, .. }) = rig.decisions.services.clone() else {
-        panic!("{:?}", rig.decisions.services)
+    let Ok(ServicesPlan::Update { data, .. }) = rig.last.services.clone() else {
+        panic!("{:?}", rig.last.services)
     };
     assert_eq!(data["services"], "[]");
     let (reason, message) = rig.progress();
@@ -369,10 +361,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     // If the removal is revoked, everything is installed again.
     rig.want(&json!({}));
     rig.act();
-    assert!(matches!(
-        rig.decisions.services,
-        Ok(ServicesPlan::Update { .. })
-    ));
+    assert!(matches!(rig.last.services, Ok(ServicesPlan::Update { .. })));
     rig.add_configuration();
     rig.act();
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));

@@ -9,7 +9,8 @@ mod rig;
 mod rollout;
 mod tenant;
 
-use jiff::Timestamp;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
@@ -19,17 +20,17 @@ use crate::api::{
     WindowsStorageStatus,
 };
 use crate::assess::report::Reason;
+use crate::assess::{Memory, assess};
 use crate::gate::GateReport;
 use crate::index::{
     AnyTable, ConfigMap, CsiNode, NodeAddress, ObjectKey, Platform, PlatformSignal, Secret, Taint,
 };
 use crate::node::{Observation, Purpose, RolloutSlots, SSH_SECRET, Standing};
 use crate::objects::{KINDS, kind};
-use crate::services::csi_proxy_service;
 use rig::Rig;
 
-fn names(todo: &Todo) -> Vec<&str> {
-    todo.nodes.iter().map(|node| node.name.as_str()).collect()
+fn names(todo: &Plan) -> Vec<&str> {
+    todo.statuses.by_name.keys().map(String::as_str).collect()
 }
 
 #[test]
@@ -39,12 +40,9 @@ fn what_was_read_after_a_verdict_does_not_count_for_it() {
     rig.pass();
     rig.read_verdict_kinds();
     rig.read_configuration();
-    assert!(
-        !rig.decisions.is_complete,
-        "the verdict is from before this"
-    );
+    assert!(!rig.last.is_complete, "the verdict is from before this");
     rig.pass();
-    assert!(rig.decisions.is_complete);
+    assert!(rig.last.is_complete);
 }
 
 #[test]
@@ -54,10 +52,7 @@ fn the_configuration_is_known_once_all_of_it_is_read() {
     rig.add_configuration();
     rig.read_verdict_kinds();
     assert!(!rig.pass().knows_configuration);
-    assert!(matches!(
-        rig.decisions.plans["win-1"],
-        NodePlan::Reconcile(_)
-    ));
+    assert!(matches!(rig.last.nodes["win-1"], NodePlan::Reconcile(_)));
     rig.finish_configuration();
     assert!(rig.pass().knows_configuration);
 }
@@ -73,7 +68,7 @@ fn a_node_is_decided_again_when_something_is_new_there_and_not_before() {
         ["win-2"],
         "what was not written stays to be written"
     );
-    let status = todo.nodes[0].status.clone();
+    let status = todo.statuses.by_name["win-2"].status.clone();
     rig.write("win-2", status.clone());
     assert!(names(&rig.pass()).is_empty());
 
@@ -83,7 +78,7 @@ fn a_node_is_decided_again_when_something_is_new_there_and_not_before() {
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     let todo = rig.pass();
     assert!(names(&todo).contains(&"win-1"), "its object was removed");
-    assert_eq!(todo.nodes[0].uid, "uid-win-1");
+    assert_eq!(todo.statuses.by_name["win-1"].uid, "uid-win-1");
 }
 
 #[test]
@@ -92,9 +87,9 @@ fn what_another_client_has_written_need_not_be_written_any_more() {
     rig.add_node("win-2", "windows");
     let todo = rig.pass();
     // The answer to the write was lost, but the watch delivers its result.
-    let status = todo.nodes[0].status.clone();
+    let status = todo.statuses.by_name["win-2"].status.clone();
     rig.cluster.node_statuses.apply("win-2".to_owned(), status);
-    assert!(rig.pass().nodes.is_empty());
+    assert!(names(&rig.pass()).is_empty());
 }
 
 #[test]
@@ -105,7 +100,7 @@ fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
     let name = SETTINGS_NAME.to_owned();
     rig.cluster.settings.apply(name.clone(), settings.clone());
     let todo = rig.pass();
-    assert!(todo.nodes.is_empty());
+    assert!(names(&todo).is_empty());
     assert!(
         todo.settings.is_some(),
         "its status is not what was decided"
@@ -113,7 +108,7 @@ fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
     settings.spec.csi_proxy.management = crate::api::Management::External;
     rig.cluster.settings.apply(name, settings);
     let todo = rig.pass();
-    assert!(!rig.decisions.plans["win-1"].is_managed());
+    assert!(!rig.last.nodes["win-1"].is_managed());
     assert_eq!(names(&todo), ["win-1"]);
 }
 
@@ -125,10 +120,10 @@ fn a_node_that_was_recreated_or_booted_is_looked_at_again() {
         |node| node.boot_id = "another".to_owned(),
     ] {
         let mut rig = Rig::settled();
-        let before = rig.decisions.plans.clone();
+        let before = rig.last.nodes.clone();
         rig.change_node("win-1", change);
         rig.pass();
-        assert_ne!(rig.decisions.plans, before);
+        assert_ne!(rig.last.nodes, before);
     }
 }
 
@@ -142,9 +137,9 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     rig.put(&pod);
     let todo = rig.pass();
     assert_eq!(todo.verdict.reason, Reason::DriversMissing);
-    assert_eq!(rig.decisions.ready, 0);
+    assert_eq!(rig.last.ready, 0);
     assert_eq!(names(&todo), ["win-1"]);
-    let (_, status) = todo.settings.unwrap();
+    let (_, status) = todo.settings.clone().unwrap();
     assert_eq!(status.counts.as_ref().unwrap().blocking_volumes, 1);
     let [volume] = status.blocking_volumes.as_slice() else {
         panic!("{:?}", status.blocking_volumes);
@@ -154,7 +149,7 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
         json!({"namespace": "shop", "workload": "Pod/web-0", "volume": "volume/data", "driver": "disk.csi.azure.com"})
     );
     rig.write_settings(status);
-    let said = &todo.nodes[0].status.conditions;
+    let said = &todo.statuses.by_name["win-1"].status.conditions;
     let drivers = said.iter().find(|said| said.type_ == "DriversRegistered");
     let message = &drivers.unwrap().message;
     assert!(
@@ -174,8 +169,8 @@ fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
         what: LeftOver::Status,
     };
     assert_eq!(todo.left, [left]);
-    assert!(rig.decisions.plans.is_empty());
-    assert_eq!(rig.decisions.ready, 0);
+    assert!(rig.last.nodes.is_empty());
+    assert_eq!(rig.last.ready, 0);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     assert!(rig.pass().left.is_empty());
 }
@@ -187,7 +182,7 @@ fn what_is_not_known_writes_no_node_status() {
     rig.read_configuration();
     let todo = rig.pass();
     assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
-    assert!(todo.nodes.is_empty() && todo.settings.is_none());
+    assert!(names(&todo).is_empty() && todo.settings.is_none());
     rig.read_verdict_kinds();
     let todo = rig.pass();
     assert_eq!(names(&todo), ["win-1"]);
@@ -202,18 +197,18 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
         node.ready_since = Some(Timestamp::from_second(500).unwrap());
     });
     rig.pass();
-    assert!(rig.decisions.plans["win-2"].is_managed());
+    assert!(rig.last.nodes["win-2"].is_managed());
     // It has not been connected to yet, and now the first node of another owner is created.
     rig.add_node("win-3", "windows");
     rig.belongs_to("win-3", Platform::Eks);
     let todo = rig.pass();
     let until = Timestamp::from_second(1_100).unwrap();
     assert_eq!(
-        rig.decisions.plans["win-2"],
+        rig.last.nodes["win-2"],
         NodePlan::Undecided(Awaited::Time(Some(until)))
     );
     let status = |name: &str| {
-        let node = todo.nodes.iter().find(|node| node.name == name).unwrap();
+        let node = &todo.statuses.by_name[name];
         (
             node.status.management.clone(),
             node.status.managed_by.clone(),
@@ -224,14 +219,12 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
         status("win-3"),
         ("External".to_owned(), "EKS by label x".to_owned())
     );
-    let wait = rig
-        .decisions
-        .decided_in(Timestamp::from_second(1_000).unwrap(), rig.instant);
-    assert_eq!(wait, Some(Duration::from_secs(100)));
+    let due = rig.instant + Duration::from_secs(100);
+    assert_eq!(rig.last.due, Some(due));
     rig.now += 100;
     rig.pass();
-    assert!(rig.decisions.plans["win-2"].is_managed());
-    assert_eq!(rig.decisions.decided_in(until, rig.instant), None);
+    assert!(rig.last.nodes["win-2"].is_managed());
+    assert_eq!(rig.last.due, None);
 }
 
 #[test]
@@ -265,7 +258,7 @@ fn what_can_be_seen_of_an_external_csi_proxy_is_reported() {
     rig.put_config_map("windows-services-10.18.0", data.into());
     let message = |rig: &mut Rig| {
         let todo = rig.pass();
-        let node = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
+        let node = &todo.statuses.by_name["win-1"];
         let conditions = node.status.conditions.iter();
         let mut external = conditions.filter(|condition| condition.reason == "External");
         external.next().unwrap().message.clone()
@@ -296,16 +289,16 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     rig.read_verdict_kinds();
     rig.read_configuration();
     let todo = rig.pass();
-    assert!(!todo.knows_configuration && todo.nodes.is_empty());
+    assert!(!todo.knows_configuration && names(&todo).is_empty());
     assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
     assert!(todo.verdict.message.contains("WindowsStorage"));
     rig.want(&json!({"csiProxy": {"management": "External"}}));
     let todo = rig.pass();
     assert!(todo.knows_configuration);
-    assert!(!rig.decisions.plans["win-1"].is_managed());
+    assert!(!rig.last.nodes["win-1"].is_managed());
     rig.reject_settings();
     rig.pass();
-    let is_managed = rig.decisions.plans["win-1"].is_managed();
+    let is_managed = rig.last.nodes["win-1"].is_managed();
     assert!(!is_managed, "what was read before stays");
 }
 

@@ -1,44 +1,35 @@
 //! Decides which nodes get rollout slots, from the plans and from what was observed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use crate::api::{NodePool, SETTINGS_NAME};
-use crate::index::{Cluster, Listed};
+use crate::api::NodePool;
+use crate::index::Listed;
 use crate::node::{
-    Candidate, NodePlan, Observation, PoolProgress, Reason, Rollout, RolloutLimits, Standing,
-    found_owner, rollout,
+    Candidate, NodePlan, Observation, PoolProgress, Reason, Rollout, RolloutLimits, SlotState,
+    Standing, found_owner, rollout,
 };
-use crate::run::decide::{Decisions, News, STAYS_FRESH};
+use crate::run::plan::{Inputs, Plan, STAYS_FRESH};
 
-impl Decisions {
+impl Plan {
     /// Assigns slots again. No node gets one before the configuration and the history of the nodes are known. Nodes
     /// that an earlier process was working on count like nodes whose work this process lost.
     ///
-    /// Programs are removed only on fresh data: a node that would begin with that waits for lists.
+    /// Programs are removed only on fresh data: a node that would begin with that waits for lists. Returns since when lists
+    /// are wanted for that.
     pub(super) fn decide_slots(
         &mut self,
-        cluster: &Cluster,
-        news: &News<'_>,
+        inputs: &Inputs<'_>,
+        slots: &SlotState,
         listed: Option<Listed>,
-    ) {
-        if !cluster.knows_configuration() {
-            return;
+    ) -> Option<Instant> {
+        if !self.knows_configuration {
+            return None;
         }
-        if !std::mem::replace(&mut self.is_restored, true) {
-            let settings = cluster.settings.get(SETTINGS_NAME);
-            let status = settings.and_then(|object| object.status.as_ref());
-            let rollout = status.and_then(|status| status.rollout.as_ref());
-            let nodes = rollout.into_iter().flat_map(|it| &it.in_progress);
-            let there = nodes.filter(|node| self.takes_part(node));
-            news.slots.restore(there.cloned());
-        }
+        let cluster = inputs.cluster;
         // Nodes that wait for their removal are not connected to, so no work begins and no outcome is found there.
-        let managed = self
-            .plans
-            .iter()
-            .filter(|(_, plan)| plan.takes_part() && !matches!(plan, NodePlan::RemovalWaits(_)));
-        let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
+        let managed = self.nodes.iter().filter(|(_, plan)| is_connected_to(plan));
+        let managed = managed.map(|(name, plan)| (name, plan, inputs.seen.observations.get(name)));
         // A check on the node may have found another owner.
         let managed = managed.filter(|(name, plan, seen)| {
             let status = cluster.node_statuses.get(name.as_str());
@@ -51,51 +42,62 @@ impl Decisions {
         };
         // Since when lists must have begun that a release or removal begins with.
         let needed = |name: &String| {
-            let since = self.leaving_since.get(name).copied()?;
+            let is_leaving = self.nodes.get(name).is_some_and(NodePlan::takes_away);
+            let since = inputs.history.leaving_since.get(name).copied();
+            let since = is_leaving.then(|| since.unwrap_or(inputs.instant))?;
             let expired = listed.map(|listed| listed.ended + STAYS_FRESH);
-            let expired = expired.filter(|expired| *expired <= news.instant);
+            let expired = expired.filter(|expired| *expired <= inputs.instant);
             Some(expired.map_or(since, |expired| since.max(expired)))
         };
-        let rollout = news.slots.decide(|slots| {
-            let candidates = managed.iter().map(|&(name, plan, observation)| {
-                let is_gone_to = !matches!(plan, NodePlan::Blocked(_) | NodePlan::Waiting);
-                let seen = observation.filter(|_| is_gone_to);
-                // This also counts nodes that can no longer be reconciled.
-                let is_down = !plan.takes_away() && observation.is_some_and(Observation::is_down);
-                let pool = pool_of(name);
-                let candidate = Candidate {
-                    standing: standing(plan, seen),
-                    down: is_down || slots.unsure.contains(name),
-                    failures: seen.map_or(0, |seen| seen.failures),
-                    has_slot: slots.given.contains(name),
-                    at_work: slots.at_work.contains(name),
-                    cut_short: slots.cut_short.contains(name),
-                    paused: pool.is_some_and(|pool| pool.rollout.paused),
-                };
-                (name.clone(), pool, candidate)
-            });
-            let mut rollout = Rollout {
-                revision: self.revision().map(str::to_owned),
-                ..self.by_pool(candidates.collect(), news.settling)
+        let candidates = managed.iter().map(|&(name, plan, observation)| {
+            let is_gone_to = !matches!(plan, NodePlan::Blocked(_) | NodePlan::Waiting);
+            let seen = observation.filter(|_| is_gone_to);
+            // This also counts nodes that can no longer be reconciled.
+            let is_down = !plan.takes_away() && observation.is_some_and(Observation::is_down);
+            let pool = pool_of(name);
+            let candidate = Candidate {
+                standing: standing(plan, seen),
+                down: is_down || slots.unsure.contains(name),
+                failures: seen.map_or(0, |seen| seen.failures),
+                has_slot: slots.given.contains(name),
+                at_work: slots.at_work.contains(name),
+                cut_short: slots.cut_short.contains(name),
+                paused: pool.is_some_and(|pool| pool.rollout.paused),
             };
-            let mut wanted = None;
-            rollout.slots.retain(|name| {
-                let since = needed(name).filter(|_| !slots.at_work.contains(name));
-                let is_old = |since: &Instant| listed.is_none_or(|listed| listed.begun < *since);
-                let missing = since.filter(is_old);
-                wanted = wanted.max(missing);
-                missing.is_none()
-            });
-            (rollout.slots.clone(), (rollout, wanted))
+            (name.clone(), pool, candidate)
         });
-        let (rollout, wanted) = rollout;
-        self.slots_want = wanted;
+        let is_settling = inputs.settled_at > inputs.instant;
+        let mut rollout = Rollout {
+            revision: self.revision().map(str::to_owned),
+            ..self.by_pool(candidates.collect(), is_settling)
+        };
+        let mut wanted = None;
+        rollout.slots.retain(|name| {
+            let since = needed(name).filter(|_| !slots.at_work.contains(name));
+            let is_old = |since: &Instant| listed.is_none_or(|listed| listed.begun < *since);
+            let missing = since.filter(is_old);
+            wanted = wanted.max(missing);
+            missing.is_none()
+        });
         self.rollout = rollout;
+        wanted
+    }
+
+    /// Returns those of these nodes that csi-proxy is being changed on.
+    pub(super) fn of_these(&self, nodes: BTreeSet<String>) -> BTreeSet<String> {
+        let is_ours = |node: &String| self.nodes.get(node).is_some_and(is_connected_to);
+        nodes.into_iter().filter(is_ours).collect()
+    }
+
+    /// Returns whether some node takes part in the rollout.
+    #[must_use]
+    pub fn has_rollout(&self) -> bool {
+        self.nodes.values().any(NodePlan::takes_part)
     }
 
     /// Returns the desired revision, which is the same for all nodes with csi-proxy.
     fn revision(&self) -> Option<&str> {
-        self.plans.values().find_map(|plan| match plan {
+        self.nodes.values().find_map(|plan| match plan {
             NodePlan::Reconcile(target) => {
                 let desired = target.desired.as_ref().ok();
                 let desired = desired.filter(|desired| desired.has_csi_proxy())?;
@@ -111,7 +113,7 @@ type InPool<'a> = (String, Option<&'a NodePool>, Candidate);
 /// Nodes that are counted together: those of one pool, or of all pools without limits of their own.
 type Group<'a> = (Option<&'a NodePool>, BTreeMap<String, Candidate>);
 
-impl Decisions {
+impl Plan {
     /// Counts the nodes of each pool with limits of its own separately, and all others together.
     fn by_pool(&self, candidates: Vec<InPool<'_>>, settling: bool) -> Rollout {
         let progress = |pool: &NodePool| {
@@ -144,6 +146,10 @@ impl Decisions {
             ..Rollout::merge(decided)
         }
     }
+}
+
+fn is_connected_to(plan: &NodePlan) -> bool {
+    plan.takes_part() && !matches!(plan, NodePlan::RemovalWaits(_))
 }
 
 /// Returns a node's state in the rollout, from observations of its current desired state. A rolled-back update counts

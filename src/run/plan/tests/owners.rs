@@ -113,11 +113,11 @@ fn nodes_are_released_one_after_the_other_and_from_fresh_data() {
     let names = ["win-1", "win-2"];
     let mut rig = to_be_released(&names, &json!({}));
     assert_eq!(rig.slots(), [""; 0], "nothing is proved");
-    assert!(rig.decisions.wants_lists(rig.instant).is_some());
+    assert!(rig.last.wants_lists.is_some());
     rig.is_fresh = true;
     assert_eq!(rig.slots(), ["win-1"]);
     // The next process must know of it, so it is written before the work begins.
-    let (_, status) = rig.pass().settings.unwrap();
+    let (_, status) = rig.pass().settings.clone().unwrap();
     assert_eq!(status.rollout.unwrap().in_progress, ["win-1"]);
     rig.saw("win-1", Purpose::Release, Standing::Current);
     rig.act();
@@ -129,7 +129,7 @@ fn nodes_are_released_one_after_the_other_and_from_fresh_data() {
     for name in names {
         assert!(matches!(rig.plan(name), NodePlan::External(_)));
     }
-    assert_eq!(rig.decisions.wants_lists(rig.instant), None);
+    assert_eq!(rig.last.wants_lists, None);
 }
 
 #[test]
@@ -143,11 +143,11 @@ fn a_slot_from_fresh_data_stands_for_a_minute_and_is_given_again_only_from_fresh
         rig.later(seconds);
         assert_eq!(rig.slots(), slots, "{seconds} s later");
     }
-    assert!(rig.decisions.wants_lists(rig.instant).is_some());
+    assert!(rig.last.wants_lists.is_some());
     // A kind that cannot be read cannot be proved: nobody asks for it again and again.
     rig.reject_settings();
     rig.pass();
-    assert_eq!(rig.decisions.wants_lists(rig.instant), None);
+    assert_eq!(rig.last.wants_lists, None);
 }
 
 #[test]

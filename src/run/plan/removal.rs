@@ -4,31 +4,24 @@ use std::time::Instant;
 
 use crate::api::Management;
 use crate::node::{Hold, NodePlan};
-use crate::run::decide::{Decisions, News};
+use crate::run::plan::{Inputs, Plan};
 use crate::services::ServicesPlan;
 use crate::status::RemovalProgress;
 
-impl Decisions {
-    /// Records when a removal from the node is due, if it waits only for that time, or for lists since.
-    pub(super) fn note_removal(&mut self, name: &str, hold: Option<&Hold>) {
-        if let Some(Hold::Until(at) | Hold::Unlisted(at)) = hold {
-            self.removals.insert(name.to_owned(), *at);
-        }
+/// Returns when a removal is due, if it waits only for that time, or for lists since.
+pub(super) fn due(hold: Option<Hold>) -> Option<Instant> {
+    match hold {
+        Some(Hold::Until(at) | Hold::Unlisted(at)) => Some(at),
+        Some(Hold::Used(_)) | None => None,
     }
+}
 
-    /// Returns since when lists are wanted, if a removal or a release of some node waits for them alone.
-    pub fn wants_lists(&self, now: Instant) -> Option<Instant> {
-        // What cannot be read now cannot be listed either.
-        let is_readable = self.is_complete && self.stale_since.is_none();
-        let due = self.removals.values().filter(|at| **at <= now).max();
-        self.slots_want.max(due.copied()).filter(|_| is_readable)
-    }
-
+impl Plan {
     /// Returns whether nothing of this operator is left on any node, as the administrator wants.
     pub(super) fn is_all_removed(&self) -> bool {
         self.is_complete
             && self.spec.csi_proxy.management == Management::Removed
-            && self.plans.values().all(|plan| match plan {
+            && self.nodes.values().all(|plan| match plan {
                 NodePlan::Absent(_) | NodePlan::External(_) | NodePlan::Undecided(_) => true,
                 NodePlan::Release(..)
                 | NodePlan::RemovalWaits(_)
@@ -42,7 +35,7 @@ impl Decisions {
     /// Returns the progress of the removal, if the administrator wants everything removed.
     pub(super) fn removal_progress(
         &self,
-        news: &News<'_>,
+        inputs: &Inputs<'_>,
         has_left_keys: bool,
     ) -> Option<RemovalProgress> {
         if self.spec.csi_proxy.management != Management::Removed {
@@ -53,7 +46,7 @@ impl Decisions {
             is_stored: has_left_keys || !is_written,
             ..RemovalProgress::default()
         };
-        for (name, plan) in &self.plans {
+        for (name, plan) in &self.nodes {
             let problem = match plan {
                 NodePlan::Absent(_) => {
                     progress.removed += 1;
@@ -65,7 +58,7 @@ impl Decisions {
                     Some(error.to_string())
                 }
                 _ => {
-                    let seen = news.observations.get(name);
+                    let seen = inputs.seen.observations.get(name);
                     seen.and_then(|seen| seen.problem.as_ref())
                         .map(ToString::to_string)
                 }

@@ -1,12 +1,19 @@
-//! A cluster, the decisions about it, and observations of its nodes.
+//! A cluster, the plans for it, and observations of its nodes.
 
 use super::*;
 use crate::node::Slot;
 
-/// All inputs of a pass of the decisions.
+/// All inputs of a plan, and the last plan.
 pub(super) struct Rig {
     pub(super) cluster: Cluster,
-    pub(super) decisions: Decisions,
+    pub(super) payload: Payload,
+    memory: Memory,
+    pub(super) report: Report,
+    history: History,
+    is_restored: bool,
+    /// The last plan.
+    pub(super) last: Arc<Plan>,
+    has_planned: bool,
     pub(super) observations: BTreeMap<String, Observation>,
     pub(super) slots: RolloutSlots,
     /// Slots of nodes at work.
@@ -25,9 +32,17 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new() -> Self {
+        let (cluster, memory) = (Cluster::default(), Memory::default());
+        let instant = Instant::now();
         Self {
-            cluster: Cluster::default(),
-            decisions: Decisions::new(Payload::of_test()),
+            report: assess(&cluster, &memory, None),
+            history: History::new(instant),
+            is_restored: false,
+            last: Arc::new(Plan::of_test()),
+            has_planned: false,
+            payload: Payload::of_test(),
+            cluster,
+            memory,
             observations: BTreeMap::new(),
             slots: RolloutSlots::default(),
             held: Vec::new(),
@@ -35,7 +50,7 @@ impl Rig {
             settling: false,
             is_fresh: true,
             now: 1_000,
-            instant: Instant::now(),
+            instant,
             pause: 3_600,
         }
     }
@@ -53,10 +68,8 @@ impl Rig {
         rig.add_node("win-1", "windows");
         rig.read_verdict_kinds();
         rig.read_configuration();
-        let todo = rig.pass();
-        for node in &todo.nodes {
-            rig.write(&node.name.clone(), node.status.clone());
-        }
+        let plan = rig.pass();
+        rig.write_statuses(&plan);
         rig.pass();
         rig
     }
@@ -164,28 +177,70 @@ impl Rig {
         }
     }
 
-    pub(super) fn pass(&mut self) -> Todo {
+    /// Begins another process, which has seen nothing yet.
+    pub(super) fn restart(&mut self) {
+        self.memory = Memory::default();
+        self.report = assess(&Cluster::default(), &self.memory, None);
+        self.history = History::new(self.instant);
+        self.is_restored = false;
+        self.has_planned = false;
+        self.slots = RolloutSlots::default();
+        self.observations.clear();
+    }
+
+    pub(super) fn pass(&mut self) -> Arc<Plan> {
         self.pass_after(self.pause)
     }
 
-    pub(super) fn pass_after(&mut self, seconds: u64) -> Todo {
+    /// Does what the judge does.
+    pub(super) fn pass_after(&mut self, seconds: u64) -> Arc<Plan> {
         self.instant += Duration::from_secs(seconds);
         if self.is_fresh {
             self.list();
         }
-        let news = News {
-            kubernetes_version: "v1.30.4",
-            observations: &self.observations,
-            services_problem: None,
-            gate: self.gate.clone(),
-            slots: &self.slots,
-            settling: self.settling,
+        let cluster = &self.cluster;
+        self.memory.learn(cluster);
+        let report = assess(cluster, &self.memory, None);
+        self.history
+            .note_report(cluster, &self.report, &report, self.instant);
+        self.report = report;
+        if cluster.knows_configuration() && !std::mem::replace(&mut self.is_restored, true) {
+            self.slots.restore(stored_in_progress(cluster));
+        }
+        let settles = if self.settling { 1 } else { 0 };
+        let inputs = Inputs {
+            cluster,
+            report: &self.report,
+            history: &self.history,
+            before: self.has_planned.then_some(&*self.last),
+            seen: Seen {
+                observations: &self.observations,
+                services_problem: None,
+                gate: self.gate.clone(),
+                kubernetes_version: "v1.30.4".to_owned(),
+            },
+            payload: &self.payload,
+            settled_at: self.instant + Duration::from_secs(settles),
             now: Timestamp::from_second(self.now).unwrap(),
             instant: self.instant,
         };
-        let todo = self.decisions.update(&self.cluster, &news);
-        self.slots.hand_out(&self.slots.in_progress());
-        todo
+        let plan = self.slots.decide(|slots| {
+            let plan = plan(&inputs, slots);
+            (plan.rollout.slots.clone(), plan)
+        });
+        // As if the status were stored at once.
+        self.slots.hand_out(&plan.in_progress);
+        self.history.note_plan(&plan, self.instant);
+        self.last = Arc::new(plan);
+        self.has_planned = true;
+        Arc::clone(&self.last)
+    }
+
+    /// Writes the statuses of nodes as planned.
+    pub(super) fn write_statuses(&mut self, plan: &Plan) {
+        for (name, node) in &plan.statuses.by_name {
+            self.write(name, node.status.clone());
+        }
     }
 
     pub(super) fn write(&mut self, name: &str, status: WindowsNodeStorageStatus) {
@@ -211,7 +266,7 @@ impl Rig {
 
     /// Records an observation of a node with the current desired state.
     pub(super) fn see(&mut self, node: &str, standing: Standing) {
-        let NodePlan::Reconcile(target) = &self.decisions.plans[node] else {
+        let NodePlan::Reconcile(target) = &self.last.nodes[node] else {
             panic!("{node} is to be reconciled")
         };
         let desired = target.desired.as_ref().unwrap();
@@ -241,7 +296,7 @@ impl Rig {
 
     pub(super) fn slots(&mut self) -> Vec<String> {
         self.pass();
-        self.decisions.rollout.slots.iter().cloned().collect()
+        self.last.rollout.slots.iter().cloned().collect()
     }
 
     /// Sets the spec, and keeps the status.
@@ -265,7 +320,7 @@ impl Rig {
 }
 
 /// Returns reason and message of a condition of the settings.
-pub(super) fn said(todo: &Todo, type_: &str) -> Option<(String, String)> {
+pub(super) fn said(todo: &Plan, type_: &str) -> Option<(String, String)> {
     let (_, status) = todo.settings.as_ref()?;
     let mut conditions = status.conditions.iter();
     let said = conditions.find(|condition| condition.type_ == type_)?;

@@ -211,14 +211,14 @@ impl World {
         rig.finish_configuration();
         // The second pass follows from complete data.
         rig.pass();
-        for node in rig.pass().nodes {
-            self.statuses.insert(node.name, node.status);
+        for (name, node) in &rig.pass().statuses.by_name {
+            self.statuses.insert(name.clone(), node.status.clone());
         }
-        let report = rig.decisions.report.to_json(&rig.cluster);
+        let report = rig.report.to_json(&rig.cluster);
         Decided {
             upgradeable: report.verdict.upgradeable,
             rows: report.volumes,
-            plans: rig.decisions.plans,
+            plans: rig.last.nodes.clone(),
         }
     }
 }

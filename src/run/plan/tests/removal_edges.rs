@@ -86,7 +86,7 @@ fn no_removal_begins_on_data_that_may_be_old() {
 fn a_restart_in_the_middle_does_not_install_again() {
     let mut rig = rig(&["win-1"], &where_needed());
     assert_eq!(rig.management("win-1"), "Removing");
-    rig.decisions = Decisions::new(Payload::of_test());
+    rig.restart();
     rig.is_fresh = false;
     rig.pass();
     rig.pass();
@@ -104,7 +104,6 @@ fn a_lost_status_is_no_removal() {
     rig.act();
     assert_eq!(rig.management("win-1"), "Removing");
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
-    rig.decisions.unseen = Unseen::default();
     rig.act();
     let progress = rig.progress();
     assert_ne!(progress.0, "Removed", "{progress:?}");
@@ -156,8 +155,9 @@ fn a_node_that_needs_what_was_removed_is_not_ready() {
 #[test]
 fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     let mut rig = rig(&["win-1", "win-2"], &json!({}));
-    rig.slots.decide(|_| (["win-1".to_owned()].into(), ()));
-    rig.slots.hand_out(&rig.slots.in_progress());
+    let slots = BTreeSet::from(["win-1".to_owned()]);
+    rig.slots.decide(|_| (slots.clone(), ()));
+    rig.slots.hand_out(&slots);
     // The removal is requested during an update, which interrupts the work.
     rig.slots.take("win-1").unwrap().begin();
     rig.put(&pod_with_pipe("csi-proxy-disk-v1"));
@@ -165,14 +165,14 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     rig.act();
     let waits = matches!(rig.plan("win-1"), NodePlan::RemovalWaits(Hold::Used(_)));
     let goes = matches!(rig.plan("win-2"), NodePlan::Remove(Absence::Removed, Ok(_)));
-    assert!(waits && goes, "{:?}", rig.decisions.plans);
+    assert!(waits && goes, "{:?}", rig.last.nodes);
     rig.saw("win-2", Purpose::Remove, Standing::Waiting);
     for _ in 0..3 {
         rig.later(86_400);
         rig.act();
     }
     let slots = rig.slots();
-    assert_eq!(slots, ["win-2"], "{:?}", rig.slots.in_progress());
+    assert_eq!(slots, ["win-2"], "{:?}", rig.last.in_progress);
 }
 
 /// WMCO has taken over a node that was ours; then everything of ours is to be removed.
@@ -208,7 +208,7 @@ fn ten_minutes_begin_with_the_last_use_also_where_nothing_was_written() {
 fn ten_minutes_count_from_what_this_process_has_seen_whatever_a_status_says() {
     // It wrote, by its clock, that nothing has used csi-proxy for hours.
     let mut rig = rig(&["win-1"], &json!({}));
-    rig.decisions = Decisions::new(Payload::of_test());
+    rig.restart();
     rig.want(&where_needed());
     rig.act();
     goes_after_ten_minutes(&mut rig);
@@ -240,7 +240,7 @@ fn ten_minutes_begin_anew_once_everything_can_be_read_again() {
     rig.later(10_000);
     rig.reject_settings();
     rig.act();
-    assert!(!rig.decisions.is_complete);
+    assert!(!rig.last.is_complete);
     rig.want(&where_needed());
     rig.act();
     goes_after_ten_minutes(&mut rig);

@@ -91,9 +91,7 @@ impl Fleet {
 
     /// Starts another process, which knows only the stored objects.
     fn restart(&mut self) {
-        self.rig.decisions = Decisions::new(Payload::of_test());
-        self.rig.slots = RolloutSlots::default();
-        self.rig.observations.clear();
+        self.rig.restart();
         let before = std::mem::take(&mut self.rig.cluster);
         let cluster = &mut self.rig.cluster;
         for name in self.hosts.keys() {
@@ -150,11 +148,9 @@ impl Fleet {
         }
         self.rig.settling = moment < self.settles;
         let todo = self.rig.pass_after(u64::try_from(TICK).unwrap());
-        for node in todo.nodes {
-            self.rig.write(&node.name.clone(), node.status);
-        }
-        if let Some((_, status)) = todo.settings {
-            self.rig.write_settings(status);
+        self.rig.write_statuses(&todo);
+        if let Some((_, status)) = &todo.settings {
+            self.rig.write_settings(status.clone());
         }
         // The watch delivers what was written.
         self.rig.pass_after(0);
@@ -243,8 +239,7 @@ impl Fleet {
             self.pass(moment);
             self.begin();
             let is_new = |host: &Host| *host == Host::New;
-            if self.hosts.values().all(is_new)
-                && self.rig.decisions.rollout.current == self.hosts.len()
+            if self.hosts.values().all(is_new) && self.rig.last.rollout.current == self.hosts.len()
             {
                 return self.counts;
             }
@@ -267,7 +262,7 @@ impl Fleet {
         }
         panic!(
             "fleet {seed} does not end: {:?} {:?} {:?} {}",
-            self.hosts, self.dead, self.rig.decisions.rollout, self.spec
+            self.hosts, self.dead, self.rig.last.rollout, self.spec
         );
     }
 }

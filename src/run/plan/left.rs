@@ -2,21 +2,40 @@
 
 use std::collections::BTreeSet;
 
-use crate::index::{Cluster, Node};
+use crate::index::Node;
 use crate::node::{HOST_KEYS_CONFIG_MAP, goes_with_node};
-use crate::run::decide::{Decisions, Left, LeftOver};
+use crate::run::plan::{Inputs, Plan};
 
-impl Decisions {
+/// A leftover of a node, to be removed from the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The node's name.
+    pub node: String,
+    /// The kind of leftover.
+    pub what: LeftOver,
+}
+
+/// What is left of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOver {
+    /// The status of a node that is no longer a Windows node.
+    Status,
+    /// The status and the host key of a deleted node.
+    StatusAndKey,
+    /// The host key of a node from which everything else was removed.
+    Key,
+}
+
+impl Plan {
     /// Returns the statuses and host keys without a node. A key that an administrator added may be there before its
     /// node, so it is removed only with a node that this process has seen. An ignored node keeps its key.
-    pub(super) fn left_behind(&mut self, cluster: &Cluster, is_removed: bool) -> Vec<Left> {
+    pub(super) fn left_behind(&self, inputs: &Inputs<'_>, is_removed: bool) -> Vec<Left> {
+        let (cluster, departed) = (inputs.cluster, &inputs.history.departed);
         let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
         let pins = pins.map(|map| &map.data);
         let is_there = |name: &str| cluster.nodes.get(name).is_some();
-        self.departed
-            .retain(|name| is_there(name) || pins.is_some_and(|pins| pins.contains_key(name)));
         let pinned = pins.into_iter().flatten().filter(|(name, key)| {
-            !is_there(name) && (goes_with_node(key) || self.departed.contains(*name))
+            !is_there(name) && (goes_with_node(key) || departed.contains(*name))
         });
         let with_status = cluster.node_statuses.iter().map(|(name, _)| name);
         let names: BTreeSet<&String> = with_status.chain(pinned.map(|(name, _)| name)).collect();

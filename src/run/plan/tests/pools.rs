@@ -28,7 +28,7 @@ impl Rig {
     }
 
     fn target(&self, node: &str) -> &crate::node::Target {
-        match &self.decisions.plans[node] {
+        match &self.last.nodes[node] {
             NodePlan::Reconcile(target) => target,
             other => panic!("{node}: {other:?}"),
         }
@@ -44,29 +44,25 @@ fn a_pool_has_its_own_user_port_and_owner() {
     };
     assert_eq!(way(&rig, "win-1"), ("ops".to_owned(), 2222));
     assert_eq!(way(&rig, "win-3"), ("Administrator".to_owned(), 22));
-    let status = |todo: &Todo, name: &str| {
-        let mut nodes = todo.nodes.iter();
-        let node = nodes.find(|node| node.name == name).unwrap();
-        node.status.node_pool.clone()
-    };
+    let status = |todo: &Plan, name: &str| todo.statuses.by_name[name].status.node_pool.clone();
     let todo = rig.pass();
     assert_eq!(status(&todo, "win-1"), "blue");
     assert_eq!(status(&todo, "win-3"), "");
 
     rig.want_pool(&json!({"management": "External"}));
     rig.pass();
-    assert!(!rig.decisions.plans["win-1"].is_managed());
-    assert!(rig.decisions.plans["win-3"].is_managed());
+    assert!(!rig.last.nodes["win-1"].is_managed());
+    assert!(rig.last.nodes["win-3"].is_managed());
     // A node that changes its labels changes its pool.
     rig.change_node("win-1", |node| node.labels = [].into());
     rig.pass();
-    assert!(rig.decisions.plans["win-1"].is_managed());
+    assert!(rig.last.nodes["win-1"].is_managed());
 }
 
 #[test]
 fn a_pool_without_its_key_waits_and_the_others_go_on() {
     let mut rig = pools(&json!({"ssh": {"privateKey": "blue.pem"}}));
-    let is_blocked = |rig: &Rig, node: &str| match &rig.decisions.plans[node] {
+    let is_blocked = |rig: &Rig, node: &str| match &rig.last.nodes[node] {
         NodePlan::Blocked(error) => error.message.contains("has no key blue.pem"),
         _ => false,
     };
@@ -79,7 +75,7 @@ fn a_pool_without_its_key_waits_and_the_others_go_on() {
     rig.pass();
     assert!(rig.target("win-1").key.pem().contains("PRIVATE KEY"));
     assert!(matches!(
-        &rig.decisions.plans["win-3"],
+        &rig.last.nodes["win-3"],
         NodePlan::Blocked(error) if error.message.contains("has no key private-key.pem")
     ));
 }
@@ -92,7 +88,7 @@ fn a_pool_with_a_limit_of_its_own_is_counted_apart() {
         rig.see(name, Standing::Waiting);
     }
     assert_eq!(rig.slots(), all);
-    let progress = rig.decisions.rollout.pools["blue"];
+    let progress = rig.last.rollout.pools["blue"];
     assert_eq!((progress.nodes, progress.waiting), (2, 2));
     // Without its own limit, the pool shares the global one.
     rig.want_pool(&json!({}));
@@ -132,7 +128,7 @@ fn how_pools_fit_is_told_and_follows_the_labels() {
         reason == "Overlapping" && message.contains("win-2"),
         "{message}"
     );
-    assert_eq!(rig.decisions.rollout.pools["first"].nodes, 1);
+    assert_eq!(rig.last.rollout.pools["first"].nodes, 1);
     // A pool whose nodes all belong to earlier ones has none.
     let all = json!({"name": "all", "nodeSelector": {"pool": "blue"}});
     rig.want(&json!({"nodePools": [first, blue, all]}));
@@ -171,8 +167,7 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
         };
         rig.observations.insert(name.to_owned(), seen);
         let todo = rig.pass();
-        let mut nodes = todo.nodes.into_iter();
-        let status = nodes.find(|node| node.name == name).unwrap().status;
+        let status = todo.statuses.by_name[name].status.clone();
         assert!(has_accepted(&status, &id));
         rig.write(name, status);
     }
@@ -221,6 +216,6 @@ fn a_node_that_is_down_takes_its_place_also_where_its_key_is_gone() {
     assert_eq!(rig.slots(), [""; 0]);
     rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}}));
     rig.pass();
-    assert!(matches!(rig.decisions.plans["win-1"], NodePlan::Blocked(_)));
+    assert!(matches!(rig.last.nodes["win-1"], NodePlan::Blocked(_)));
     assert_eq!(rig.slots(), [""; 0]);
 }

@@ -1,0 +1,145 @@
+//! The actors: each does its part of the last plan.
+
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kube::Client;
+
+use crate::assess::report::Upgradeable;
+use crate::gate::Gate;
+use crate::http::Metrics;
+use crate::node::{Pins, Workers};
+use crate::run::judge::SERVICES;
+use crate::run::keep::{Board, Next, Plans, keep};
+use crate::run::leftovers::Leftovers;
+use crate::run::plan::Plan;
+use crate::services::ServicesWriter;
+use crate::status::{BlockedEvents, EventSink, NodeWriter, SettingsWriter};
+
+/// What the actors have in common.
+pub struct Actors<'a> {
+    /// The client.
+    pub client: &'a Client,
+    /// The operator's own namespace.
+    pub namespace: &'a str,
+    /// What is planned.
+    pub plans: Plans,
+    /// What the actors fail at.
+    pub board: &'a Board,
+    /// Counts failures.
+    pub metrics: &'a Metrics,
+    /// Takes events.
+    pub events: EventSink,
+    /// The pinned host keys.
+    pub pins: Pins,
+}
+
+impl Actors<'_> {
+    async fn keep<E: Display>(
+        &self,
+        actor: &'static str,
+        act: impl AsyncFnMut(&Plan) -> Result<Next, E>,
+    ) -> Infallible {
+        let to = (self.board, self.metrics);
+        keep(actor, self.plans.clone(), to, act).await
+    }
+
+    fn last(&self) -> Option<Arc<Plan>> {
+        self.plans.borrow().clone()
+    }
+
+    /// Keeps the `OperatorCondition`.
+    pub async fn gate(&self, mut gate: Gate) -> Infallible {
+        let opens = || {
+            let last = self.last();
+            last.is_some_and(|plan| plan.verdict.upgradeable == Upgradeable::True)
+        };
+        self.keep("OperatorCondition", async |plan| {
+            let next = gate.reconcile(&plan.judged(), opens).await;
+            Ok::<_, Infallible>(Next::At(next))
+        })
+        .await
+    }
+
+    /// Keeps the entry in `windows-services`.
+    pub async fn services(&self) -> Infallible {
+        let mut writer = ServicesWriter::new(self.client, self.namespace);
+        self.keep(SERVICES, async |plan| {
+            let (read_up_to, entry) = (plan.config_maps_version, &plan.services);
+            if plan.knows_configuration {
+                writer.reconcile(read_up_to, entry).await?;
+            }
+            Ok::<_, crate::services::Unwritten>(Next::Change)
+        })
+        .await
+    }
+
+    /// Keeps the status of `WindowsStorage`.
+    pub async fn settings(&self) -> Infallible {
+        let mut writer = SettingsWriter::new(self.client, self.events.clone());
+        self.keep("WindowsStorage", async |plan| {
+            if let Some((previous, status)) = &plan.settings {
+                let read_up_to = plan.settings_version;
+                writer
+                    .reconcile(read_up_to, previous.as_ref(), status)
+                    .await?;
+            }
+            Ok::<_, crate::status::Unwritten>(Next::Change)
+        })
+        .await
+    }
+
+    /// Keeps the statuses of nodes.
+    pub async fn statuses(&self) -> Infallible {
+        let (events, metrics) = (self.events.clone(), self.metrics.clone());
+        let mut writer = NodeWriter::new(self.client, events, metrics);
+        let latest = |node: &str| self.last()?.statuses.by_name.get(node).cloned();
+        self.keep("statuses", async |plan| {
+            let failed = writer.reconcile(&plan.statuses, latest).await;
+            let (next, problem) = failed.unzip();
+            self.board.set("WindowsNodeStorage", problem);
+            Ok::<_, Infallible>(next.map_or(Next::Change, Next::At))
+        })
+        .await
+    }
+
+    /// Gives each node its plan, for as long as no task of a node ends. Returns the node whose task does.
+    pub async fn nodes(&self, mut workers: Workers) -> String {
+        let mut plans = self.plans.clone();
+        loop {
+            let plan = plans.borrow_and_update().clone();
+            if let Some(plan) = plan.filter(|plan| plan.knows_configuration) {
+                workers.assign(&plan.nodes, &plan.rollout.slots);
+            }
+            tokio::select! {
+                Ok(()) = plans.changed() => {}
+                node = workers.ended() => return node,
+            }
+        }
+    }
+
+    /// Removes what deleted nodes have left.
+    pub async fn leftovers(&self) -> Infallible {
+        let leftovers = Leftovers::new(self.client, self.pins.clone());
+        self.keep("DepartedNode", async |plan| {
+            let is_left = |left: &_| self.last().is_some_and(|last| last.left.contains(left));
+            let removed = leftovers.reconcile(&plan.left, is_left).await;
+            removed.map(|()| Next::Change)
+        })
+        .await
+    }
+
+    /// Publishes events on objects with volumes that hold upgrades.
+    pub async fn events(&self) -> Infallible {
+        let mut events = BlockedEvents::default();
+        self.keep("events", async |plan| {
+            if let Some(blocked) = &plan.blocked {
+                events.publish(&self.events, blocked, Instant::now());
+            }
+            Ok::<_, Infallible>(events.due().map_or(Next::Change, Next::At))
+        })
+        .await
+    }
+}

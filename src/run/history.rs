@@ -1,0 +1,128 @@
+//! What a judgement depends on that the last snapshot of the cluster cannot say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::assess::report::Verdict;
+use crate::assess::{BlockingVolumes, Departed, Report, only_fresh_data_opens};
+use crate::gate::Turned;
+use crate::index::{AnyTable, Cluster};
+use crate::node::HOST_KEYS_CONFIG_MAP;
+use crate::run::plan::Plan;
+use crate::run::throttle::MessageThrottle;
+
+/// How long a verdict stands while something it depends on cannot be read. A restart of the API server is over by then.
+const STALE: Duration = Duration::from_secs(120);
+
+/// The history. It sees every judgement, so the actors need not.
+pub struct History {
+    /// "True is written only from lists that began after the verdict turned True": when it did.
+    pub turned: Turned,
+    /// "60 s later where what held upgrades went from sight": when that last happened.
+    gone: BTreeMap<Departed, Instant>,
+    /// "A verdict stands for two minutes while something cannot be read": since when that is so.
+    stale_since: Option<Instant>,
+    /// Where pods come and go all the time, the message is not written each time: what is announced.
+    throttle: MessageThrottle,
+    /// "A key that an administrator added is removed only with its node": Windows nodes that this process has seen disappear.
+    pub departed: BTreeSet<String>,
+    /// "A node is released from fresh data": since when it is to be released, or rid of the agent, by node.
+    pub leaving_since: BTreeMap<String, Instant>,
+    /// "Removed once this process has seen it unused for ten minutes": since when, from complete data, by node.
+    pub unused_since: BTreeMap<String, Instant>,
+}
+
+impl History {
+    /// Begins it, for a process that starts now.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        Self {
+            turned: Turned::new(now),
+            gone: BTreeMap::new(),
+            stale_since: None,
+            throttle: MessageThrottle::default(),
+            departed: BTreeSet::new(),
+            leaving_since: BTreeMap::new(),
+            unused_since: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a judgement of the cluster, and what has changed since the one before. Before the plan.
+    pub fn note_report(
+        &mut self,
+        cluster: &Cluster,
+        before: &Report,
+        report: &Report,
+        now: Instant,
+    ) {
+        for departed in report.departed(before) {
+            self.gone.insert(departed, now);
+        }
+        let left = before.windows.difference(&report.windows);
+        self.departed.extend(left.map(ToString::to_string));
+        let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+        let may_be_pinned = |name: &str| match pins {
+            Some(pins) => pins.data.contains_key(name),
+            None => !cluster.config_maps.is_complete(),
+        };
+        self.departed.retain(|name| {
+            let is_there = cluster.nodes.get(name.as_str()).is_some();
+            !report.windows.contains(name.as_str()) && (is_there || may_be_pinned(name))
+        });
+        let stale = cluster.stale();
+        let since = self.stale_since.unwrap_or(now);
+        self.stale_since = (!stale.is_empty()).then_some(since);
+        let last = self.throttle.announced.as_ref().map(|(last, _)| last);
+        let last = last.filter(|_| !self.is_stale_for_long(now));
+        let verdict = only_fresh_data_opens(last, report.verdict.clone(), &stale);
+        let judged = (verdict, report.blocking.clone());
+        let (verdict, _) = self.throttle.update(judged, now);
+        self.turned.note(verdict, stale.is_empty(), now);
+    }
+
+    /// Notes what was planned.
+    pub fn note_plan(&mut self, plan: &Plan, now: Instant) {
+        let leaving = plan.nodes.iter().filter(|(_, plan)| plan.takes_away());
+        let leaving = leaving.map(|(name, _)| name);
+        self.leaving_since = since(&self.leaving_since, leaving, now);
+        let unused = plan.unused.iter().flatten();
+        self.unused_since = since(&self.unused_since, unused, now);
+    }
+
+    fn is_stale_for_long(&self, now: Instant) -> bool {
+        self.stale_since.is_some_and(|since| now >= since + STALE)
+    }
+
+    /// Returns the announced verdict with the volumes that hold upgrades; nothing before the first judgement.
+    #[must_use]
+    pub fn announced(&self) -> Option<&(Verdict, BlockingVolumes)> {
+        self.throttle.announced.as_ref()
+    }
+
+    /// Returns when something last disappeared that would hold upgrades if it came back now.
+    #[must_use]
+    pub fn gone(&self, cluster: &Cluster, report: &Report) -> Option<Instant> {
+        let gone = self.gone.iter();
+        let held = gone.filter(|(departed, _)| report.would_hold(cluster, departed));
+        held.map(|(_, at)| *at).max()
+    }
+
+    /// Returns when a judgement comes out differently by time alone.
+    #[must_use]
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let stale = self.stale_since.map(|since| since + STALE);
+        let stale = stale.filter(|at| *at > now);
+        self.throttle.due.into_iter().chain(stale).min()
+    }
+}
+
+/// Returns since when these names are there.
+fn since<'a>(
+    before: &BTreeMap<String, Instant>,
+    names: impl Iterator<Item = &'a String>,
+    now: Instant,
+) -> BTreeMap<String, Instant> {
+    names
+        .map(|name| (name.clone(), before.get(name).copied().unwrap_or(now)))
+        .collect()
+}

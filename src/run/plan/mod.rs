@@ -1,0 +1,369 @@
+//! The whole wish of the controller, made anew from the whole state. No client, no clock.
+
+mod left;
+mod removal;
+mod rollout;
+mod settings;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::api::{Management, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
+use crate::assess::causes::csi_proxy;
+use crate::assess::report::{NodeReadiness, Verdict};
+use crate::assess::{Blocked, BlockedKey, Report};
+use crate::gate::{GateReport, Judged, Turned};
+use crate::index::{Cluster, Listed, Node};
+use crate::node::payload::Payload;
+use crate::node::{Awaited, NodePlan, Observation, Planner, Present, Rollout, SlotState};
+use crate::run::History;
+use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
+use crate::status::{
+    MOST_BLOCKED, NodeInputs, NodeStatus, NodeStatuses, is_ready, is_used, node_status,
+};
+pub use left::{Left, LeftOver};
+
+/// How many findings about DaemonSets that run csi-proxy a node's status tells.
+const NAMED_SETS: usize = 10;
+/// How long after lists ended slots for removals and releases may be given, and stand until their work begins.
+const STAYS_FRESH: Duration = Duration::from_secs(60);
+/// The shortest pause before undecided nodes are looked at again.
+const LEAST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What the plan follows from, except for the slots.
+pub struct Inputs<'a> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// What is judged of it.
+    pub report: &'a Report,
+    /// What the last snapshot cannot say.
+    pub history: &'a History,
+    /// The plan before this one.
+    pub before: Option<&'a Plan>,
+    /// What the actors have seen.
+    pub seen: Seen<'a>,
+    /// The programs for nodes.
+    pub payload: &'a Payload,
+    /// Until when unseen nodes may be in the middle of work that an earlier process began.
+    pub settled_at: Instant,
+    /// The wall clock, for timestamps in objects.
+    pub now: Timestamp,
+    /// The monotonic clock, for pauses.
+    pub instant: Instant,
+}
+
+/// What the actors have seen.
+pub struct Seen<'a> {
+    /// Observations of nodes.
+    pub observations: &'a BTreeMap<String, Observation>,
+    /// Why the last write of the services entry failed.
+    pub services_problem: Option<String>,
+    /// The state of the gate, if there is one.
+    pub gate: Option<GateReport>,
+    /// The Kubernetes version of the API server.
+    pub kubernetes_version: String,
+}
+
+/// What each actor is to do.
+pub struct Plan {
+    /// The settings.
+    pub spec: WindowsStorageSpec,
+    /// The verdict, with the announced message.
+    pub verdict: Verdict,
+    /// When the verdict turned.
+    turned: Turned,
+    /// When each kind that the verdict depends on was last listed.
+    lists: Vec<(&'static str, Option<Listed>)>,
+    /// When something last disappeared that would hold upgrades if it came back.
+    gone: Option<Instant>,
+    /// Whether it is based on the complete cluster, not just on what has been read by now.
+    pub is_complete: bool,
+    /// Whether everything that work on nodes depends on has been read.
+    pub knows_configuration: bool,
+    /// The plan for the services entry.
+    pub services: Result<ServicesPlan, ServicesError>,
+    /// The resourceVersion that the ConfigMaps were read up to.
+    pub config_maps_version: u64,
+    /// The plan for each Windows node.
+    pub nodes: BTreeMap<String, NodePlan>,
+    /// The granted slots, and the progress of the rollout.
+    pub rollout: Rollout,
+    /// The nodes that are being changed.
+    pub in_progress: BTreeSet<String>,
+    /// The nodes that are being changed according to the stored status, which the next process reads.
+    pub stored_in_progress: BTreeSet<String>,
+    /// The statuses of nodes that differ from what is stored.
+    pub statuses: NodeStatuses,
+    /// The number of Windows nodes that are ready.
+    pub ready: usize,
+    /// The nodes on which nothing uses csi-proxy; nothing while a use may go unseen.
+    pub unused: Option<BTreeSet<String>>,
+    /// The status of `WindowsStorage`, if it differs: the current object, and the new status.
+    pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
+    /// The resourceVersion that the settings were read up to.
+    pub settings_version: u64,
+    /// Whether the cluster was upgraded although upgrades were, and are, held.
+    pub is_upgraded_while_held: bool,
+    /// Leftovers of nodes.
+    pub left: Vec<Left>,
+    /// Objects with volumes that hold upgrades, as many as get an event. Absent while the cluster is not completely known.
+    pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
+    /// Since when lists are wanted for a removal or a release.
+    pub wants_lists: Option<Instant>,
+    /// When the plan is another one if nothing changes.
+    pub due: Option<Instant>,
+}
+
+/// Makes the plan.
+#[must_use]
+pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
+    let mut plan = Plan::of_nodes(inputs);
+    let is_readable = plan.is_complete && inputs.cluster.stale().is_empty();
+    let listed = inputs.cluster.listed().filter(|_| is_readable);
+    let due = plan.plan_nodes(inputs, listed);
+    let is_removed = plan.is_all_removed();
+    if is_removed {
+        let map = inputs.cluster.config_maps.get(services::CONFIG_MAP);
+        plan.services = services::plan_removal(map);
+    }
+    let slots_want = plan.decide_slots(inputs, slots, listed);
+    plan.in_progress = plan.of_these(slots.in_progress(&plan.rollout.slots));
+    if plan.is_complete {
+        plan.plan_statuses(inputs);
+        plan.left = plan.left_behind(inputs, is_removed);
+        plan.blocked = Some(inputs.report.blocked_objects(inputs.cluster, MOST_BLOCKED));
+    }
+    plan.plan_settings(inputs);
+    let is_due = |at: &&Instant| **at <= inputs.instant;
+    let removal = due.iter().filter(is_due).max().copied();
+    plan.wants_lists = slots_want.max(removal).filter(|_| is_readable);
+    plan.due = plan.next_due(inputs, &due);
+    plan
+}
+
+impl Plan {
+    /// Begins a plan with what follows from the cluster alone.
+    fn of_nodes(inputs: &Inputs<'_>) -> Self {
+        let Inputs {
+            cluster, history, ..
+        } = inputs;
+        let spec = cluster.wanted();
+        let knows_configuration = cluster.knows_configuration();
+        Self {
+            verdict: history.announced().map_or_else(
+                || inputs.report.verdict.clone(),
+                |(verdict, _)| verdict.clone(),
+            ),
+            turned: history.turned,
+            lists: cluster.lists(),
+            gone: history.gone(cluster, inputs.report),
+            is_complete: cluster.unread().is_empty() && knows_configuration,
+            knows_configuration,
+            services: plan_services(cluster, &spec),
+            config_maps_version: cluster.config_maps.version(),
+            nodes: BTreeMap::new(),
+            rollout: inputs
+                .before
+                .map_or_else(Rollout::default, |before| before.rollout.clone()),
+            in_progress: BTreeSet::new(),
+            stored_in_progress: stored_in_progress(cluster),
+            statuses: NodeStatuses {
+                version: cluster.node_statuses.version(),
+                by_name: BTreeMap::new(),
+            },
+            ready: inputs.before.map_or(0, |before| before.ready),
+            unused: None,
+            settings: None,
+            settings_version: cluster.settings.version(),
+            is_upgraded_while_held: inputs
+                .before
+                .is_some_and(|before| before.is_upgraded_while_held),
+            left: Vec::new(),
+            blocked: None,
+            wants_lists: None,
+            due: None,
+            spec,
+        }
+    }
+
+    /// Returns what the gate depends on.
+    #[must_use]
+    pub fn judged(&self) -> Judged<'_> {
+        Judged {
+            verdict: &self.verdict,
+            turned: self.turned,
+            lists: &self.lists,
+            gone: self.gone,
+            in_progress: &self.in_progress,
+        }
+    }
+
+    /// Plans every Windows node. Returns when removals are due that wait only for that time, or for lists since.
+    fn plan_nodes(&mut self, inputs: &Inputs<'_>, listed: Option<Listed>) -> Vec<Instant> {
+        let nobody = BTreeMap::new();
+        let present = Present {
+            now: inputs.now,
+            instant: inputs.instant,
+            listed: listed.map(|listed| listed.begun),
+            report: inputs.report,
+            plans: inputs.before.map_or(&nobody, |before| &before.nodes),
+            unused_since: &inputs.history.unused_since,
+        };
+        let planner = Planner::new(
+            inputs.cluster,
+            &self.spec,
+            inputs.payload,
+            &self.services,
+            present,
+        );
+        let mut due = Vec::new();
+        let mut nodes = BTreeMap::new();
+        for (name, node) in inputs.cluster.windows_nodes() {
+            let plan = planner.plan(name, node);
+            due.extend(removal::due(planner.hold(name, node, &plan)));
+            nodes.insert(name.to_string(), plan);
+        }
+        self.nodes = nodes;
+        due
+    }
+
+    /// Plans the statuses of nodes.
+    fn plan_statuses(&mut self, inputs: &Inputs<'_>) {
+        let findings = csi_proxy::daemon_sets(inputs.report, inputs.cluster);
+        let first = findings
+            .iter()
+            .take(NAMED_SETS)
+            .map(|finding| &*finding.message);
+        let sets = first.collect::<Vec<_>>().join("; ");
+        let mut readiness = inputs.report.nodes(inputs.cluster);
+        let nodes = inputs.cluster.windows_nodes();
+        let statuses: Vec<_> = nodes
+            .filter_map(|(name, node)| {
+                let readiness = readiness.remove(name)?;
+                let status = self.node_status(inputs, (name, node), &readiness, &sets)?;
+                Some((name.to_string(), status))
+            })
+            .collect();
+        self.ready = (statuses.iter())
+            .filter(|(_, it)| is_ready(&it.status))
+            .count();
+        let unused = statuses.iter().filter(|(_, it)| !is_used(&it.status));
+        self.unused = Some(unused.map(|(name, _)| name.clone()).collect());
+        let differs = |(_, it): &(_, NodeStatus)| it.previous.as_ref() != Some(&it.status);
+        self.statuses.by_name = statuses.into_iter().filter(differs).collect();
+    }
+
+    fn node_status(
+        &self,
+        inputs: &Inputs<'_>,
+        (name, node): (&str, &Node),
+        readiness: &NodeReadiness,
+        sets: &str,
+    ) -> Option<NodeStatus> {
+        let cluster = inputs.cluster;
+        let previous = cluster.node_statuses.get(name).cloned();
+        let csi_proxy = &inputs.payload.csi_proxy;
+        let pool = self.spec.pools_of(&node.labels).next();
+        let pool = pool.map(|pool| pool.name.clone());
+        let of_node = NodeInputs {
+            readiness,
+            plan: self.nodes.get(name)?,
+            observation: inputs.seen.observations.get(name),
+            looked_after: &looked_after(cluster, node, sets),
+            pool: pool.as_deref(),
+            csi_proxy: (&csi_proxy.sha256, &csi_proxy.version),
+        };
+        let status = node_status(&previous.clone().unwrap_or_default(), &of_node, inputs.now);
+        Some(NodeStatus {
+            uid: node.uid.clone(),
+            previous,
+            status,
+        })
+    }
+
+    /// Returns when the plan is another one by time alone.
+    fn next_due(&self, inputs: &Inputs<'_>, removals: &[Instant]) -> Option<Instant> {
+        let (now, instant) = (inputs.now, inputs.instant);
+        let decided = self.nodes.values().filter_map(|plan| match plan {
+            NodePlan::Undecided(Awaited::Time(until)) => *until,
+            _ => None,
+        });
+        // Those that are due already wait for something else.
+        let decided = decided.filter(|at| *at > now).min();
+        let decided = decided.and_then(|first| Duration::try_from(now.until(first).ok()?).ok());
+        let decided = decided.map(|wait| instant + wait.max(LEAST_PAUSE));
+        let removal = removals.iter().filter(|at| **at > instant).min();
+        let removal = removal.map(|at| (*at).max(instant + LEAST_PAUSE));
+        let settled = Some(inputs.settled_at).filter(|at| *at > instant);
+        let history = inputs.history.due(instant);
+        let due = [decided, removal, settled, history];
+        due.into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+impl Plan {
+    /// Returns a plan for a cluster of which nothing is known.
+    pub fn of_test() -> Self {
+        let cluster = Cluster::default();
+        let instant = Instant::now();
+        let inputs = Inputs {
+            cluster: &cluster,
+            report: &crate::assess::assess(&cluster, &crate::assess::Memory::default(), None),
+            history: &History::new(instant),
+            before: None,
+            seen: Seen {
+                observations: &BTreeMap::new(),
+                services_problem: None,
+                gate: None,
+                kubernetes_version: String::new(),
+            },
+            payload: &Payload::of_test(),
+            settled_at: instant,
+            now: Timestamp::UNIX_EPOCH,
+            instant,
+        };
+        plan(&inputs, &SlotState::default())
+    }
+}
+
+/// Plans the services entry. For a complete removal, the entry stays until nothing of this operator is left on any node.
+fn plan_services(
+    cluster: &Cluster,
+    spec: &WindowsStorageSpec,
+) -> Result<ServicesPlan, ServicesError> {
+    let map = cluster.config_maps.get(services::CONFIG_MAP);
+    match spec.csi_proxy.management {
+        Management::Removed => Ok(ServicesPlan::Keep(Document::default())),
+        _ => services::plan(map, &csi_proxy_service(&spec.csi_proxy.extra_args)),
+    }
+}
+
+/// Returns the nodes that are being changed according to the stored status.
+#[must_use]
+pub fn stored_in_progress(cluster: &Cluster) -> BTreeSet<String> {
+    let settings = cluster.settings.get(crate::api::SETTINGS_NAME);
+    let status = settings.and_then(|object| object.status.as_ref());
+    let rollout = status.and_then(|status| status.rollout.as_ref());
+    let nodes = rollout.into_iter().flat_map(|it| &it.in_progress);
+    nodes.cloned().collect()
+}
+
+/// Describes who else manages csi-proxy on a node, as far as visible without a login.
+fn looked_after(cluster: &Cluster, node: &Node, sets: &str) -> String {
+    let version = node.wmco_version.as_deref();
+    let by_wmco = version.and_then(|version| {
+        let name = format!("{}-{version}", services::CONFIG_MAP);
+        wmco_entry(cluster.config_maps.get(name.as_str()), &name)
+    });
+    match by_wmco {
+        Some(by_wmco) if !sets.is_empty() => format!("{by_wmco}; {sets}"),
+        Some(by_wmco) => by_wmco,
+        None => sets.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

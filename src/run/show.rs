@@ -1,0 +1,46 @@
+//! Shows a plan in the metrics and in the log.
+
+use crate::api::SETTINGS_NAME;
+use crate::http::Metrics;
+use crate::node::{NodePlan, Reason};
+use crate::run::plan::{Inputs, Plan};
+use crate::status::rollout_condition;
+
+/// Shows the plan.
+pub fn show(plan: &Plan, inputs: &Inputs<'_>, metrics: &Metrics) {
+    let verdict = &plan.verdict;
+    if inputs
+        .before
+        .is_none_or(|before| before.verdict != *verdict)
+    {
+        let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
+        let message = &verdict.message;
+        tracing::info!(upgradeable, reason, "verdict: {message}");
+    }
+    let report = inputs.report;
+    let nodes = (report.windows.len(), plan.ready);
+    metrics.show_verdict(verdict, &report.blocking_by_driver(), nodes);
+    metrics.show_upgraded_while_held(plan.is_upgraded_while_held);
+    let settings = inputs.cluster.settings.get(SETTINGS_NAME);
+    let status = settings.and_then(|object| object.status.clone());
+    let status = status.unwrap_or_default();
+    let said = rollout_condition(&status, &plan.rollout, "", plan.has_rollout());
+    metrics.show_rollout(&said.reason, &plan.rollout);
+    let problems = plan.nodes.iter().filter_map(|(node, plan)| match plan {
+        NodePlan::External(_)
+        | NodePlan::Undecided(_)
+        | NodePlan::RemovalWaits(_)
+        | NodePlan::Absent(_)
+        | NodePlan::Waiting => None,
+        NodePlan::Blocked(error)
+        | NodePlan::Release(_, Err(error))
+        | NodePlan::Remove(_, Err(error)) => Some(error),
+        NodePlan::Reconcile(_) | NodePlan::Release(_, Ok(_)) | NodePlan::Remove(_, Ok(_)) => {
+            inputs.seen.observations.get(node)?.problem.as_ref()
+        }
+    });
+    // Nodes that stay as they are because the administrator wants so do not count as failing.
+    let reasons = problems.map(|error| error.reason);
+    let failing = reasons.filter(|reason| *reason != Reason::OtherVersion);
+    metrics.show_failing_nodes(failing);
+}
