@@ -132,7 +132,7 @@ pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
     plan.in_progress = plan.of_these(slots.in_progress(&plan.rollout.slots));
     if plan.is_complete {
         plan.plan_statuses(inputs);
-        plan.left = plan.left_behind(inputs, is_removed);
+        plan.left = left::left_behind(inputs, is_removed);
         plan.blocked = Some(inputs.report.blocked_objects(inputs.cluster, MOST_BLOCKED));
     }
     plan.plan_settings(inputs);
@@ -222,7 +222,7 @@ impl Plan {
         let mut nodes = BTreeMap::new();
         for (name, node) in inputs.cluster.windows_nodes() {
             let plan = planner.plan(name, node);
-            due.extend(removal::due(planner.hold(name, node, &plan)));
+            due.extend(removal::due(planner.hold(name, node, &plan).as_ref()));
             nodes.insert(name.to_string(), plan);
         }
         self.nodes = nodes;

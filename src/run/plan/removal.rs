@@ -9,9 +9,9 @@ use crate::services::ServicesPlan;
 use crate::status::RemovalProgress;
 
 /// Returns when a removal is due, if it waits only for that time, or for lists since.
-pub(super) fn due(hold: Option<Hold>) -> Option<Instant> {
+pub(super) fn due(hold: Option<&Hold>) -> Option<Instant> {
     match hold {
-        Some(Hold::Until(at) | Hold::Unlisted(at)) => Some(at),
+        Some(Hold::Until(at) | Hold::Unlisted(at)) => Some(*at),
         Some(Hold::Used(_)) | None => None,
     }
 }

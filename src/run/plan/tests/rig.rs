@@ -13,7 +13,7 @@ pub(super) struct Rig {
     is_restored: bool,
     /// The last plan.
     pub(super) last: Arc<Plan>,
-    has_planned: bool,
+    before: Option<Arc<Plan>>,
     pub(super) observations: BTreeMap<String, Observation>,
     pub(super) slots: RolloutSlots,
     /// Slots of nodes at work.
@@ -39,7 +39,7 @@ impl Rig {
             history: History::new(instant),
             is_restored: false,
             last: Arc::new(Plan::of_test()),
-            has_planned: false,
+            before: None,
             payload: Payload::of_test(),
             cluster,
             memory,
@@ -183,7 +183,7 @@ impl Rig {
         self.report = assess(&Cluster::default(), &self.memory, None);
         self.history = History::new(self.instant);
         self.is_restored = false;
-        self.has_planned = false;
+        self.before = None;
         self.slots = RolloutSlots::default();
         self.observations.clear();
     }
@@ -207,12 +207,11 @@ impl Rig {
         if cluster.knows_configuration() && !std::mem::replace(&mut self.is_restored, true) {
             self.slots.restore(stored_in_progress(cluster));
         }
-        let settles = if self.settling { 1 } else { 0 };
         let inputs = Inputs {
             cluster,
             report: &self.report,
             history: &self.history,
-            before: self.has_planned.then_some(&*self.last),
+            before: self.before.as_deref(),
             seen: Seen {
                 observations: &self.observations,
                 services_problem: None,
@@ -220,7 +219,7 @@ impl Rig {
                 kubernetes_version: "v1.30.4".to_owned(),
             },
             payload: &self.payload,
-            settled_at: self.instant + Duration::from_secs(settles),
+            settled_at: self.instant + Duration::from_secs(self.settling.into()),
             now: Timestamp::from_second(self.now).unwrap(),
             instant: self.instant,
         };
@@ -232,7 +231,7 @@ impl Rig {
         self.slots.hand_out(&plan.in_progress);
         self.history.note_plan(&plan, self.instant);
         self.last = Arc::new(plan);
-        self.has_planned = true;
+        self.before = Some(Arc::clone(&self.last));
         Arc::clone(&self.last)
     }
 
