@@ -118,7 +118,7 @@ impl Gate {
     fn publish(&self, now: Instant) {
         let mut report = self.track.report(now);
         report.wants_lists = self.decider.wants_lists(now);
-        if !report.is_pending() {
+        if report.is_written() || !report.is_pending() {
             self.metrics.show_gate(report.is_written());
         }
         self.report.send_if_modified(|before| {

@@ -29,8 +29,8 @@ const TARGETS: [&str; 5] = [
 const OF_NODES: [f64; 12] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0,
 ];
-/// Buckets from nothing to do to thousands of statuses to write.
-const OF_PASSES: [f64; 10] = [
+/// Buckets from a small cluster to one of thousands of nodes.
+const OF_JUDGEMENTS: [f64; 10] = [
     0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0,
 ];
 
@@ -99,8 +99,8 @@ metrics! {
         "Bytes sent to nodes, compressed";
     csi_proxy_restarts: Counter = Counter::default(), "csi_proxy_restarts",
         "Unexpected restarts of csi-proxy on nodes";
-    reconciles: Histogram = Histogram::new(OF_PASSES), "reconcile_duration_seconds",
-        "Duration of one evaluation of the cluster, writes included";
+    reconciles: Histogram = Histogram::new(OF_JUDGEMENTS), "reconcile_duration_seconds",
+        "Duration of one judgement of the cluster, with its plan";
     queue_depth: Family<Labels, Gauge> = Family::default(), "queue_depth",
         "Node statuses and node reconciles that wait";
     queue_in_progress: Family<Labels, Gauge> = Family::default(), "queue_in_progress",
