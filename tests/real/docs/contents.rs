@@ -314,7 +314,7 @@ fn every_function_of_the_walks_is_where_the_page_says() {
             seen += 1;
         }
     }
-    assert!(seen > 20, "{seen}");
+    assert!(seen > 15, "{seen}");
 }
 
 #[test]
