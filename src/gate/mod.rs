@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use crate::assess::report::Verdict;
 use crate::http::Metrics;
 use decider::Decider;
 pub use decider::{Decision, Judged, Turned};
@@ -64,7 +65,7 @@ impl Gate {
         // Who found and wrote something decides anew.
         let now = Instant::now();
         let next = self.decider.judge(judged, now);
-        self.publish(now);
+        self.publish(judged.verdict, now);
         if self.track.is_due(&next, now) {
             return now;
         }
@@ -115,8 +116,9 @@ impl Gate {
         Ok(())
     }
 
-    fn publish(&self, now: Instant) {
+    fn publish(&self, verdict: &Verdict, now: Instant) {
         let mut report = self.track.report(now);
+        report.acted_on = Some(verdict.clone());
         report.wants_lists = self.decider.wants_lists(now);
         if report.is_written() || !report.is_pending() {
             self.metrics.show_gate(report.is_written());

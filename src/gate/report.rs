@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::assess::report::Verdict;
 use crate::client::backoff;
 use crate::gate::condition::Check;
 use crate::gate::{Decision, GateError};
@@ -31,6 +32,8 @@ pub struct GateReport {
     pub message: String,
     /// What the condition says; `None` if it could not be written.
     pub written: Option<Decision>,
+    /// The verdict that the gate last acted on. The report says nothing about a later one.
+    pub acted_on: Option<Verdict>,
     /// Since when lists are wanted to open the gate.
     pub wants_lists: Option<Instant>,
 }
@@ -156,6 +159,7 @@ impl Track {
             reason,
             message,
             written: self.written.clone().filter(|_| self.failure.is_none()),
+            acted_on: None,
             wants_lists: None,
         }
     }

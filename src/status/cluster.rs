@@ -167,12 +167,13 @@ fn verdict_conditions(
         .collect()
 }
 
-/// Returns the verdict to report; `None` if it depends on the gate and the gate has not been read yet.
+/// Returns the verdict to report; `None` if it depends on the gate, and the gate has not been read or has not acted on it yet.
 fn said<'a>(verdict: &'a Verdict, gate: Option<&'a GateReport>) -> Option<&'a Verdict> {
     let Some(gate) = gate.filter(|_| verdict.upgradeable == Upgradeable::True) else {
         return Some(verdict);
     };
     match &gate.written {
+        _ if gate.acted_on.as_ref() != Some(verdict) => None,
         Some(written) if written.verdict.upgradeable == Upgradeable::False => {
             Some(&written.verdict)
         }

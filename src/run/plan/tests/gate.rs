@@ -13,6 +13,7 @@ fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
         reason,
         message: String::new(),
         written: None,
+        acted_on: Some(rig.last.verdict.clone()),
         wants_lists: None,
     });
     if let Some((_, status)) = rig.pass().settings.clone() {
@@ -73,7 +74,7 @@ fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
 #[test]
 fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is() {
     let mut rig = Rig::settled();
-    let mut said = |reason: &'static str, written: Option<(Upgradeable, Reason)>| {
+    let mut said = |acted: bool, reason: &'static str, written: Option<(Upgradeable, Reason)>| {
         rig.gate = Some(GateReport {
             status: "True",
             reason,
@@ -86,6 +87,7 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
                 },
                 yields: false,
             }),
+            acted_on: Some(rig.last.verdict.clone()).filter(|_| acted),
             wants_lists: None,
         });
         if let Some((_, status)) = rig.pass().settings.clone() {
@@ -99,11 +101,16 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
     };
     let is = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
     let held = Some((Upgradeable::False, Reason::DriversMissing));
-    assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
+    assert_eq!(said(true, "Confirmed", held), is("False", "DriversMissing"));
     // From a process that has not read the gate yet.
-    assert_eq!(said("Pending", None), is("False", "DriversMissing"));
+    assert_eq!(said(true, "Pending", None), is("False", "DriversMissing"));
     let open = Some((Upgradeable::True, Reason::NoInTreeVolumes));
-    assert_eq!(said("Confirmed", open), is("True", "NoInTreeVolumes"));
-    assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
-    assert_eq!(said("NotServed", None), is("True", "NoInTreeVolumes"));
+    assert_eq!(said(true, "Confirmed", open), is("True", "NoInTreeVolumes"));
+    assert_eq!(said(true, "Confirmed", held), is("False", "DriversMissing"));
+    assert_eq!(said(true, "NotServed", None), is("True", "NoInTreeVolumes"));
+    // What it wrote for an earlier verdict says nothing about this one.
+    assert_eq!(
+        said(false, "Confirmed", held),
+        is("True", "NoInTreeVolumes")
+    );
 }
