@@ -65,8 +65,9 @@ impl Gate {
         // Who found and wrote something decides anew.
         let now = Instant::now();
         let next = self.decider.judge(judged, now);
-        self.publish(judged.verdict, now);
-        if self.track.is_due(&next, now) {
+        let is_done = !self.track.is_due(&next, now);
+        self.publish(is_done.then_some(judged.verdict), now);
+        if !is_done {
             return now;
         }
         let due = self.decider.due(judged.turned.started, now);
@@ -116,9 +117,9 @@ impl Gate {
         Ok(())
     }
 
-    fn publish(&self, verdict: &Verdict, now: Instant) {
+    fn publish(&self, acted_on: Option<&Verdict>, now: Instant) {
         let mut report = self.track.report(now);
-        report.acted_on = Some(verdict.clone());
+        report.acted_on = acted_on.cloned();
         report.wants_lists = self.decider.wants_lists(now);
         if report.is_written() || !report.is_pending() {
             self.metrics.show_gate(report.is_written());

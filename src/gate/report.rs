@@ -32,7 +32,7 @@ pub struct GateReport {
     pub message: String,
     /// What the condition says; `None` if it could not be written.
     pub written: Option<Decision>,
-    /// The verdict that the gate last acted on. The report says nothing about a later one.
+    /// The verdict that the gate has acted on and is done with. The report says nothing about another one.
     pub acted_on: Option<Verdict>,
     /// Since when lists are wanted to open the gate.
     pub wants_lists: Option<Instant>,
