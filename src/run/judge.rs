@@ -67,7 +67,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Creates it with an empty cluster of an operator in that namespace.
+    /// Creates it with an empty cluster of an operator in that namespace, for a process that `started` before its first list.
     #[must_use]
     pub fn new(
         namespace: &str,
@@ -76,17 +76,18 @@ impl Judge {
         slots: RolloutSlots,
         payload: Payload,
         (shown, levels): (Shown, Levels),
+        started: Instant,
     ) -> Self {
         let cluster = Cluster {
             namespace: namespace.to_owned(),
             ..Cluster::default()
         };
-        let (memory, now) = (Memory::default(), Instant::now());
+        let memory = Memory::default();
         Self {
             report: assess(&cluster, &memory, None),
             cluster,
             memory,
-            history: History::new(now),
+            history: History::new(started),
             news,
             lists,
             eyes,
@@ -95,7 +96,7 @@ impl Judge {
             plans: watch::Sender::new(None),
             shown,
             levels,
-            settled_at: now + SETTLED,
+            settled_at: started + SETTLED,
             is_restored: false,
         }
     }

@@ -1,5 +1,7 @@
 //! The leader's work: one judge, and actors that each do what it plans.
 
+use std::time::Instant;
+
 use futures::future::OptionFuture;
 use kube::{Api, Client};
 use tokio::sync::watch;
@@ -31,6 +33,8 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         board: board.clone(),
         kubernetes_version: version.subscribe(),
     };
+    // Before the first lists begin: they count for what this process opens first.
+    let started = Instant::now();
     let Watches {
         mut feeds,
         news,
@@ -62,6 +66,7 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         slots,
         payload,
         (shown, options.levels.clone()),
+        started,
     );
     let actors = Actors {
         client: &client,
