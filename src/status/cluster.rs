@@ -152,19 +152,16 @@ fn verdict_conditions(
     ClusterInputs { verdict, gate, .. }: &ClusterInputs,
 ) -> Vec<(&'static str, NewCondition)> {
     let said = said(verdict, gate.as_ref());
-    let upgradeable = match (said, find(&previous.conditions, UPGRADEABLE)) {
-        (None, Some(before)) => unchanged(before),
-        (said, _) => verdict_condition(said.unwrap_or(verdict)),
-    };
+    let before = find(&previous.conditions, UPGRADEABLE);
+    let upgradeable = said.map_or_else(|| before.map(unchanged), |it| Some(verdict_condition(it)));
+    let upgradeable = upgradeable.map(|upgradeable| (UPGRADEABLE, upgradeable));
     let before = find(&previous.conditions, OPERATOR_CONDITION_WRITTEN);
     let gate = gate.as_ref().map(|gate| match before {
         Some(before) if gate.is_pending() => unchanged(before),
         _ => condition(gate.status, gate.reason, &gate.message),
     });
     let gate = gate.map(|gate| (OPERATOR_CONDITION_WRITTEN, gate));
-    std::iter::once((UPGRADEABLE, upgradeable))
-        .chain(gate)
-        .collect()
+    upgradeable.into_iter().chain(gate).collect()
 }
 
 /// Returns the verdict to report; `None` if it depends on the gate, and the gate has not been read or has not acted on it yet.

@@ -114,3 +114,16 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
         is("True", "NoInTreeVolumes")
     );
 }
+
+#[test]
+fn a_new_object_does_not_say_that_upgrades_are_safe_before_the_gate_has_decided() {
+    let mut rig = Rig::settled();
+    reported(&mut rig, None);
+    rig.write_settings(WindowsStorageStatus::default());
+    reported(&mut rig, Some("Pending"));
+    let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
+    let conditions = &object.status.as_ref().unwrap().conditions;
+    let types: Vec<&str> = conditions.iter().map(|found| &*found.type_).collect();
+    assert!(types.contains(&"NodesReady"), "{types:?}");
+    assert!(!types.contains(&"Upgradeable"), "{types:?}");
+}
