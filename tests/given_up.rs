@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
+use windows_storage_operator::api::PrivateKeySecretRef;
 use windows_storage_operator::index::Secret;
-use windows_storage_operator::node::{PRIVATE_KEY, PrivateKey, Session, check_private_key};
+use windows_storage_operator::node::{PrivateKey, Session, check_private_key};
 use zeroize::Zeroizing;
 
 /// The first request with file content: connection, login offered, login, channel, subsystem, init, open, write.
@@ -65,7 +66,12 @@ fn a_session_that_breaks_in_the_middle_of_a_packet_leaves_nothing() {
     let host = fleet.add_host("win-1").unwrap();
     let pem = Zeroizing::new(fleet.private_key().unwrap().into_bytes());
     let data = [("private-key.pem".to_owned(), pem)].into();
-    let key = check_private_key(Some(&Secret { data }), "ns", PRIVATE_KEY).unwrap();
+    let key = check_private_key(
+        Some(&Secret::Data(data)),
+        "ns",
+        &PrivateKeySecretRef::default(),
+    )
+    .unwrap();
     let several = |count| {
         for _ in 0..count {
             break_in_the_middle(&fleet, &host, &key, &runtime);

@@ -15,7 +15,7 @@ use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Judgement, NodeError, Pins, Reason, Way,
     judge_offer, shown_key,
 };
-use windows_storage_operator::objects::{kind, own_kind};
+use windows_storage_operator::objects::{kind, own_config_maps};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{AcceptHostKeyArgs, CalledAs, fingerprint};
@@ -199,7 +199,7 @@ fn fingerprints(text: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
 /// has.
 async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cluster> {
     let mut cluster = Cluster::default();
-    let (maps, own) = (own_kind("ConfigMap"), Some(namespace));
+    let (maps, own) = (own_config_maps(), Some(namespace));
     let mut is_there = false;
     for (kind, namespace, name) in [
         (kind("v1", "Node"), None, node),

@@ -6,20 +6,20 @@ use std::time::Instant;
 use anyhow::bail;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use kube::Client;
+use kube::{Api, Client};
 use windows_storage_operator::api::ForeignService;
 use windows_storage_operator::assess::Report;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::check::{Progress, from_api};
 use windows_storage_operator::index::{AnyTable, Cluster};
 use windows_storage_operator::node::{
-    HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, NodePlan, Planner, Preflight, Present, SSH_SECRET,
-    UNUSED_FOR,
+    HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, NodePlan, Planner, Preflight, Present, UNUSED_FOR,
 };
-use windows_storage_operator::objects::own_kind;
+use windows_storage_operator::objects::own_config_maps;
 use windows_storage_operator::report::HostList;
 use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
+use windows_storage_operator::watch::read_secret;
 
 use crate::cli::CheckNodeArgs;
 use crate::command::connect::connect;
@@ -55,23 +55,16 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
     let mut show = |reading: Progress<'_>| show_reading(&bar, &reading);
     let mut cluster = from_api(&client, version, &mut show).await?;
     cluster.namespace.clone_from(&namespace);
-    for (kind, name) in [
-        ("ConfigMap", CONFIG_MAP),
-        ("ConfigMap", INSTANCES_CONFIG_MAP),
-        ("ConfigMap", HOST_KEYS_CONFIG_MAP),
-        ("Secret", SSH_SECRET),
-    ] {
-        one(
-            &client,
-            own_kind(kind),
-            Some(&namespace),
-            name,
-            &mut cluster,
-        )
-        .await?;
+    let maps = own_config_maps();
+    for name in [CONFIG_MAP, INSTANCES_CONFIG_MAP, HOST_KEYS_CONFIG_MAP] {
+        one(&client, maps, Some(&namespace), name, &mut cluster).await?;
     }
     cluster.config_maps.finish();
-    cluster.secrets.finish();
+    let secrets = Api::namespaced(client.clone(), &namespace);
+    for name in cluster.wanted().secrets() {
+        let secret = read_secret(&secrets, name).await?;
+        cluster.secrets.insert(name.to_owned(), secret);
+    }
     let report = Report::once(&cluster, None);
     refuse_unread(&cluster)?;
     let names = names(arguments, &client, &cluster).await?;

@@ -1,6 +1,5 @@
 //! Gathers the operator's own data: `ConfigMap`s, the `OperatorCondition`, the Lease, events. Never writes the SSH key.
 
-use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
@@ -12,9 +11,10 @@ use crate::client::listing::{self, Step};
 use crate::gather::objects::Objects;
 use crate::index::{AnyTable, Cluster};
 use crate::lease::LEASE;
-use crate::node::{HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, SSH_SECRET};
-use crate::objects::{Received, own_kind};
+use crate::node::{HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP};
+use crate::objects::{Received, own_config_maps};
 use crate::services;
+use crate::watch::read_secret;
 
 /// The ConfigMaps that configure work on nodes. No others are read.
 const CONFIG_MAPS: [&str; 3] = [
@@ -39,7 +39,7 @@ impl Reader<'_, '_> {
     /// Reads what is needed to connect to nodes. Writes the ConfigMaps, but never the SSH key.
     pub async fn settings(&mut self, cluster: &mut Cluster) {
         let namespace = self.namespace;
-        let Some(kind) = own_kind("ConfigMap") else {
+        let Some(kind) = own_config_maps() else {
             return;
         };
         let api = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
@@ -63,13 +63,14 @@ impl Reader<'_, '_> {
         if is_complete {
             cluster.config_maps.finish();
         }
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let reading = deadline::call("read Secret", secrets.get_opt(SSH_SECRET));
-        let read = self.budget.ask(reading).await;
-        let what = format!("Secret {SSH_SECRET} of namespace {namespace}, which opens the nodes");
-        // Without the Secret, each node reports that login failed.
-        if let Some(secret) = self.noted(&what, read).flatten() {
-            cluster.secrets.apply(SSH_SECRET.to_owned(), secret.into());
+        let secrets = Api::namespaced(self.client.clone(), namespace);
+        for name in cluster.wanted().secrets() {
+            let read = self.budget.ask(read_secret(&secrets, name)).await;
+            let what = format!("Secret {name} of namespace {namespace}, which opens the nodes");
+            // Without the Secret, each node reports that login failed.
+            if let Some(secret) = self.noted(&what, read) {
+                cluster.secrets.insert(name.to_owned(), secret);
+            }
         }
     }
 

@@ -58,11 +58,9 @@ pub use observation::{Observation, Observations, found_owner, restarts_since};
 pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::{Desired, is_working};
-pub use planner::{NodePlan, Planner, Purpose, Target, instances, key_name, known_hosts};
+pub use planner::{NodePlan, Planner, Purpose, Target, instances, known_hosts};
 pub use preflight::Preflight;
-pub use private_key::{
-    KeySource, PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
-};
+pub use private_key::{KeySource, PrivateKey, check as check_private_key};
 pub use reconcile::{Context, Reconciled, reconcile_node};
 pub use removal::{Absence, Hold, Present, Removal, SSH_KEY_ACCEPTED, UNUSED_FOR, may_have_agent};
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};

@@ -15,8 +15,8 @@ use crate::node::removal::{Facts, removal};
 use crate::node::{
     Absence, Awaited, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy,
     INSTANCES_CONFIG_MAP, Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED,
-    NodeError, PRIVATE_KEY, Present, PrivateKey, REMOVED, Reason, Removal, SSH_SECRET,
-    check_private_key, found_owner, may_have_agent, parse_instances,
+    NodeError, Present, PrivateKey, REMOVED, Reason, Removal, check_private_key, found_owner,
+    may_have_agent, parse_instances,
 };
 use crate::services::{self, ServicesError, ServicesPlan};
 
@@ -426,26 +426,16 @@ fn wanted<'a>(cluster: &Cluster, spec: &'a WindowsStorageSpec) -> Vec<Wanted<'a>
     let pools = std::iter::once(None).chain(spec.node_pools.iter().map(Some));
     let wanted = |pool: Option<&NodePool>| Wanted {
         spec: spec.for_pool(pool),
-        key: keys
-            .entry(key_name(pool))
-            .or_insert_with(|| pool_key(cluster, pool))
-            .clone(),
+        key: {
+            let spec = spec.for_pool(pool);
+            let wanted = &spec.ssh.private_key_secret_ref;
+            let secret = cluster.secrets.get(&wanted.name);
+            let read = || check_private_key(secret, &cluster.namespace, wanted);
+            keys.entry(wanted.clone()).or_insert_with(read).clone()
+        },
         version: Ok(()),
     };
     pools.map(wanted).collect()
-}
-
-/// Returns the name, in the Secret, of the private key for the nodes of a pool or without a pool.
-#[must_use]
-pub fn key_name(pool: Option<&NodePool>) -> String {
-    let name = pool.and_then(|pool| pool.ssh.private_key.as_deref());
-    name.unwrap_or(PRIVATE_KEY).to_owned()
-}
-
-/// Reads that key.
-fn pool_key(cluster: &Cluster, pool: Option<&NodePool>) -> Result<PrivateKey, NodeError> {
-    let secret = cluster.secrets.get(SSH_SECRET);
-    check_private_key(secret, &cluster.namespace, &key_name(pool))
 }
 
 fn nothing_desired() -> NodeError {

@@ -5,16 +5,15 @@ use std::fmt;
 use openssl::pkey::{Id, PKey};
 use zeroize::Zeroizing;
 
+use crate::api::PrivateKeySecretRef;
 use crate::index::Secret;
 use crate::node::payload::sha256_hex;
 use crate::node::{NodeError, Reason};
 
-/// Name of the Secret, the same as WMCO uses.
-pub const SSH_SECRET: &str = "cloud-private-key";
-/// The key in the Secret's data.
-pub const PRIVATE_KEY: &str = "private-key.pem";
+/// The key in the Secret's data whose passphrase is in [`PASSPHRASE`].
+const PRIVATE_KEY: &str = "private-key.pem";
 /// The key in the Secret's data for the passphrase of the private key, if it has one.
-pub const PASSPHRASE: &str = "passphrase";
+const PASSPHRASE: &str = "passphrase";
 
 /// Suffix, in the Secret's data, for the previous private key during a key rotation.
 const PREVIOUS: &str = "previous";
@@ -29,10 +28,10 @@ pub struct KeySource {
 }
 
 impl KeySource {
-    fn of_secret(name: &str) -> Self {
+    fn of_secret(secret: &str, key: &str) -> Self {
         Self {
-            key: format!("key {name} of Secret {SSH_SECRET}"),
-            passphrase: format!("as key {}", passphrase_of(name)),
+            key: format!("key {key} of Secret {secret}"),
+            passphrase: format!("as key {}", passphrase_of(key)),
         }
     }
 
@@ -137,36 +136,50 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// Reads the private key `name` from the Secret, and the previous key if there is one.
+/// Reads the private key from its Secret, and the previous key if there is one.
 pub fn check(
     secret: Option<&Secret>,
     namespace: &str,
-    name: &str,
+    PrivateKeySecretRef { name, key }: &PrivateKeySecretRef,
 ) -> Result<PrivateKey, NodeError> {
-    let missing = |what: String| Reason::CredentialsMissing.error(what);
-    let secret = secret.ok_or_else(|| {
-        missing(format!(
-            "there is no Secret {SSH_SECRET}; create it with: kubectl create secret generic {SSH_SECRET} -n {namespace} \
-             --from-file={name}=<path of the private key>"
-        ))
-    })?;
-    let bytes = secret.data.get(name).ok_or_else(|| {
-        missing(format!(
-            "Secret {SSH_SECRET} has no key {name}; add it with: kubectl patch secret {SSH_SECRET} -n {namespace} --type=merge -p \
-             \"{{\\\"data\\\":{{\\\"{name}\\\":\\\"$(base64 -w0 < <path of the private key>)\\\"}}}}\""
-        ))
-    })?;
-    let read = |name: &str, text: &[u8]| {
-        let passphrase = secret.data.get(&passphrase_of(name));
-        let passphrase = passphrase.map(|bytes| bytes.as_slice());
-        PrivateKey::read(text, passphrase, KeySource::of_secret(name))
+    let missing = |what: String| Err(Reason::CredentialsMissing.error(what));
+    let data = match secret {
+        Some(Secret::Data(data)) => data,
+        Some(Secret::Missing) => {
+            return missing(format!(
+                "there is no Secret {name}; create it with: kubectl create secret generic {name} -n {namespace} \
+                 --from-file={key}=<path of the private key>"
+            ));
+        }
+        Some(Secret::Forbidden) => {
+            return missing(format!(
+                "reading Secret {name} is forbidden; allow it with: kubectl create role {name} -n {namespace} --verb=get \
+                 --resource=secrets --resource-name={name} && kubectl create rolebinding {name} -n {namespace} --role={name} \
+                 --serviceaccount={namespace}:windows-storage-operator"
+            ));
+        }
+        None => return missing(format!("Secret {name} could not be read")),
     };
-    let key = read(name, bytes)?;
-    let name = format!("{name}.{PREVIOUS}");
-    let previous = secret.data.get(&name);
+    let Some(bytes) = data.get(key) else {
+        return missing(format!(
+            "Secret {name} has no key {key}; add it with: kubectl patch secret {name} -n {namespace} --type=merge -p \
+             \"{{\\\"data\\\":{{\\\"{key}\\\":\\\"$(base64 -w0 < <path of the private key>)\\\"}}}}\""
+        ));
+    };
+    let read = |key: &str, text: &[u8]| {
+        let passphrase = data.get(&passphrase_of(key));
+        let passphrase = passphrase.map(|bytes| bytes.as_slice());
+        PrivateKey::read(text, passphrase, KeySource::of_secret(name, key))
+    };
+    let current = read(key, bytes)?;
+    let key = format!("{key}.{PREVIOUS}");
+    let previous = data.get(&key);
     // An unusable previous key does not make the current key unusable.
-    let previous = previous.map(|bytes| read(&name, bytes).map(Box::new));
-    Ok(PrivateKey { previous, ..key })
+    let previous = previous.map(|bytes| read(&key, bytes).map(Box::new));
+    Ok(PrivateKey {
+        previous,
+        ..current
+    })
 }
 
 const WITHOUT_PASSPHRASE: &str = "is protected by a passphrase, and none is given";
@@ -234,12 +247,18 @@ pub fn text_field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn checked(text: &[u8]) -> Result<PrivateKey, NodeError> {
         let pem = Zeroizing::new(text.to_vec());
         let data = [(PRIVATE_KEY.to_owned(), pem)].into();
-        check(Some(&Secret { data }), "ns", PRIVATE_KEY)
+        check(
+            Some(&Secret::Data(data)),
+            "ns",
+            &PrivateKeySecretRef::default(),
+        )
     }
 
     /// Wraps base64 text in the header and footer of OpenSSH's format.
@@ -254,8 +273,14 @@ mod tests {
         let create = "kubectl create secret generic cloud-private-key -n ns";
         // An existing Secret may hold other keys, so it is patched.
         let patch = r#"kubectl patch secret cloud-private-key -n ns --type=merge -p "{\"data\":{\"private-key.pem\":\"$(base64"#;
-        for (secret, command) in [(None, create), (Some(Secret::default()), patch)] {
-            let error = check(secret.as_ref(), "ns", PRIVATE_KEY).unwrap_err();
+        let allow = "kubectl create role cloud-private-key -n ns --verb=get --resource=secrets --resource-name=cloud-private-key \
+            && kubectl create rolebinding cloud-private-key -n ns --role=cloud-private-key --serviceaccount=ns:windows-storage-operator";
+        for (secret, command) in [
+            (Secret::Missing, create),
+            (Secret::Data(BTreeMap::new()), patch),
+            (Secret::Forbidden, allow),
+        ] {
+            let error = check(Some(&secret), "ns", &PrivateKeySecretRef::default()).unwrap_err();
             assert_eq!(error.reason, Reason::CredentialsMissing);
             assert!(error.message.contains(command), "{error}");
         }

@@ -1,5 +1,6 @@
 //! The owner of the cluster: takes in what the feeds bring, judges the whole, and publishes what is to be done.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use tokio::time::sleep_until;
 use crate::assess::{Memory, Report, assess};
 use crate::gate::GateReport;
 use crate::http::{Health, Shown};
-use crate::index::{self, Cluster};
+use crate::index::{self, AnyTable, Cluster};
 use crate::node::payload::Payload;
 use crate::node::{Observations, RolloutSlots};
 use crate::process;
@@ -54,6 +55,8 @@ pub struct Judge {
     history: History,
     news: mpsc::Receiver<News>,
     lists: Lists,
+    /// The names of the Secrets that the settings name, for their feed.
+    secrets: watch::Sender<BTreeSet<String>>,
     eyes: Eyes,
     slots: RolloutSlots,
     payload: Payload,
@@ -71,7 +74,7 @@ impl Judge {
     #[must_use]
     pub fn new(
         namespace: &str,
-        (news, lists): (mpsc::Receiver<News>, Lists),
+        (news, lists, secrets): (mpsc::Receiver<News>, Lists, watch::Sender<BTreeSet<String>>),
         eyes: Eyes,
         slots: RolloutSlots,
         payload: Payload,
@@ -90,6 +93,7 @@ impl Judge {
             history: History::new(started),
             news,
             lists,
+            secrets,
             eyes,
             slots,
             payload,
@@ -203,6 +207,14 @@ impl Judge {
         drop(observations);
         self.history.note_plan(&plan, instant);
         self.levels.set(plan.spec.log_level);
+        if cluster.settings.is_complete() {
+            let names = plan.spec.secrets().into_iter().map(str::to_owned);
+            let mut names: BTreeSet<String> = names.collect();
+            self.secrets.send_if_modified(|known| {
+                std::mem::swap(known, &mut names);
+                *known != names
+            });
+        }
         self.shown.readiness.publish(self.health(&plan));
         let plan = Arc::new(plan);
         self.plans.send_replace(Some(Arc::clone(&plan)));

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::gate::Gate;
 use crate::http::Shown;
 use crate::node::payload::Payload;
-use crate::node::{Context, Observations, Pins, RolloutSlots, SSH_SECRET, Workers};
+use crate::node::{Context, Observations, Pins, RolloutSlots, Workers};
 use crate::run::actors::Actors;
 use crate::run::judge::{Eyes, Judge};
 use crate::run::keep::Board;
@@ -39,13 +39,8 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         mut feeds,
         news,
         lists,
-    } = feeds::start(
-        &client,
-        &options.namespace,
-        SSH_SECRET,
-        &metrics,
-        &options.revisions,
-    );
+        secrets,
+    } = feeds::start(&client, &options.namespace, &metrics, &options.revisions);
     let mut context = Context::new(
         payload.clone(),
         pins.clone(),
@@ -61,7 +56,7 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
     );
     let judge = Judge::new(
         &options.namespace,
-        (news, lists),
+        (news, lists, secrets),
         eyes,
         slots,
         payload,

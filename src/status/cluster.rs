@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::api::{Counts, UPGRADEABLE, WindowsStorageSpec, WindowsStorageStatus};
+use crate::api::{
+    Counts, PrivateKeySecretRef, UPGRADEABLE, WindowsStorageSpec, WindowsStorageStatus,
+};
 use crate::assess::BlockingVolumes;
 use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
 use crate::index::Cluster;
-use crate::node::{
-    self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, PRIVATE_KEY, Rollout, SSH_SECRET, check_private_key,
-    printable,
-};
+use crate::node::{self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, Rollout, check_private_key, printable};
 use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
     NewCondition, condition, find, no, settle, unchanged, unknown, yes,
@@ -30,8 +29,8 @@ pub const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 /// How many nodes or pools a message names before it counts the rest.
 const NAMED: usize = 5;
 
-/// Nodes by the name of the SSH key that they need.
-pub type NodesByKey = BTreeMap<String, Vec<String>>;
+/// Nodes by the SSH key that they need.
+pub type NodesByKey = BTreeMap<PrivateKeySecretRef, Vec<String>>;
 
 /// The inputs of the status, besides the index.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,11 +188,10 @@ fn verdict_condition(verdict: &Verdict) -> NewCondition {
 }
 
 fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
-    let secret = cluster.secrets.get(SSH_SECRET);
-    let read = |name: &str| check_private_key(secret, &cluster.namespace, name);
     let mut left: Vec<&String> = Vec::new();
-    for (name, nodes) in &inputs.nodes_by_key {
-        let key = match read(name) {
+    for (wanted, nodes) in &inputs.nodes_by_key {
+        let secret = cluster.secrets.get(&wanted.name);
+        let key = match check_private_key(secret, &cluster.namespace, wanted) {
             Ok(key) => key,
             Err(error) => return no(error.reason.as_str(), error.message),
         };
@@ -208,14 +206,19 @@ fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
             None => {}
         }
     }
-    if inputs.nodes_by_key.is_empty() && read(PRIVATE_KEY).is_err() {
+    if inputs.nodes_by_key.is_empty() {
         return yes("NotNeeded", "no node is managed, so no SSH key is needed");
     }
     if left.is_empty() {
-        return yes("Valid", format!("Secret {SSH_SECRET} holds a private key"));
+        let names: BTreeSet<&str> = (inputs.nodes_by_key.keys())
+            .map(|key| key.name.as_str())
+            .collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let names = names.join(" and Secret ");
+        return yes("Valid", format!("Secret {names} holds a private key"));
     }
     let message = format!(
-        "{} managed node(s) have not taken the new key of Secret {SSH_SECRET} yet: {}; add its public key there",
+        "{} managed node(s) have not taken the new key yet: {}; add its public key there",
         left.len(),
         some_of(&left, NAMED)
     );

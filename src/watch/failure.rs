@@ -94,45 +94,11 @@ impl Failure {
             Self::Call(failure) | Self::Lost(failure) => deadline::plain(failure),
         }
     }
-
-    /// Like [`Self::explain`], for kinds whose objects must not be shown: without the server's message, which may contain
-    /// what was requested.
-    pub fn explain_without_words(&self) -> String {
-        use kube::Error::{Auth, HyperError, Service};
-        match (self.code(), self) {
-            (Some(403), _) => "reading it is forbidden".to_owned(),
-            (Some(code), _) => format!("the API server answers {code}"),
-            // These three are about the connection, and contain nothing that was sent on it.
-            (None, Self::Call(failure) | Self::Lost(failure))
-                if !matches!(failure, Service(_) | HyperError(_) | Auth(_)) =>
-            {
-                "the answer is not one of an API server".to_owned()
-            }
-            (None, _) => self.explain(),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn of_a_secret_nothing_is_shown_that_the_server_says() {
-        let mut status = kube::core::Status::failure("canary", "canary");
-        for code in [403, 500] {
-            status.code = code;
-            let status = Box::new(status.clone());
-            let shown = Failure::Call(kube::Error::Api(status));
-            assert!(shown.explain().contains("canary"));
-            assert!(!shown.explain_without_words().contains("canary"));
-        }
-        let error = serde_json::from_str::<u8>(r#""canary""#).unwrap_err();
-        assert!(error.to_string().contains("canary"));
-        let error = kube::Error::SerdeError(error);
-        let shown = Failure::Call(error).explain_without_words();
-        assert!(!shown.contains("canary"), "{shown}");
-    }
 
     #[test]
     fn what_the_server_says_moves_no_terminal() {

@@ -166,7 +166,7 @@ impl Feed {
 
     async fn tell(&self, what: What) {
         let kind = self.kind;
-        if self.news.send(News { kind, what }).await.is_err() {
+        if self.news.send(News::Object(kind, what)).await.is_err() {
             // The owner is gone, and this will be dropped.
             std::future::pending::<()>().await;
         }
@@ -177,11 +177,7 @@ impl Feed {
         let kind = self.kind;
         self.metrics
             .count_watch_restart(kind.name(), failure.cause());
-        let problem = if kind.is_secret() {
-            failure.explain_without_words()
-        } else {
-            failure.explain()
-        };
+        let problem = failure.explain();
         let pause = self.failures.add();
         let (name, retry_seconds) = (kind.name(), pause.as_secs_f32());
         tracing::warn!(kind = %name, retry_seconds, "watch interrupted: {problem}");

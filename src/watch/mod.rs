@@ -4,11 +4,13 @@ mod failure;
 mod feed;
 mod lists;
 mod news;
+mod secrets;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::{Api, Client};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::client::{Revisions, WentBack};
@@ -17,6 +19,7 @@ use crate::objects::{KINDS, Scope};
 use feed::{Failures, Feed, LISTS};
 pub use lists::Lists;
 pub use news::News;
+pub use secrets::read as read_secret;
 
 /// How much news waits for the owner of the index. An object may have more than a megabyte.
 const UNREAD: usize = 16;
@@ -29,14 +32,15 @@ pub struct Watches {
     pub news: mpsc::Receiver<News>,
     /// Asks for new lists.
     pub lists: Lists,
+    /// The names of the Secrets to read.
+    pub secrets: watch::Sender<BTreeSet<String>>,
 }
 
-/// Starts one feed per kind for an operator in that namespace; for Secrets only of the one with that name.
+/// Starts one feed per kind, and one for Secrets, for an operator in that namespace.
 #[must_use]
 pub fn start(
     client: &Client,
     namespace: &str,
-    secret: &str,
     metrics: &Metrics,
     revisions: &Revisions,
 ) -> Watches {
@@ -48,7 +52,6 @@ pub fn start(
     for kind in KINDS.iter() {
         let name = match kind.scope {
             Scope::Named(name) => Some(name),
-            _ if kind.is_secret() => Some(secret),
             Scope::Cluster | Scope::OwnNamespace => None,
         };
         let api = match kind.scope {
@@ -69,5 +72,14 @@ pub fn start(
         };
         feeds.spawn(feed.run());
     }
-    Watches { feeds, news, lists }
+    let secrets = watch::Sender::default();
+    let api = Api::namespaced(client.clone(), namespace);
+    let reading = secrets::follow(api, secrets.subscribe(), sender);
+    feeds.spawn(async { match reading.await {} });
+    Watches {
+        feeds,
+        news,
+        lists,
+        secrets,
+    }
 }

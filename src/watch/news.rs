@@ -1,20 +1,22 @@
 //! What a feed tells the owner of the index.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kube::Resource;
 
-use crate::index::{Cluster, Listed};
+use crate::index::{Cluster, Listed, Secret};
 use crate::objects::{Kind, Received};
 
-/// Something that was read, or could not be read, of one kind.
-pub struct News {
-    /// The kind.
-    pub(super) kind: &'static Kind,
-    /// What has happened.
-    pub(super) what: What,
+/// Something that was read, or could not be read.
+pub enum News {
+    /// What has happened to one kind.
+    Object(&'static Kind, What),
+    /// The names that were asked for, and the Secrets that could be read. Of others stays what was read before.
+    Secrets(BTreeSet<String>, BTreeMap<String, Secret>),
 }
 
 /// What has happened. Numbers are the resourceVersions that the kind has been read up to.
-pub(super) enum What {
+pub enum What {
     /// A list begins.
     Begun,
     /// An object of the list.
@@ -37,14 +39,17 @@ impl News {
     /// Returns whether a list has ended.
     #[must_use]
     pub fn ends_list(&self) -> bool {
-        matches!(self.what, What::Done(..))
+        matches!(self, Self::Object(_, What::Done(..)))
     }
 
     /// Puts it into the index. Returns whether a judgement may come out differently now.
     pub fn absorb(self, cluster: &mut Cluster) -> bool {
-        let kind = self.kind;
+        let (kind, what) = match self {
+            Self::Object(kind, what) => (kind, what),
+            Self::Secrets(names, read) => return absorb_secrets(names, read, cluster),
+        };
         let table = kind.table_mut(cluster);
-        match self.what {
+        match what {
             What::Begun => {
                 table.begin();
                 false
@@ -71,5 +76,48 @@ impl News {
             What::Failed(problem) => table.fail(problem),
             What::Resumed => table.resume(),
         }
+    }
+}
+
+fn absorb_secrets(
+    names: BTreeSet<String>,
+    mut read: BTreeMap<String, Secret>,
+    cluster: &mut Cluster,
+) -> bool {
+    for name in names {
+        // A right that is taken away takes no key away.
+        if let (None | Some(Secret::Forbidden), Some(known)) =
+            (read.get(&name), cluster.secrets.get(&name))
+        {
+            read.insert(name, known.clone());
+        }
+    }
+    std::mem::replace(&mut cluster.secrets, read) != cluster.secrets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_cannot_be_read_any_more_stays_and_one_that_nobody_names_goes() {
+        let mut cluster = Cluster::default();
+        let mut read = |names: &[&str], read: &[(&str, Secret)]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            let read = read
+                .iter()
+                .map(|(name, it)| ((*name).to_owned(), it.clone()));
+            let is_new = News::Secrets(names, read.collect()).absorb(&mut cluster);
+            (is_new, cluster.secrets.clone())
+        };
+        let key = || Secret::Data(BTreeMap::from([("key".to_owned(), b"1".to_vec().into())]));
+        let one = BTreeMap::from([("a".to_owned(), key())]);
+        assert!(read(&["a", "b"], &[("a", key()), ("b", Secret::Missing)]).0);
+        assert_eq!(read(&["a"], &[("a", key())]), (true, one.clone()));
+        assert_eq!(read(&["a"], &[]), (false, one.clone()));
+        assert_eq!(read(&["a"], &[("a", Secret::Forbidden)]), (false, one));
+        assert!(read(&["a"], &[("a", Secret::Missing)]).0, "it was deleted");
+        let (is_new, now) = read(&["a"], &[("a", Secret::Forbidden)]);
+        assert!(!is_new && now["a"] == Secret::Missing);
     }
 }

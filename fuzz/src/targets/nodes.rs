@@ -7,13 +7,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use protocol::{Answer, NodeState};
+use windows_storage_operator::api::PrivateKeySecretRef;
 use windows_storage_operator::api::WindowsNodeStorageStatus;
 use windows_storage_operator::assess::report::NodeReadiness;
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::lease::{Decision, LEASE_SECONDS, Record};
 use windows_storage_operator::node::{
-    HostKey, KnownHosts, NodePlan, Observation, Output, PASSPHRASE, PRIVATE_KEY, brief,
-    check_private_key, parse_answer, parse_instances, printable,
+    HostKey, KnownHosts, NodePlan, Observation, Output, brief, check_private_key, parse_answer,
+    parse_instances, printable,
 };
 use windows_storage_operator::status::{NodeInputs, node_status};
 use zeroize::Zeroizing;
@@ -121,16 +122,17 @@ pub fn private_key(bytes: &[u8]) {
     let separator = SEPARATOR.as_bytes();
     let mut windows = bytes.windows(separator.len());
     let at = windows.position(|window| window == separator);
-    let mut secret = Secret::default();
+    let mut data = BTreeMap::new();
     let mut put = |name: &str, value: &[u8]| {
         let value = Zeroizing::new(value.to_vec());
-        secret.data.insert(name.to_owned(), value);
+        data.insert(name.to_owned(), value);
     };
-    put(PRIVATE_KEY, &bytes[..at.unwrap_or(bytes.len())]);
+    put("private-key.pem", &bytes[..at.unwrap_or(bytes.len())]);
     if let Some(at) = at {
-        put(PASSPHRASE, &bytes[at + separator.len()..]);
+        put("passphrase", &bytes[at + separator.len()..]);
     }
-    match check_private_key(Some(&secret), "ns", PRIVATE_KEY) {
+    let wanted = PrivateKeySecretRef::default();
+    match check_private_key(Some(&Secret::Data(data)), "ns", &wanted) {
         Ok(key) => {
             let shown = format!("{key:?}");
             assert!(shown.len() < 40, "{shown}");

@@ -10,13 +10,13 @@ mod real_server;
 mod scene;
 mod windows;
 
-use crate::api::WindowsStorageSpec;
+use crate::api::{PrivateKeySecretRef, WindowsStorageSpec};
 use crate::index::Secret;
 use crate::node::desired::desired;
 use crate::node::payload::Payload;
 use crate::node::{
-    Context, Desired, HostKeyPolicy, PRIVATE_KEY, Pins, PrivateKey, Purpose, Reason, RolloutSlots,
-    Target, check_private_key,
+    Context, Desired, HostKeyPolicy, Pins, PrivateKey, Purpose, Reason, RolloutSlots, Target,
+    check_private_key,
 };
 use crate::services::Document;
 
@@ -50,8 +50,9 @@ impl Target {
 impl PrivateKey {
     /// Parses a key.
     pub(crate) fn of_test(pem: Vec<u8>) -> Self {
-        let data = [(PRIVATE_KEY.to_owned(), zeroize::Zeroizing::new(pem))].into();
-        check_private_key(Some(&Secret { data }), "ns", PRIVATE_KEY).unwrap()
+        let wanted = PrivateKeySecretRef::default();
+        let data = [(wanted.key.clone(), zeroize::Zeroizing::new(pem))].into();
+        check_private_key(Some(&Secret::Data(data)), "ns", &wanted).unwrap()
     }
 }
 

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use testbed::cleanup::Guardian;
 use zeroize::Zeroizing;
 
+use crate::api::PrivateKeySecretRef;
 use crate::index::Secret;
-use crate::node::{
-    HostKey, NodeError, PASSPHRASE, PRIVATE_KEY, PrivateKey, Reason, Session, check_private_key,
-};
+use crate::node::{HostKey, NodeError, PrivateKey, Reason, Session, check_private_key};
 
 const WORDS: &str = "correct-horse";
 
@@ -103,13 +102,13 @@ impl Server {
     }
 
     fn log_in(&self, text: &[u8], passphrase: Option<&str>) -> Result<Session, NodeError> {
-        let passphrase = passphrase.map(|words| (PASSPHRASE, format!("{words}\n").into_bytes()));
-        let data = [(PRIVATE_KEY, text.to_vec())].into_iter().chain(passphrase);
+        let passphrase = passphrase.map(|words| ("passphrase", format!("{words}\n").into_bytes()));
+        let data = [("private-key.pem", text.to_vec())]
+            .into_iter()
+            .chain(passphrase);
         let data = data.map(|(name, bytes)| (name.to_owned(), Zeroizing::new(bytes)));
-        let secret = Secret {
-            data: data.collect(),
-        };
-        let key = check_private_key(Some(&secret), "ns", PRIVATE_KEY)?;
+        let secret = Secret::Data(data.collect());
+        let key = check_private_key(Some(&secret), "ns", &PrivateKeySecretRef::default())?;
         let session = self.shake_hands()?;
         session.login(&self.user, &key)?;
         Ok(session)
@@ -214,13 +213,13 @@ fn while_a_key_is_changed_hosts_may_take_either() {
     let (other, _) = generate(folder, "other", &["-t", "ed25519"], "");
     let key = |previous: &[u8]| {
         let data = [
-            (PRIVATE_KEY, new.clone()),
-            (PASSPHRASE, b"words".to_vec()),
+            ("private-key.pem", new.clone()),
+            ("passphrase", b"words".to_vec()),
             ("private-key.pem.previous", previous.to_vec()),
         ];
         let data = data.map(|(name, bytes)| (name.to_owned(), Zeroizing::new(bytes)));
-        let secret = Secret { data: data.into() };
-        check_private_key(Some(&secret), "ns", PRIVATE_KEY).unwrap()
+        let secret = Secret::Data(data.into());
+        check_private_key(Some(&secret), "ns", &PrivateKeySecretRef::default()).unwrap()
     };
     let login = |key: &PrivateKey| {
         let session = server.shake_hands()?;

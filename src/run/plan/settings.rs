@@ -2,7 +2,6 @@
 
 use crate::api::SETTINGS_NAME;
 use crate::index::AnyTable;
-use crate::node::key_name;
 use crate::run::plan::{Inputs, LeftOver, Plan};
 use crate::status::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_verdict};
 
@@ -13,7 +12,8 @@ impl Plan {
         let mut by_key = NodesByKey::new();
         for (name, _) in managed {
             if let Some(node) = inputs.cluster.nodes.get(name.as_str()) {
-                let key = key_name(self.spec.pools_of(&node.labels).next());
+                let spec = self.spec.for_pool(self.spec.pools_of(&node.labels).next());
+                let key = spec.ssh.private_key_secret_ref.clone();
                 by_key.entry(key).or_default().push(name.clone());
             }
         }

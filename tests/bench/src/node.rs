@@ -9,12 +9,12 @@ use protocol::paths::CSI_PROXY_EXE;
 use protocol::{DesiredFile, Request, ServicePipes};
 use testbed::windows_host::{Fleet, WindowsHost};
 use tokio::runtime::Runtime;
+use windows_storage_operator::api::PrivateKeySecretRef;
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::node::payload::Payload;
 use windows_storage_operator::node::{
-    Context, Cutter, Desired, HANDSHAKE, Host, HostKey, HostKeyPolicy, PRIVATE_KEY, Pins,
-    PrivateKey, Purpose, Reconciled, RolloutSlots, Target, check_private_key, connect,
-    reconcile_node,
+    Context, Cutter, Desired, HANDSHAKE, Host, HostKey, HostKeyPolicy, Pins, PrivateKey, Purpose,
+    Reconciled, RolloutSlots, Target, check_private_key, connect, reconcile_node,
 };
 use windows_storage_operator::services::{CSI_PROXY_PIPES, csi_proxy_service};
 use zeroize::Zeroizing;
@@ -35,8 +35,12 @@ impl Node {
         Ok(Self {
             host: fleet.add_host(name)?,
             payload: Payload::load(&crate::payload()?)?,
-            key: check_private_key(Some(&Secret { data }), "ns", PRIVATE_KEY)
-                .map_err(|error| anyhow!(error))?,
+            key: check_private_key(
+                Some(&Secret::Data(data)),
+                "ns",
+                &PrivateKeySecretRef::default(),
+            )
+            .map_err(|error| anyhow!(error))?,
             user: fleet.user().to_owned(),
         })
     }

@@ -19,8 +19,8 @@ pub use windows_node_storage::{
 };
 pub use windows_storage::{
     BlockingVolume, Counts, CsiProxySpec, ForeignService, HostKeys, Install, LogLevel, Management,
-    SshSpec, UpgradeGate, UpgradedWhileHeld, WindowsStorage, WindowsStorageSpec,
-    WindowsStorageStatus,
+    PrivateKeySecretRef, SshSpec, UpgradeGate, UpgradedWhileHeld, WindowsStorage,
+    WindowsStorageSpec, WindowsStorageStatus,
 };
 
 /// The group of the operator's own kinds.

@@ -1,14 +1,16 @@
 //! `spec.nodePools` of `WindowsStorage`: settings for groups of nodes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rollout::{number_or_percentage, number_or_percentage_schema};
-use super::windows_storage::{Management, WindowsStorageSpec, pinned_version_schema};
+use super::windows_storage::{
+    Management, PrivateKeySecretRef, WindowsStorageSpec, pinned_version_schema,
+};
 use crate::index::Name;
 
 /// Settings for a group of nodes. A field that is not set has the value that holds for all nodes.
@@ -63,11 +65,9 @@ pub struct PoolSsh {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<u16>,
-    /// The key in the Secret cloud-private-key that holds the private key for the pool, instead of private-key.pem. A passphrase has the same
-    /// key with the suffix .passphrase.
+    /// The private key, instead of `spec.ssh.privateKeySecretRef`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 230), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
-    pub private_key: Option<String>,
+    pub private_key_secret_ref: Option<PrivateKeySecretRef>,
 }
 
 /// Who manages csi-proxy on the nodes of a pool.
@@ -145,6 +145,9 @@ impl WindowsStorageSpec {
             spec.ssh.user.clone_from(user);
         }
         spec.ssh.port = ssh.port.unwrap_or(spec.ssh.port);
+        if let Some(key) = &ssh.private_key_secret_ref {
+            spec.ssh.private_key_secret_ref.clone_from(key);
+        }
         if spec.csi_proxy.management != Management::Removed {
             spec.csi_proxy.management = match management {
                 None => spec.csi_proxy.management,
@@ -161,6 +164,15 @@ impl WindowsStorageSpec {
         }
         spec.rollout.paused |= rollout.paused;
         Cow::Owned(spec)
+    }
+
+    /// Returns the names of the Secrets with private keys.
+    #[must_use]
+    pub fn secrets(&self) -> BTreeSet<&str> {
+        let pools = self.node_pools.iter();
+        let of_pools = pools.filter_map(|pool| pool.ssh.private_key_secret_ref.as_ref());
+        let all = of_pools.chain([&self.ssh.private_key_secret_ref]);
+        all.map(|key| key.name.as_str()).collect()
     }
 }
 

@@ -151,9 +151,32 @@ pub struct SshSpec {
     /// The port of the SSH server.
     #[schemars(range(min = 1, max = 65535))]
     pub port: u16,
+    /// The private key, in a Secret of the operator's namespace. The operator may read cloud-private-key; give it the right to `get` any other.
+    pub private_key_secret_ref: PrivateKeySecretRef,
     /// Which host keys the operator trusts besides those in the ConfigMap windows-storage-host-keys. `TrustOnFirstUse`: the first key that a
     /// node shows; the operator stores it there. `Strict`: none.
     pub host_keys: HostKeys,
+}
+
+/// A private key in a Secret of the operator's namespace.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PrivateKeySecretRef {
+    /// The name of the Secret.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[-.a-z0-9]+$"))]
+    pub name: String,
+    /// The key in the Secret's data. A passphrase is in passphrase for private-key.pem, otherwise in this key with the suffix .passphrase.
+    #[schemars(length(min = 1, max = 230), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
+    pub key: String,
+}
+
+impl Default for PrivateKeySecretRef {
+    /// The Secret and key of the Windows Machine Config Operator.
+    fn default() -> Self {
+        Self {
+            name: "cloud-private-key".to_owned(),
+            key: "private-key.pem".to_owned(),
+        }
+    }
 }
 
 /// Which host keys the operator trusts besides those in the ConfigMap windows-storage-host-keys.
@@ -171,6 +194,7 @@ impl Default for SshSpec {
         Self {
             user: "Administrator".to_owned(),
             port: 22,
+            private_key_secret_ref: PrivateKeySecretRef::default(),
             host_keys: HostKeys::default(),
         }
     }

@@ -8,6 +8,7 @@ mod placement;
 mod platform;
 mod table;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
@@ -85,8 +86,8 @@ pub struct Cluster {
     pub node_statuses: Table<String, WindowsNodeStorageStatus>,
     /// `ConfigMaps` in the operator's namespace.
     pub config_maps: Table<String, ConfigMap>,
-    /// The Secret with the SSH key.
-    pub secrets: Table<String, Secret>,
+    /// The Secrets that the settings name, as far as they have been read.
+    pub secrets: BTreeMap<String, Secret>,
 }
 
 /// The objects that create pods, one table per kind. The table of [`WorkloadKind::Pod`] stays empty.
@@ -205,8 +206,8 @@ impl Cluster {
     #[must_use]
     pub fn knows_configuration(&self) -> bool {
         self.config_maps.is_complete()
-            && self.secrets.is_complete()
             && self.settings.is_complete()
+            && (self.wanted().secrets().iter()).all(|name| self.secrets.contains_key(*name))
             // If the settings exist but cannot be read, the defaults could contradict them.
             && !self.settings.is_unreadable(&SETTINGS_NAME.to_owned())
             // These show who manages a node. The operator must not log in before it knows.

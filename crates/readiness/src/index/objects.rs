@@ -218,18 +218,24 @@ pub struct ConfigMap {
     pub resource_version: String,
 }
 
-/// A Secret in the operator's namespace. `Debug` output omits the values.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret {
-    /// The Secret's `data`.
-    pub data: BTreeMap<String, Zeroizing<Vec<u8>>>,
+/// What was read of a Secret in the operator's namespace. `Debug` output omits the values.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// There is none with this name.
+    Missing,
+    /// Reading it is forbidden.
+    Forbidden,
+    /// Its `data`.
+    Data(BTreeMap<String, Zeroizing<Vec<u8>>>),
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret")
-            .field("keys", &self.data.keys().collect::<Vec<_>>())
-            .finish_non_exhaustive()
+        match self {
+            Self::Missing => f.write_str("Missing"),
+            Self::Forbidden => f.write_str("Forbidden"),
+            Self::Data(data) => f.debug_set().entries(data.keys()).finish(),
+        }
     }
 }
 
@@ -239,12 +245,10 @@ mod tests {
 
     #[test]
     fn a_secret_does_not_show_its_content() {
-        let secret = Secret {
-            data: BTreeMap::from([(
-                "private-key.pem".to_owned(),
-                Zeroizing::new(b"canary".to_vec()),
-            )]),
-        };
+        let secret = Secret::Data(BTreeMap::from([(
+            "private-key.pem".to_owned(),
+            Zeroizing::new(b"canary".to_vec()),
+        )]));
         let shown = format!("{secret:?}");
         assert!(shown.contains("private-key.pem"));
         assert!(!shown.contains("canary") && !shown.contains("99, 97"));

@@ -62,12 +62,6 @@ impl Kind {
         self.resource.group == GROUP
     }
 
-    /// Whether objects of this kind are confidential and must not be quoted.
-    #[must_use]
-    pub fn is_secret(&self) -> bool {
-        self.name() == "Secret"
-    }
-
     /// Returns the kind's table.
     #[must_use]
     pub fn table<'a>(&self, cluster: &'a Cluster) -> &'a dyn AnyTable {
@@ -97,14 +91,9 @@ impl Kind {
         let put = self.put(cluster, meta, Source::Text(object.text()));
         put.unwrap_or_else(|error| {
             // The content is unknown, so it must not lead to a positive verdict.
-            let problem = if self.is_secret() {
-                "it is not as Kubernetes defines it".to_owned()
-            } else {
-                error.to_string()
-            };
             let table = self.table_mut(cluster);
             let problem = format!(
-                "{} {} cannot be read: {problem}",
+                "{} {} cannot be read: {error}",
                 self.name(),
                 table.key(meta)
             );
@@ -129,11 +118,10 @@ pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
     })
 }
 
-/// Returns the kind with this name among those read from the operator's namespace: `ConfigMap` or `Secret`.
+/// Returns the kind `ConfigMap` as read from the operator's namespace.
 #[must_use]
-pub fn own_kind(name: &str) -> Option<&'static Kind> {
-    let mut kinds = KINDS.iter();
-    kinds.find(|kind| kind.scope == Scope::OwnNamespace && kind.name() == name)
+pub fn own_config_maps() -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.scope == Scope::OwnNamespace)
 }
 
 /// Returns the kinds that the verdict depends on or that help to explain it.
@@ -173,9 +161,6 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let config_maps = kind!(core::ConfigMap, config_maps, |map: core::ConfigMap| Some(
         map.into()
     ));
-    let secrets = kind!(core::Secret, secrets, |secret: core::Secret| Some(
-        secret.into()
-    ));
     vec![
         kind!(storage::CSINode, csi_nodes, node::csi_node),
         kind!(storage::CSIDriver, csi_drivers, node::csi_driver),
@@ -201,7 +186,6 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         kind!(WindowsStorage, settings, own::settings),
         beside(node_statuses, Scope::Cluster),
         beside(config_maps, Scope::OwnNamespace),
-        beside(secrets, Scope::OwnNamespace),
     ]
 });
 

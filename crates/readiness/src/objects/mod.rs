@@ -51,7 +51,7 @@ use serde_json::Value;
 use crate::index::{Name, intern};
 use crate::visible::visible;
 pub use gathered::{Gathered, GatheredKind};
-pub use kinds::{KINDS, Kind, Scope, cluster_kinds, kind, own_kind};
+pub use kinds::{KINDS, Kind, Scope, cluster_kinds, kind, own_config_maps};
 pub use load::Loader;
 pub use node_side::registered_path;
 pub use own::FEATURE_SWITCHES;

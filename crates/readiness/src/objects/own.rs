@@ -74,8 +74,6 @@ impl From<core::Secret> for Secret {
     fn from(object: core::Secret) -> Self {
         let data = object.data.unwrap_or_default().into_iter();
         let data = data.map(|(key, value)| (key, Zeroizing::new(value.0)));
-        Self {
-            data: data.collect(),
-        }
+        Self::Data(data.collect())
     }
 }

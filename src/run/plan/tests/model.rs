@@ -109,10 +109,7 @@ impl Fleet {
         cluster
             .config_maps
             .apply(services::CONFIG_MAP.to_owned(), map.clone());
-        let data = before.secrets.get(SSH_SECRET).unwrap().data.clone();
-        cluster
-            .secrets
-            .apply(SSH_SECRET.to_owned(), Secret { data });
+        cluster.secrets.clone_from(&before.secrets);
         let settings = before.settings.get(SETTINGS_NAME).unwrap();
         cluster
             .settings

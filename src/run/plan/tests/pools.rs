@@ -2,7 +2,6 @@
 
 use super::rig::said;
 use super::*;
-use crate::node::PRIVATE_KEY;
 use crate::status::has_accepted;
 
 /// Nodes `win-1` and `win-2` in pool blue, and `win-3` without a pool.
@@ -61,17 +60,17 @@ fn a_pool_has_its_own_user_port_and_owner() {
 
 #[test]
 fn a_pool_without_its_key_waits_and_the_others_go_on() {
-    let mut rig = pools(&json!({"ssh": {"privateKey": "blue.pem"}}));
+    let mut rig = pools(
+        &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}}),
+    );
     let is_blocked = |rig: &Rig, node: &str| match &rig.last.nodes[node] {
         NodePlan::Blocked(error) => error.message.contains("has no key blue.pem"),
         _ => false,
     };
     assert!(is_blocked(&rig, "win-1") && is_blocked(&rig, "win-2"));
     assert!(!is_blocked(&rig, "win-3"));
-    let mut secret = rig.cluster.secrets.get(SSH_SECRET).unwrap().clone();
-    let key = secret.data.remove(PRIVATE_KEY).unwrap();
-    secret.data.insert("blue.pem".to_owned(), key);
-    rig.cluster.secrets.apply(SSH_SECRET.to_owned(), secret);
+    let key = rig.ssh_secret().remove("private-key.pem").unwrap();
+    rig.ssh_secret().insert("blue.pem".to_owned(), key);
     rig.pass();
     assert!(rig.target("win-1").key.pem().contains("PRIVATE KEY"));
     assert!(matches!(
@@ -144,15 +143,12 @@ fn how_pools_fit_is_told_and_follows_the_labels() {
 #[test]
 fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
     let mut rig = pools(&json!({}));
-    let mut secret = rig.cluster.secrets.get(SSH_SECRET).unwrap().clone();
-    let old = secret.data[PRIVATE_KEY].clone();
+    let secret = rig.ssh_secret();
+    let old = secret["private-key.pem"].clone();
     let new = openssl::rsa::Rsa::generate(2048).unwrap();
     let new = Zeroizing::new(new.private_key_to_pem().unwrap());
-    secret.data.insert(PRIVATE_KEY.to_owned(), new);
-    secret.data.insert(format!("{PRIVATE_KEY}.previous"), old);
-    rig.cluster
-        .secrets
-        .apply(SSH_SECRET.to_owned(), secret.clone());
+    secret.insert("private-key.pem".to_owned(), new);
+    secret.insert("private-key.pem.previous".to_owned(), old);
     let (reason, message) = said(&rig.pass(), "CredentialsValid").unwrap();
     // It is unknown which key nodes without a login since then accept.
     assert!(
@@ -175,10 +171,8 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
     assert_eq!(reason, "Valid");
     // A damaged previous key is reported, and nothing waits for it.
     let damaged = Zeroizing::new(b"no key".to_vec());
-    secret
-        .data
-        .insert(format!("{PRIVATE_KEY}.previous"), damaged);
-    rig.cluster.secrets.apply(SSH_SECRET.to_owned(), secret);
+    let secret = rig.ssh_secret();
+    secret.insert("private-key.pem.previous".to_owned(), damaged);
     let (reason, message) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert!(
         reason == "InvalidPrivateKey" && message.contains(".previous"),
@@ -189,14 +183,18 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
 
 #[test]
 fn a_key_that_only_nodes_of_others_would_need_is_not_missed() {
-    let mut rig = pools(&json!({"ssh": {"privateKey": "blue.pem"}, "management": "External"}));
-    rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}}));
+    let mut rig = pools(
+        &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}, "management": "External"}),
+    );
+    rig.want_pool(
+        &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}}),
+    );
     let (reason, message) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert!(
         reason == "CredentialsMissing" && message.contains("blue.pem"),
         "{message}"
     );
-    rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}, "management": "External"}));
+    rig.want_pool(&json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}, "management": "External"}));
     let (reason, _) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert_eq!(reason, "Valid");
 }
@@ -214,7 +212,9 @@ fn a_node_that_is_down_takes_its_place_also_where_its_key_is_gone() {
     };
     rig.observations.get_mut("win-1").unwrap().state = Some(down);
     assert_eq!(rig.slots(), [""; 0]);
-    rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}}));
+    rig.want_pool(
+        &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}}),
+    );
     rig.pass();
     assert!(matches!(rig.last.nodes["win-1"], NodePlan::Blocked(_)));
     assert_eq!(rig.slots(), [""; 0]);

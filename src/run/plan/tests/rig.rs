@@ -110,15 +110,22 @@ impl Rig {
 
     pub(super) fn add_configuration_with(&mut self, private_key: Vec<u8>) {
         let pem = Zeroizing::new(private_key);
-        let data = [("private-key.pem".to_owned(), pem)].into();
-        self.cluster
-            .secrets
-            .apply(SSH_SECRET.to_owned(), Secret { data });
+        self.ssh_secret().insert("private-key.pem".to_owned(), pem);
         let entry = csi_proxy_service(&[]);
         let Ok(ServicesPlan::Create(data)) = services::plan(None, &entry) else {
             unreachable!("without a ConfigMap one is made");
         };
         self.put_config_map(services::CONFIG_MAP, data);
+    }
+
+    /// Returns the data of the Secret with SSH keys.
+    pub(super) fn ssh_secret(&mut self) -> &mut BTreeMap<String, Zeroizing<Vec<u8>>> {
+        let secret = (self.cluster.secrets.entry("cloud-private-key".to_owned()))
+            .or_insert(Secret::Data(BTreeMap::new()));
+        match secret {
+            Secret::Data(data) => data,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(super) fn put_config_map(&mut self, name: &str, data: BTreeMap<String, String>) {
@@ -130,7 +137,7 @@ impl Rig {
     }
 
     pub(super) fn finish_configuration(&mut self) {
-        self.cluster.secrets.finish();
+        self.ssh_secret();
         self.cluster.config_maps.finish();
         self.cluster.node_statuses.finish();
     }

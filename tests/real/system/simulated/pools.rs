@@ -13,7 +13,7 @@ fn pools(simulation: &Simulation, blue: &Value) {
     let mut pool = json!({
         "name": "blue",
         "nodeSelector": {"pool": "blue"},
-        "ssh": {"port": simulation.fleet.port(), "privateKey": "blue.pem"},
+        "ssh": {"port": simulation.fleet.port(), "privateKeySecretRef": {"name": "blue", "key": "ssh"}},
         "rollout": {"maxUnavailable": 2},
     });
     for (field, value) in blue.as_object().unwrap() {
@@ -68,16 +68,21 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     let key = simulation.fleet.private_key().unwrap();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-private-key", "namespace": objects::NAMESPACE},
-        "stringData": {"blue.pem": key},
+        "metadata": {"name": "blue", "namespace": objects::NAMESPACE},
+        "stringData": {"ssh": key},
     });
-    harness.kubectl(&format!(
-        "delete secret cloud-private-key -n {}",
-        objects::NAMESPACE
-    ));
+    let namespace = objects::NAMESPACE;
+    harness.kubectl(&format!("delete secret cloud-private-key -n {namespace}"));
     harness.apply(&secret.to_string());
     pools(&simulation, &json!({}));
     let operator = harness.start_with(&simulation.payload("v1.1.3"));
+    // It has no right to the pool's Secret, and says how to give it.
+    let said = harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
+    let what = "Reading Secret blue is forbidden; allow it with: ";
+    let commands = said.strip_prefix(what).unwrap_or_else(|| panic!("{said}"));
+    for command in commands.split(" && ") {
+        harness.kubectl(command.trim_start_matches("kubectl "));
+    }
     harness.eventually("the nodes of pool blue have csi-proxy", || {
         simulation.ready() == ["win-000", "win-001"]
     });
@@ -102,7 +107,10 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     let by = "spec.nodePools of WindowsStorage, pool green";
     assert_eq!(green["status"]["managedBy"], by);
     let said = harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
-    assert!(said.contains("has no key private-key.pem"), "{said}");
+    assert!(
+        said.contains("There is no Secret cloud-private-key"),
+        "{said}"
+    );
     let said = harness.expect(SETTINGS, "NodePoolsValid", "True", "WithoutNodes");
     assert!(said.contains("grey"), "{said}");
     assert_eq!(simulation.host("win-002").counters().logins, 0);
@@ -190,7 +198,17 @@ fn what_makes_no_sense_is_refused_by_the_api_server() {
             with("ssh", json!({"user": "a b"})),
             "a user name has neither",
         ),
-        (with("ssh", json!({"privateKey": "../other"})), "privateKey"),
+        (
+            with(
+                "ssh",
+                json!({"privateKeySecretRef": {"name": "blue", "key": "../other"}}),
+            ),
+            "privateKeySecretRef.key",
+        ),
+        (
+            with("ssh", json!({"privateKeySecretRef": {"key": "ssh"}})),
+            "privateKeySecretRef.name: Required",
+        ),
         (
             with("rollout", json!({"maxUnavailable": "0%"})),
             "maxUnavailable",

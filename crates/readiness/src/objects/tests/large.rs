@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{load, object};
 use crate::index::Cluster;
-use crate::objects::{Received, kind, own_kind};
+use crate::objects::{Received, kind, own_config_maps};
 
 /// Returns a list of this many items.
 fn many(count: usize, item: impl Fn(usize) -> Value) -> Value {
@@ -113,7 +113,7 @@ fn an_administrators_objects_may_be_as_large_as_kubernetes_lets_them() {
     let data = json!({"services": "x".repeat(1_000_000)});
     let text = json!({"metadata": {"namespace": "operator", "name": "x"}, "data": data});
     let received: Received = serde_json::from_str(&text.to_string()).unwrap();
-    let (kind, mut cluster) = (own_kind("ConfigMap").unwrap(), Cluster::default());
+    let (kind, mut cluster) = (own_config_maps().unwrap(), Cluster::default());
     kind.absorb(&mut cluster, &received);
     assert_eq!(kind.table(&cluster).problem(), None);
     assert_eq!(cluster.config_maps.count(), 1);
