@@ -45,15 +45,8 @@ fn fields(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 /// Returns the defaults of an object's fields.
 fn defaults(schema: &Value) -> Value {
-    let of_field = |(name, field): (&str, &Value)| {
-        let has_fields = fields(field).next().is_some();
-        let value = if has_fields {
-            defaults(field)
-        } else {
-            field.get("default")?.clone()
-        };
-        Some((name.into(), value))
-    };
+    let of_field =
+        |(name, field): (&str, &Value)| Some((name.into(), field.get("default")?.clone()));
     Value::Mapping(fields(schema).filter_map(of_field).collect::<Mapping>())
 }
 

@@ -151,7 +151,8 @@ pub struct SshSpec {
     /// The port of the SSH server.
     #[schemars(range(min = 1, max = 65535))]
     pub port: u16,
-    /// The private key, in a Secret of the operator's namespace. The operator may read cloud-private-key; give it the right to `get` any other.
+    /// The private key, in a Secret of the operator's namespace: by default private-key.pem of cloud-private-key. Give the operator the right
+    /// to `get` any other Secret.
     pub private_key_secret_ref: PrivateKeySecretRef,
     /// Which host keys the operator trusts besides those in the ConfigMap windows-storage-host-keys. `TrustOnFirstUse`: the first key that a
     /// node shows; the operator stores it there. `Strict`: none.

@@ -86,6 +86,7 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     harness.eventually("the nodes of pool blue have csi-proxy", || {
         simulation.ready() == ["win-000", "win-001"]
     });
+    harness.control_plane().forget_requests().unwrap();
     let pool = |node: &str| {
         let object = harness.get(&format!("windowsnodestorage/{node}"));
         object["status"]["nodePool"]
