@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use k8s_openapi::api::core::v1 as core;
 
 use crate::assess::NodeSelection;
 use crate::index::{Name, Node};
-use crate::objects::object_only;
-
-object_only!(Taint, Toleration);
 
 /// The node side of a CSI driver, as a pod template shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSide {
     /// Candidate driver names: from the registrar's path, the plugin's folder and the images.
     pub names: BTreeSet<Name>,
@@ -23,7 +20,7 @@ pub struct NodeSide {
     /// The template's node selection as a [`NodeSelection`]'s text; absent if it selects all nodes.
     pub selector: Option<Name>,
     /// The template's tolerations.
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Vec<core::Toleration>,
     /// The template's images, without common sidecars.
     pub images: Vec<Image>,
     /// The tag of a csi-proxy image; empty if the image has no tag.
@@ -81,7 +78,7 @@ impl NodeSide {
         let is_tolerated = |taint: &&Taint| {
             let taint_is = (taint.key.as_str(), taint.effect.as_str());
             TOLERATED_BY_EVERY_DAEMON_SET.contains(&taint_is)
-                || (self.tolerations.iter()).any(|toleration| toleration.covers(taint))
+                || (self.tolerations.iter()).any(|toleration| covers(toleration, taint))
         };
         let taints = node.taints.iter();
         taints.filter(move |taint| !is_tolerated(taint))
@@ -113,8 +110,7 @@ pub struct Image {
 }
 
 /// A taint that keeps pods off a Node: `NoSchedule` or `NoExecute`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(remote = "Self", default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taint {
     /// The key.
     pub key: String,
@@ -122,6 +118,16 @@ pub struct Taint {
     pub value: Option<String>,
     /// The effect.
     pub effect: String,
+}
+
+impl From<core::Taint> for Taint {
+    fn from(taint: core::Taint) -> Self {
+        Self {
+            key: taint.key,
+            value: taint.value,
+            effect: taint.effect,
+        }
+    }
 }
 
 impl Taint {
@@ -148,31 +154,19 @@ impl std::fmt::Display for Taint {
     }
 }
 
-/// A toleration. An empty key or effect matches all; with operator `Exists`, so does any value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(remote = "Self")]
-pub struct Toleration {
-    key: Option<String>,
-    operator: Option<String>,
-    value: Option<String>,
-    effect: Option<String>,
-}
-
-impl Toleration {
-    /// Whether this tolerates a taint, by Kubernetes' rules.
-    #[must_use]
-    pub fn covers(&self, taint: &Taint) -> bool {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let all_or = |wanted: &Option<String>, is: &str| {
-            wanted
-                .as_deref()
-                .is_none_or(|wanted| wanted.is_empty() || wanted == is)
-        };
-        let exists = self.operator.as_deref() == Some("Exists");
-        all_or(&self.key, &taint.key)
-            && (exists || text(&self.value) == text(&taint.value))
-            && all_or(&self.effect, &taint.effect)
-    }
+/// Whether a toleration tolerates a taint, by Kubernetes' rules. An empty key or effect matches all; with operator `Exists`,
+/// so does any value.
+fn covers(toleration: &core::Toleration, taint: &Taint) -> bool {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let all_or = |wanted: &Option<String>, is: &str| {
+        wanted
+            .as_deref()
+            .is_none_or(|wanted| wanted.is_empty() || wanted == is)
+    };
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    all_or(&toleration.key, &taint.key)
+        && (exists || text(&toleration.value) == text(&taint.value))
+        && all_or(&toleration.effect, &taint.effect)
 }
 
 #[cfg(test)]
@@ -212,10 +206,11 @@ mod tests {
 
     #[test]
     fn a_toleration_covers_what_kubernetes_says_it_covers() {
-        let taint: Taint = serde_json::from_value(
-            json!({"key": "os", "value": "Windows", "effect": "NoSchedule"}),
-        )
-        .unwrap();
+        let taint = Taint {
+            key: "os".to_owned(),
+            value: Some("Windows".to_owned()),
+            effect: "NoSchedule".to_owned(),
+        };
         for (covers, toleration) in [
             (true, json!({"operator": "Exists"})),
             (true, json!({"operator": "Exists", "key": "", "effect": ""})),
@@ -230,8 +225,8 @@ mod tests {
                 json!({"key": "node.kubernetes.io/os", "operator": "Exists"}),
             ),
         ] {
-            let decoded: Toleration = serde_json::from_value(toleration.clone()).unwrap();
-            assert_eq!(decoded.covers(&taint), covers, "{toleration}");
+            let decoded = serde_json::from_value(toleration.clone()).unwrap();
+            assert_eq!(super::covers(&decoded, &taint), covers, "{toleration}");
         }
     }
 }

@@ -1,19 +1,13 @@
 //! Decodes claims, volumes and storage classes.
 
-use serde::Deserialize;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::storage::v1 as storage;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::index::{Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern};
-use crate::objects::interned_option;
-use crate::objects::metadata::{Annotated, ClassMeta, Texts, created, text};
-use crate::objects::pod::{CsiSource, InTreeSource, volume_type};
-
-object_only!(
-    ClaimSpec,
-    ClaimTemplateObject,
-    TemplateMeta,
-    VolumeStatus,
-    ClaimReference
-);
+use crate::index::{Claim, ClaimTemplate, ObjectKey, PersistentVolume, StorageClass, intern};
+use crate::objects::Object;
+use crate::objects::metadata::{created, text};
+use crate::objects::pod::{in_tree, volume_type};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
@@ -25,129 +19,60 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-#[derive(Deserialize)]
-pub(super) struct ClaimObject {
-    metadata: Annotated,
-    spec: Option<ClaimSpec>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
-struct ClaimSpec {
-    #[serde(default, deserialize_with = "interned_option")]
-    volume_name: Option<Name>,
-    #[serde(default, deserialize_with = "interned_option")]
-    storage_class_name: Option<Name>,
-}
-
-impl ClaimSpec {
-    fn claim<'a>(&self, annotation: impl Fn(&str) -> Option<&'a str>) -> Claim {
-        let noted = PROVISIONER_ANNOTATIONS.into_iter().filter_map(&annotation);
-        Claim {
-            volume_name: self.volume_name.clone().filter(|name| !name.is_empty()),
-            // The annotation takes precedence over the field, as in Kubernetes.
-            storage_class: annotation(CLASS_ANNOTATION)
-                .map(intern)
-                .or_else(|| self.storage_class_name.clone()),
-            provisioner: noted.filter(|name| !name.is_empty()).map(intern).next(),
-        }
+/// Returns the claim of this spec, or of a template's.
+pub(super) fn claim_of(
+    meta: Option<&ObjectMeta>,
+    spec: Option<&core::PersistentVolumeClaimSpec>,
+) -> Claim {
+    let annotation = |key: &str| text(meta?.annotations.as_ref(), key);
+    let noted = PROVISIONER_ANNOTATIONS.into_iter().filter_map(annotation);
+    let volume_name = spec.and_then(|spec| spec.volume_name.as_deref());
+    // The annotation takes precedence over the field, as in Kubernetes.
+    let class =
+        annotation(CLASS_ANNOTATION).or(spec.and_then(|spec| spec.storage_class_name.as_deref()));
+    Claim {
+        volume_name: volume_name.filter(|name| !name.is_empty()).map(intern),
+        storage_class: class.map(intern),
+        provisioner: noted.filter(|name| !name.is_empty()).map(intern).next(),
     }
 }
 
-pub(super) fn claim(ClaimObject { metadata, spec }: ClaimObject) -> Claim {
-    let spec = spec.unwrap_or_default();
-    spec.claim(|key| text(metadata.annotations.as_ref(), key))
+pub(super) fn claim(meta: &ObjectMeta, object: Object<core::PersistentVolumeClaimSpec>) -> Claim {
+    claim_of(Some(meta), object.spec.as_ref())
 }
 
-/// A claim template of a StatefulSet or an ephemeral volume.
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
-pub struct ClaimTemplateObject {
-    metadata: Option<TemplateMeta>,
-    spec: Option<ClaimSpec>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
-struct TemplateMeta {
-    #[serde(default, deserialize_with = "interned_option")]
-    name: Option<Name>,
-    annotations: Option<Texts>,
-}
-
-impl ClaimTemplateObject {
-    /// Returns the claim that the template creates.
-    pub(super) fn claim(&self) -> Claim {
-        let meta = self.metadata.as_ref();
-        let annotation = |key: &str| text(meta?.annotations.as_ref(), key);
-        let default = ClaimSpec::default();
-        self.spec.as_ref().unwrap_or(&default).claim(annotation)
-    }
-
-    pub(super) fn named(&self) -> ClaimTemplate {
-        let name = self.metadata.as_ref().and_then(|meta| meta.name.clone());
-        ClaimTemplate {
-            name: name.unwrap_or_default(),
-            claim: self.claim(),
-        }
+/// Returns the claim template of a StatefulSet.
+pub(super) fn claim_template(template: &core::PersistentVolumeClaim) -> ClaimTemplate {
+    let meta = &template.metadata;
+    ClaimTemplate {
+        name: intern(meta.name.as_deref().unwrap_or_default()),
+        claim: claim_of(Some(meta), template.spec.as_ref()),
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct VolumeObject {
-    spec: Option<VolumeSpec>,
-    status: Option<VolumeStatus>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
-struct VolumeStatus {
-    phase: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
-struct ClaimReference {
-    namespace: Option<String>,
-    name: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct VolumeSpec {
-    persistent_volume_reclaim_policy: Option<String>,
-    claim_ref: Option<ClaimReference>,
-    csi: Option<CsiSource>,
-    #[serde(flatten)]
-    in_tree: InTreeSource,
-}
-
-pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
+pub(super) fn volume(
+    _: &ObjectMeta,
+    object: Object<core::PersistentVolumeSpec, core::PersistentVolumeStatus>,
+) -> PersistentVolume {
     let spec = object.spec.unwrap_or_default();
     let phase = object.status.and_then(|status| status.phase);
+    let in_tree = in_tree!(spec);
     let is_bound_in_tree =
-        phase.as_deref() == Some("Bound") && spec.csi.is_none() && spec.in_tree.0.is_some();
+        phase.as_deref() == Some("Bound") && spec.csi.is_none() && in_tree.is_some();
     let claim = spec.claim_ref.filter(|_| is_bound_in_tree);
+    let driver = spec.csi.as_ref().map(|csi| csi.driver.as_str());
     PersistentVolume {
         bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
-        source: volume_type(spec.csi.as_ref(), spec.in_tree),
+        source: volume_type(driver, in_tree),
         goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct ClassObject {
-    metadata: ClassMeta,
-    #[serde(default, deserialize_with = "interned_option")]
-    provisioner: Option<Name>,
-}
-
-pub(super) fn class(object: ClassObject) -> StorageClass {
-    let meta = object.metadata;
+pub(super) fn class(meta: &ObjectMeta, object: storage::StorageClass) -> StorageClass {
     let mut keys = DEFAULT_CLASS_ANNOTATIONS.into_iter();
     StorageClass {
         is_default: keys.any(|key| text(meta.annotations.as_ref(), key) == Some("true")),
-        created: created(meta.creation_timestamp.as_ref()),
-        provisioner: object.provisioner.unwrap_or_default(),
+        created: created(meta),
+        provisioner: intern(&object.provisioner),
     }
 }
