@@ -3,6 +3,7 @@
 mod before;
 mod browser;
 mod chart;
+mod cluster;
 mod crds;
 mod docs;
 mod dumps;
@@ -12,4 +13,3 @@ mod olm;
 mod plugin;
 mod samples;
 mod supply_chain;
-mod system;

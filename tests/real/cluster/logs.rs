@@ -1,0 +1,103 @@
+//! The log: one JSON object per line, with node and phase, at the level that the administrator sets.
+
+use serde_json::{Value, json};
+
+use crate::cluster::harness::Harness;
+use crate::cluster::simulated::Simulation;
+
+impl Harness {
+    /// Returns the log lines of an operator that logs JSON.
+    fn log_lines(&self) -> Vec<Value> {
+        let log = self.log();
+        // The last line may still be incomplete.
+        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+        let parse = |line: &str| serde_json::from_str(line).unwrap();
+        whole.lines().map(parse).collect()
+    }
+
+    fn count_lines(&self, level: &str) -> usize {
+        let lines = self.log_lines();
+        lines.iter().filter(|line| line["level"] == level).count()
+    }
+
+    fn says(&self, message: &str) -> bool {
+        let lines = self.log_lines();
+        let mut messages = lines.iter().map(|line| &line["fields"]["message"]);
+        messages.any(|said| said.as_str().is_some_and(|said| said.contains(message)))
+    }
+}
+
+#[test]
+fn the_level_follows_the_settings_of_a_running_operator() {
+    let simulation = Simulation::new(1);
+    let harness = &simulation.harness;
+    let payload = simulation.payload("v1.3.0");
+    let _operator = harness.start_with_both(&payload, &["--log-format=json"]);
+    harness.eventually("the node is ready", || simulation.ready().len() == 1);
+    assert_eq!(harness.count_lines("DEBUG"), 0);
+
+    simulation.want(&json!({"logLevel": "Debug"}));
+    let was_looked_at = "the node is as desired, seen in";
+    harness.eventually("a visit that finds all in order is told", || {
+        harness.says(was_looked_at)
+    });
+    assert_eq!(harness.count_lines("TRACE"), 0);
+
+    simulation.want(&json!({"logLevel": "TraceAll"}));
+    harness.eventually("libraries are heard", || harness.count_lines("TRACE") > 0);
+
+    simulation.want(&json!({"logLevel": "Normal"}));
+    harness.eventually("the level is back", || {
+        harness.says("log level changed from TraceAll to Normal")
+    });
+    let logged = || harness.count_lines("DEBUG") + harness.count_lines("TRACE");
+    let before = logged();
+    let logins = || simulation.host("win-000").counters().logins;
+    let logins_before = logins();
+    harness.eventually("the node is reconciled again", || {
+        logins() > logins_before + 1
+    });
+    assert_eq!(logged(), before, "{}", harness.log());
+}
+
+#[test]
+fn each_line_says_of_which_node_and_phase_it_is() {
+    let simulation = Simulation::new(1);
+    let harness = &simulation.harness;
+    let payload = simulation.payload("v1.3.0");
+    let operator = harness.start_with_both(&payload, &["--log-format=json"]);
+    harness.eventually("the node is ready", || simulation.ready().len() == 1);
+    let line_of = |message: &str| {
+        let lines = harness.log_lines();
+        let found = lines.into_iter().find(|line| {
+            let said = line["fields"]["message"].as_str();
+            said.is_some_and(|said| said.contains(message))
+        });
+        found.unwrap_or_else(|| panic!("no {message} in {}", harness.log()))
+    };
+    for (message, phase) in [
+        ("host key pinned", "host key"),
+        ("sending the agent", "agent upload"),
+        ("the agent is installed", "agent install"),
+    ] {
+        let line = line_of(message);
+        let spans = &line["spans"];
+        assert_eq!(spans[0]["name"], "reconcile", "{line}");
+        assert_eq!(spans[0]["node"], "win-000", "{line}");
+        assert_eq!(spans[1]["phase"], phase, "{line}");
+    }
+    drop(operator);
+
+    // A problem is logged with the node and phase in which it occurred.
+    simulation.want(&json!({"ssh": {"user": "nobody", "port": 1}}));
+    let _operator = harness.start_with_both(&payload, &["--log-format=json"]);
+    harness.eventually("the fault is told", || {
+        let lines = harness.log_lines();
+        lines.iter().any(|line| {
+            line["level"] == "WARN"
+                && line["fields"]["reason"] == "Unreachable"
+                && line["fields"]["phase"] == "connect"
+                && line["spans"][0]["node"] == "win-000"
+        })
+    });
+}
