@@ -185,6 +185,8 @@ impl ControlPlane {
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",
+            // One client at a time is as fair.
+            "--enable-priority-and-fairness=false",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--allow-privileged=true",
