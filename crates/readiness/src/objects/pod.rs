@@ -3,56 +3,14 @@
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::assess::plugins::Plugin;
 use crate::index::{
-    Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System, VolumeType,
-    intern,
+    Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System, intern,
 };
 use crate::objects::Object;
 use crate::objects::metadata::controller;
 use crate::objects::node_side::node_side;
 use crate::objects::placement::placement;
-use crate::objects::storage::claim_of;
-
-/// Returns the in-tree plugin whose field is set in a pod's volume or a PersistentVolume's spec.
-macro_rules! in_tree {
-    ($volume:expr) => {{
-        let volume = &$volume;
-        let fields = [
-            (
-                volume.aws_elastic_block_store.is_some(),
-                "awsElasticBlockStore",
-            ),
-            (volume.azure_disk.is_some(), "azureDisk"),
-            (volume.azure_file.is_some(), "azureFile"),
-            (volume.gce_persistent_disk.is_some(), "gcePersistentDisk"),
-            (volume.cinder.is_some(), "cinder"),
-            (volume.vsphere_volume.is_some(), "vsphereVolume"),
-            (volume.portworx_volume.is_some(), "portworxVolume"),
-            (volume.rbd.is_some(), "rbd"),
-            (volume.cephfs.is_some(), "cephfs"),
-            (volume.glusterfs.is_some(), "glusterfs"),
-            (volume.flocker.is_some(), "flocker"),
-            (volume.quobyte.is_some(), "quobyte"),
-            (volume.storageos.is_some(), "storageos"),
-            (volume.scale_io.is_some(), "scaleIO"),
-        ];
-        let set = fields.into_iter().find(|(is_set, _)| *is_set);
-        set.and_then(|(_, field)| $crate::assess::plugins::by_field(field))
-    }};
-}
-pub(super) use in_tree;
-
-/// Returns the driver or plugin of a volume. A volume with a CSI driver is not in-tree, whatever other fields are set.
-pub(super) fn volume_type(
-    driver: Option<&str>,
-    in_tree: Option<&'static Plugin>,
-) -> Option<VolumeType> {
-    match driver {
-        Some(driver) => Some(VolumeType::Csi(intern(driver))),
-        None => in_tree.map(VolumeType::InTree),
-    }
-}
+use crate::objects::storage::{claim_of, in_tree, volume_type};
 
 /// Returns the node in `spec.nodeName`.
 pub(super) fn node_name(spec: &core::PodSpec) -> Option<Name> {
