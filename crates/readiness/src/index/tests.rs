@@ -1,25 +1,24 @@
 use super::*;
 use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 
-type Finish = fn(&mut Cluster);
+type Finish = fn(&mut Cluster) -> bool;
 
 /// Returns a cluster where only the kinds for node management have been read, except `left_out`.
 fn configured(left_out: &str) -> Cluster {
     let mut cluster = Cluster::default();
     let kinds: [(&str, Finish); 6] = [
-        ("ConfigMap", |cluster| _ = cluster.config_maps.finish()),
+        ("ConfigMap", |cluster| cluster.config_maps.finish()),
         ("Secret", |cluster| {
             for name in cluster.wanted().secrets() {
                 cluster.secrets.insert(name.to_owned(), Secret::Missing);
             }
+            true
         }),
-        ("WindowsStorage", |cluster| _ = cluster.settings.finish()),
-        ("Node", |cluster| _ = cluster.nodes.finish()),
-        ("Node's status", |cluster| {
-            _ = cluster.node_statuses.finish()
-        }),
+        ("WindowsStorage", |cluster| cluster.settings.finish()),
+        ("Node", |cluster| cluster.nodes.finish()),
+        ("Node's status", |cluster| cluster.node_statuses.finish()),
         ("DaemonSet", |cluster| {
-            _ = cluster.owners[WorkloadKind::DaemonSet].finish();
+            cluster.owners[WorkloadKind::DaemonSet].finish()
         }),
     ];
     for (kind, finish) in kinds {

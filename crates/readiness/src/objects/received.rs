@@ -20,7 +20,7 @@ use crate::objects::{FieldError, decode};
 /// copies, which took most of the time and memory of a list.
 #[derive(Clone, Debug)]
 pub struct Received {
-    metadata: ObjectMeta,
+    metadata: Box<ObjectMeta>,
     text: Box<RawValue>,
 }
 
@@ -73,6 +73,7 @@ impl<'de> Deserialize<'de> for Received {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let OnlyMetadata { metadata } =
             serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let metadata = Box::new(metadata);
         Ok(Self { metadata, text })
     }
 }

@@ -80,7 +80,8 @@ pub(super) fn claim_of(
 }
 
 pub(super) fn claim(meta: &ObjectMeta, object: Object<core::PersistentVolumeClaimSpec>) -> Claim {
-    claim_of(Some(meta), object.spec.as_ref())
+    let spec = object.spec;
+    claim_of(Some(meta), spec.as_ref())
 }
 
 /// Returns the claim template of a StatefulSet.
@@ -112,9 +113,10 @@ pub(super) fn volume(
 
 pub(super) fn class(meta: &ObjectMeta, object: storage::StorageClass) -> StorageClass {
     let mut keys = DEFAULT_CLASS_ANNOTATIONS.into_iter();
+    let provisioner = object.provisioner;
     StorageClass {
         is_default: keys.any(|key| text(meta.annotations.as_ref(), key) == Some("true")),
         created: created(meta),
-        provisioner: intern(&object.provisioner),
+        provisioner: intern(&provisioner),
     }
 }

@@ -59,6 +59,16 @@ fn refusal(harness: &Harness, spec: &Value) -> String {
         .unwrap_or_default()
 }
 
+/// The operator has no right to the pool's Secret, and says how to give it.
+fn give_the_right_to_read_the_key(harness: &Harness) {
+    let said = harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
+    let what = "Reading Secret blue is forbidden; allow it with: ";
+    let commands = said.strip_prefix(what).unwrap();
+    for command in commands.split(" && ") {
+        harness.kubectl(command.trim_start_matches("kubectl "));
+    }
+}
+
 #[test]
 fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up() {
     let simulation = Simulation::new(4);
@@ -76,13 +86,7 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     harness.apply(&secret.to_string());
     pools(&simulation, &json!({}));
     let operator = harness.start_with(&simulation.payload("v1.1.3"));
-    // It has no right to the pool's Secret, and says how to give it.
-    let said = harness.expect(SETTINGS, "CredentialsValid", "False", "CredentialsMissing");
-    let what = "Reading Secret blue is forbidden; allow it with: ";
-    let commands = said.strip_prefix(what).unwrap_or_else(|| panic!("{said}"));
-    for command in commands.split(" && ") {
-        harness.kubectl(command.trim_start_matches("kubectl "));
-    }
+    give_the_right_to_read_the_key(harness);
     harness.eventually("the nodes of pool blue have csi-proxy", || {
         simulation.ready() == ["win-000", "win-001"]
     });
