@@ -5,7 +5,6 @@ mod called_as;
 mod election;
 mod rollout;
 mod since;
-mod verify_node;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,7 +19,6 @@ pub use election::ElectionArgs;
 use jiff::Timestamp;
 pub use rollout::{RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
 pub use since::{since, since_time};
-pub use verify_node::VerifyNodeArgs;
 use windows_storage_operator::assess::versions::Release;
 use windows_storage_operator::report::{ColorChoice, Format};
 
@@ -128,9 +126,6 @@ pub enum Command {
     /// exist, 2 if the command line is wrong.
     #[command(after_help = CHECK_NODE_EXAMPLES)]
     CheckNode(CheckNodeArgs),
-    /// Test on a Windows host everything that the operator does to a node
-    #[command(long_about = verify_node::ABOUT, after_help = verify_node::EXAMPLES)]
-    VerifyNode(VerifyNodeArgs),
     /// Print the completion script of a shell
     ///
     /// The script completes the program under the name of its file, which must be on PATH.

@@ -46,7 +46,6 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
         Command::Rollout(arguments) => command::rollout(&arguments).map(Some),
         Command::Uninstall(arguments) => command::uninstall(&arguments).map(|()| None),
         Command::CheckNode(arguments) => command::check_node(&arguments).map(Some),
-        Command::VerifyNode(arguments) => command::verify_node(&arguments).map(Some),
         Command::Completion(arguments) => command::completion(&arguments, called_as).map(|()| None),
         Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
     }

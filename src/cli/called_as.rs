@@ -16,7 +16,7 @@ const PLUGIN: &str = "kubectl-windows_storage";
 /// The plugin, as people call it.
 const PLUGIN_CALLED: &str = "kubectl windows-storage";
 /// Commands that nobody looks for in a plugin. They work all the same.
-const NOT_OF_THE_PLUGIN: [&str; 3] = ["run", "crds", "verify-node"];
+const NOT_OF_THE_PLUGIN: [&str; 2] = ["run", "crds"];
 
 /// The name by which the program was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,6 @@ mod rollout;
 mod run;
 mod signals;
 mod uninstall;
-mod verify_node;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -35,7 +34,6 @@ pub use must_gather::{Interrupted, must_gather};
 pub use rollout::rollout;
 pub use run::run;
 pub use uninstall::uninstall;
-pub use verify_node::verify_node;
 
 /// Writes a human-readable line to standard error. It is no error if nothing reads it.
 pub fn report_line(line: impl std::fmt::Display) {

@@ -108,34 +108,6 @@ fn look_with(
     Ok(Ok(other.map_or(Look::Nobody, Look::owner_of)))
 }
 
-/// Returns what shows that the host is a node of a cluster, whether its kubelet runs or not. If Windows does not list
-/// its services and processes, the host may be one.
-pub fn has_kubelet(session: &mut Session) -> Result<Option<String>, NodeError> {
-    has_kubelet_with(&mut |command| Ok(session.query(command, LIST)?.stdout))
-}
-
-fn has_kubelet_with(
-    run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
-) -> Result<Option<String>, NodeError> {
-    let is_kubelet = |text: &str| text.to_lowercase().contains("kubelet");
-    let services = listed(run)?;
-    let processes = processes(&run(PROCESSES)?);
-    let Some(services) = services.filter(|_| !processes.is_empty()) else {
-        let unknown = "Windows does not list its services and processes";
-        return Ok(Some(unknown.to_owned()));
-    };
-    let mut services = services.iter();
-    let service = services.find(|it| is_kubelet(&it.name) || is_kubelet(&it.command));
-    let mut processes = processes.iter();
-    let process = processes.find(|it| is_kubelet(&it.program));
-    let found = match (service, process) {
-        (Some(it), _) => format!("service {} ({}) is there", it.name, it.command),
-        (None, Some(it)) => format!("{} runs there", it.program),
-        (None, None) => return Ok(None),
-    };
-    Ok(Some(printable(&found)))
-}
-
 /// Returns whether Windows names exactly our program as the agent's service. Without that, the file at its path may be
 /// anybody's: ordinary accounts can write below `C:\`, and only administrators can write the registry of services.
 pub fn is_agent_installed(session: &mut Session) -> Result<bool, NodeError> {
@@ -288,37 +260,6 @@ mod tests {
             Look::Nobody => None,
             Look::NotTaken => panic!("a look was taken"),
         }
-    }
-
-    #[test]
-    fn a_node_of_a_cluster_is_known_by_its_kubelet() {
-        const SSH: (&str, &str, &str) = ("sshd", "ImagePath", r"C:\OpenSSH\sshd.exe");
-        let found =
-            |values: &[_], programs: &[_]| has_kubelet_with(&mut host(values, programs)).unwrap();
-        assert_eq!(found(&[SSH], &["sshd.exe"]), None);
-        for (service, programs, expected) in [
-            (
-                ("Kubelet", "ImagePath", r"C:\nssm.exe"),
-                &["sshd.exe"],
-                "service Kubelet",
-            ),
-            (
-                ("node", "ImagePath", r"C:\k\KUBELET.exe"),
-                &["sshd.exe"],
-                "service node",
-            ),
-            (
-                ("rke2", "ImagePath", r"C:\rke2.exe"),
-                &["kubelet.exe"],
-                "kubelet.exe runs",
-            ),
-        ] {
-            let found = found(&[SSH, service], programs).unwrap();
-            assert!(found.starts_with(expected), "{found}");
-        }
-        // Whatever is not listed may exist.
-        assert!(found(&[], &["sshd.exe"]).is_some());
-        assert!(found(&[SSH], &[]).is_some());
     }
 
     #[test]

@@ -30,7 +30,6 @@ mod slots;
 mod socket;
 mod transfer;
 mod variables;
-mod verification;
 mod worker;
 
 #[cfg(test)]
@@ -67,5 +66,4 @@ pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standin
 pub use session::{Output, Session};
 pub use slots::{RolloutSlots, Slot, State as SlotState};
 pub use transfer::{Found, Part, ReadFailure, Sent};
-pub use verification::{Before, Tried, Verification};
 pub use worker::Workers;

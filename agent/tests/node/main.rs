@@ -32,5 +32,3 @@ mod standin;
 mod stops;
 mod strange;
 mod uninstall;
-#[cfg(unix)]
-mod verify;

@@ -34,7 +34,6 @@ mod tenant;
 mod unread;
 mod upgrade;
 mod upgraded;
-mod verify_node;
 mod versions;
 mod viewer;
 mod without_olm;
