@@ -106,7 +106,7 @@ image-check: image image-must-gather ## Test the images of make image as make te
 ##@ Test and check
 
 # Most tests spend more time waiting for programs, deadlines and watches than computing.
-TEST_THREADS := 16
+TEST_THREADS := 10
 # API servers and kubectl are started often, and live briefly: they collect garbage only at this limit of memory.
 TEST = GOGC=off GOMEMLIMIT=600MiB RUST_TEST_THREADS=$(TEST_THREADS)
 
