@@ -427,8 +427,7 @@ fn wanted<'a>(cluster: &Cluster, spec: &'a WindowsStorageSpec) -> Vec<Wanted<'a>
     let wanted = |pool: Option<&NodePool>| Wanted {
         spec: spec.for_pool(pool),
         key: {
-            let spec = spec.for_pool(pool);
-            let wanted = &spec.ssh.private_key_secret_ref;
+            let wanted = spec.private_key(pool);
             let secret = cluster.secrets.get(&wanted.name);
             let read = || check_private_key(secret, &cluster.namespace, wanted);
             keys.entry(wanted.clone()).or_insert_with(read).clone()

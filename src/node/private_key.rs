@@ -158,7 +158,10 @@ pub fn check(
                  --serviceaccount={namespace}:windows-storage-operator"
             ));
         }
-        None => return missing(format!("Secret {name} could not be read")),
+        Some(Secret::Unread(why)) => {
+            return missing(format!("Secret {name} could not be read: {why}"));
+        }
+        None => return missing(format!("Secret {name} was not read")),
     };
     let Some(bytes) = data.get(key) else {
         return missing(format!(

@@ -214,8 +214,8 @@ fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
             .map(|key| key.name.as_str())
             .collect();
         let names: Vec<&str> = names.into_iter().collect();
-        let names = names.join(" and Secret ");
-        return yes("Valid", format!("Secret {names} holds a private key"));
+        let message = format!("private keys are in Secret {}", names.join(", "));
+        return yes("Valid", printable(&message));
     }
     let message = format!(
         "{} managed node(s) have not taken the new key yet: {}; add its public key there",

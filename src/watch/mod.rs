@@ -1,4 +1,4 @@
-//! Reads the cluster by watches, and tells the owner of the [`index`](crate::index) what they bring.
+//! Reads the cluster by watches, and Secrets by polling, and tells the owner of the [`index`](crate::index) what they bring.
 
 mod failure;
 mod feed;

@@ -1,6 +1,6 @@
 //! What a feed tells the owner of the index.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kube::Resource;
 
@@ -11,8 +11,8 @@ use crate::objects::{Kind, Received};
 pub enum News {
     /// What has happened to one kind.
     Object(&'static Kind, What),
-    /// The names that were asked for, and the Secrets that could be read. Of others stays what was read before.
-    Secrets(BTreeSet<String>, BTreeMap<String, Secret>),
+    /// What was read of each Secret that the settings name.
+    Secrets(BTreeMap<String, Secret>),
 }
 
 /// What has happened. Numbers are the resourceVersions that the kind has been read up to.
@@ -46,7 +46,7 @@ impl News {
     pub fn absorb(self, cluster: &mut Cluster) -> bool {
         let (kind, what) = match self {
             Self::Object(kind, what) => (kind, what),
-            Self::Secrets(names, read) => return absorb_secrets(names, read, cluster),
+            Self::Secrets(read) => return absorb_secrets(read, cluster),
         };
         let table = kind.table_mut(cluster);
         match what {
@@ -79,17 +79,13 @@ impl News {
     }
 }
 
-fn absorb_secrets(
-    names: BTreeSet<String>,
-    mut read: BTreeMap<String, Secret>,
-    cluster: &mut Cluster,
-) -> bool {
-    for name in names {
-        // A right that is taken away takes no key away.
-        if let (None | Some(Secret::Forbidden), Some(known)) =
-            (read.get(&name), cluster.secrets.get(&name))
+fn absorb_secrets(mut read: BTreeMap<String, Secret>, cluster: &mut Cluster) -> bool {
+    for (name, secret) in &mut read {
+        // A right that is taken away, or a server that fails, takes no key away.
+        if let (Secret::Forbidden | Secret::Unread(_), Some(known @ Secret::Data(_))) =
+            (&*secret, cluster.secrets.get(name))
         {
-            read.insert(name, known.clone());
+            *secret = known.clone();
         }
     }
     std::mem::replace(&mut cluster.secrets, read) != cluster.secrets
@@ -102,22 +98,24 @@ mod tests {
     #[test]
     fn a_secret_that_cannot_be_read_any_more_stays_and_one_that_nobody_names_goes() {
         let mut cluster = Cluster::default();
-        let mut read = |names: &[&str], read: &[(&str, Secret)]| {
-            let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut read = |read: &[(&str, Secret)]| {
             let read = read
                 .iter()
                 .map(|(name, it)| ((*name).to_owned(), it.clone()));
-            let is_new = News::Secrets(names, read.collect()).absorb(&mut cluster);
+            let is_new = News::Secrets(read.collect()).absorb(&mut cluster);
             (is_new, cluster.secrets.clone())
         };
         let key = || Secret::Data(BTreeMap::from([("key".to_owned(), b"1".to_vec().into())]));
         let one = BTreeMap::from([("a".to_owned(), key())]);
-        assert!(read(&["a", "b"], &[("a", key()), ("b", Secret::Missing)]).0);
-        assert_eq!(read(&["a"], &[("a", key())]), (true, one.clone()));
-        assert_eq!(read(&["a"], &[]), (false, one.clone()));
-        assert_eq!(read(&["a"], &[("a", Secret::Forbidden)]), (false, one));
-        assert!(read(&["a"], &[("a", Secret::Missing)]).0, "it was deleted");
-        let (is_new, now) = read(&["a"], &[("a", Secret::Forbidden)]);
-        assert!(!is_new && now["a"] == Secret::Missing);
+        let why = || Secret::Unread("why".to_owned());
+        assert!(read(&[("a", key()), ("b", Secret::Missing)]).0);
+        assert_eq!(read(&[("a", key())]), (true, one.clone()));
+        assert_eq!(read(&[("a", why())]), (false, one.clone()));
+        assert_eq!(read(&[("a", Secret::Forbidden)]), (false, one));
+        assert!(read(&[("a", Secret::Missing)]).0, "it was deleted");
+        for now in [Secret::Forbidden, why()] {
+            let (is_new, known) = read(&[("a", now.clone())]);
+            assert!(is_new && known["a"] == now, "{now:?}");
+        }
     }
 }

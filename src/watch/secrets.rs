@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
+use futures::future::join_all;
 use k8s_openapi::api::core::v1 as core;
 use kube::Api;
 use tokio::sync::{mpsc, watch};
@@ -23,24 +24,35 @@ pub(super) async fn follow(
     mut names: watch::Receiver<BTreeSet<String>>,
     news: mpsc::Sender<News>,
 ) -> Infallible {
+    let mut before = BTreeMap::new();
     loop {
         let wanted = names.borrow_and_update().clone();
-        let mut read_all = BTreeMap::new();
-        for name in &wanted {
-            let secret = match read(&api, name).await {
-                Ok(secret) => secret,
-                Err(error) if error.is_forbidden() => Secret::Forbidden,
-                Err(error) => {
-                    tracing::warn!(secret = name, "Secret not read: {}", plain(&error));
-                    continue;
+        let reading = wanted.iter().map(async |name| {
+            let secret = read(&api, name).await.unwrap_or_else(|error| {
+                if error.is_forbidden() {
+                    Secret::Forbidden
+                } else {
+                    Secret::Unread(plain(&error))
                 }
-            };
-            read_all.insert(name.clone(), secret);
+            });
+            (name.clone(), secret)
+        });
+        let now: BTreeMap<_, _> = join_all(reading).await.into_iter().collect();
+        for (name, secret) in &now {
+            let is_news = before.get(name) != Some(secret);
+            match secret {
+                Secret::Forbidden if is_news => {
+                    tracing::warn!("reading Secret {name} is forbidden")
+                }
+                Secret::Unread(why) if is_news => tracing::warn!("Secret {name} not read: {why}"),
+                _ => {}
+            }
         }
-        if news.send(News::Secrets(wanted, read_all)).await.is_err() {
+        if news.send(News::Secrets(now.clone())).await.is_err() {
             // The owner is gone, and this will be dropped.
             std::future::pending::<()>().await;
         }
+        before = now;
         let _ = timeout(EVERY, names.changed()).await;
     }
 }

@@ -6,7 +6,7 @@ use crate::run::{BLOCKING_POD, WINDOWS_NODE, check_files};
 
 /// Invalid values of fields, by kind.
 const WRONG: &str = include_str!("fields.txt");
-/// Invalid values of fields of metadata that are not decoded, and of one that no kind has.
+/// Invalid values of fields that are not used.
 const UNUSED: &str = include_str!("unused.txt");
 
 /// Returns a document for each line of a table, its kind, and the rest of the line.
@@ -43,7 +43,7 @@ fn document(api_version: &str, kind: &str, path: &str, value: &Value) -> String 
 fn the_message_names_file_document_kind_and_field() {
     let good = format!("{WINDOWS_NODE}{BLOCKING_POD}");
     let wrong = documents(WRONG);
-    assert!(wrong.len() > 250, "{}", wrong.len());
+    assert!(wrong.len() > 250);
     // One error names up to 20 of them.
     for wrong in wrong.chunks(20) {
         let documents: Vec<_> = wrong.iter().map(|(text, ..)| text.as_str()).collect();
@@ -68,7 +68,7 @@ fn the_message_names_file_document_kind_and_field() {
 }
 
 #[test]
-fn what_is_not_decoded_may_be_anything() {
+fn fields_that_are_not_used_may_be_anything() {
     let unused = documents(UNUSED);
     let documents: Vec<_> = unused.iter().map(|(text, ..)| text.as_str()).collect();
     let ended = check_files(&[

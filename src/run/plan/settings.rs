@@ -12,8 +12,8 @@ impl Plan {
         let mut by_key = NodesByKey::new();
         for (name, _) in managed {
             if let Some(node) = inputs.cluster.nodes.get(name.as_str()) {
-                let spec = self.spec.for_pool(self.spec.pools_of(&node.labels).next());
-                let key = spec.ssh.private_key_secret_ref.clone();
+                let pool = self.spec.pools_of(&node.labels).next();
+                let key = self.spec.private_key(pool).clone();
                 by_key.entry(key).or_default().push(name.clone());
             }
         }

@@ -145,9 +145,7 @@ impl WindowsStorageSpec {
             spec.ssh.user.clone_from(user);
         }
         spec.ssh.port = ssh.port.unwrap_or(spec.ssh.port);
-        if let Some(key) = &ssh.private_key_secret_ref {
-            spec.ssh.private_key_secret_ref.clone_from(key);
-        }
+        spec.ssh.private_key_secret_ref = self.private_key(pool).clone();
         if spec.csi_proxy.management != Management::Removed {
             spec.csi_proxy.management = match management {
                 None => spec.csi_proxy.management,
@@ -166,13 +164,20 @@ impl WindowsStorageSpec {
         Cow::Owned(spec)
     }
 
+    /// Returns the private key for the nodes of a pool, or without a pool.
+    #[must_use]
+    pub fn private_key<'a>(&'a self, pool: Option<&'a NodePool>) -> &'a PrivateKeySecretRef {
+        let of_pool = pool.and_then(|pool| pool.ssh.private_key_secret_ref.as_ref());
+        of_pool.unwrap_or(&self.ssh.private_key_secret_ref)
+    }
+
     /// Returns the names of the Secrets with private keys.
     #[must_use]
     pub fn secrets(&self) -> BTreeSet<&str> {
-        let pools = self.node_pools.iter();
-        let of_pools = pools.filter_map(|pool| pool.ssh.private_key_secret_ref.as_ref());
-        let all = of_pools.chain([&self.ssh.private_key_secret_ref]);
-        all.map(|key| key.name.as_str()).collect()
+        let pools = self.node_pools.iter().map(Some).chain([None]);
+        pools
+            .map(|pool| self.private_key(pool).name.as_str())
+            .collect()
     }
 }
 

@@ -163,7 +163,10 @@ pub struct SshSpec {
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PrivateKeySecretRef {
     /// The name of the Secret.
-    #[schemars(length(min = 1, max = 253), regex(pattern = "^[-.a-z0-9]+$"))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub name: String,
     /// The key in the Secret's data. A passphrase is in passphrase for private-key.pem, otherwise in this key with the suffix .passphrase.
     #[schemars(length(min = 1, max = 230), regex(pattern = "^[-._a-zA-Z0-9]+$"))]

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1 as core;
+use serde::Deserialize;
 
 use crate::assess::NodeSelection;
 use crate::index::{Name, Node};
+use crate::objects::object_only;
+
+object_only!(Taint, Toleration);
 
 /// The node side of a CSI driver, as a pod template shows it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSide {
     /// Candidate driver names: from the registrar's path, the plugin's folder and the images.
     pub names: BTreeSet<Name>,
@@ -20,7 +23,7 @@ pub struct NodeSide {
     /// The template's node selection as a [`NodeSelection`]'s text; absent if it selects all nodes.
     pub selector: Option<Name>,
     /// The template's tolerations.
-    pub tolerations: Vec<core::Toleration>,
+    pub tolerations: Vec<Toleration>,
     /// The template's images, without common sidecars.
     pub images: Vec<Image>,
     /// The tag of a csi-proxy image; empty if the image has no tag.
@@ -78,7 +81,7 @@ impl NodeSide {
         let is_tolerated = |taint: &&Taint| {
             let taint_is = (taint.key.as_str(), taint.effect.as_str());
             TOLERATED_BY_EVERY_DAEMON_SET.contains(&taint_is)
-                || (self.tolerations.iter()).any(|toleration| covers(toleration, taint))
+                || (self.tolerations.iter()).any(|toleration| toleration.covers(taint))
         };
         let taints = node.taints.iter();
         taints.filter(move |taint| !is_tolerated(taint))
@@ -110,7 +113,8 @@ pub struct Image {
 }
 
 /// A taint that keeps pods off a Node: `NoSchedule` or `NoExecute`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self", default)]
 pub struct Taint {
     /// The key.
     pub key: String,
@@ -118,16 +122,6 @@ pub struct Taint {
     pub value: Option<String>,
     /// The effect.
     pub effect: String,
-}
-
-impl From<core::Taint> for Taint {
-    fn from(taint: core::Taint) -> Self {
-        Self {
-            key: taint.key,
-            value: taint.value,
-            effect: taint.effect,
-        }
-    }
 }
 
 impl Taint {
@@ -154,19 +148,31 @@ impl std::fmt::Display for Taint {
     }
 }
 
-/// Whether a toleration tolerates a taint, by Kubernetes' rules. An empty key or effect matches all; with operator `Exists`,
-/// so does any value.
-fn covers(toleration: &core::Toleration, taint: &Taint) -> bool {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let all_or = |wanted: &Option<String>, is: &str| {
-        wanted
-            .as_deref()
-            .is_none_or(|wanted| wanted.is_empty() || wanted == is)
-    };
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    all_or(&toleration.key, &taint.key)
-        && (exists || text(&toleration.value) == text(&taint.value))
-        && all_or(&toleration.effect, &taint.effect)
+/// A toleration. An empty key or effect matches all; with operator `Exists`, so does any value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self")]
+pub struct Toleration {
+    key: Option<String>,
+    operator: Option<String>,
+    value: Option<String>,
+    effect: Option<String>,
+}
+
+impl Toleration {
+    /// Whether this tolerates a taint, by Kubernetes' rules.
+    #[must_use]
+    pub fn covers(&self, taint: &Taint) -> bool {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let all_or = |wanted: &Option<String>, is: &str| {
+            wanted
+                .as_deref()
+                .is_none_or(|wanted| wanted.is_empty() || wanted == is)
+        };
+        let exists = self.operator.as_deref() == Some("Exists");
+        all_or(&self.key, &taint.key)
+            && (exists || text(&self.value) == text(&taint.value))
+            && all_or(&self.effect, &taint.effect)
+    }
 }
 
 #[cfg(test)]
@@ -206,11 +212,10 @@ mod tests {
 
     #[test]
     fn a_toleration_covers_what_kubernetes_says_it_covers() {
-        let taint = Taint {
-            key: "os".to_owned(),
-            value: Some("Windows".to_owned()),
-            effect: "NoSchedule".to_owned(),
-        };
+        let taint: Taint = serde_json::from_value(
+            json!({"key": "os", "value": "Windows", "effect": "NoSchedule"}),
+        )
+        .unwrap();
         for (covers, toleration) in [
             (true, json!({"operator": "Exists"})),
             (true, json!({"operator": "Exists", "key": "", "effect": ""})),
@@ -225,8 +230,8 @@ mod tests {
                 json!({"key": "node.kubernetes.io/os", "operator": "Exists"}),
             ),
         ] {
-            let decoded = serde_json::from_value(toleration.clone()).unwrap();
-            assert_eq!(super::covers(&decoded, &taint), covers, "{toleration}");
+            let decoded: Toleration = serde_json::from_value(toleration.clone()).unwrap();
+            assert_eq!(decoded.covers(&taint), covers, "{toleration}");
         }
     }
 }

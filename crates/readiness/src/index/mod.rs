@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
-pub use driver_pods::{DriverPod, Image, NodeSide, Taint};
+pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
 pub use names::{drop_unused_names, intern};
 pub use objects::{
     Claim, ConfigMap, CsiNode, Labels, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,

@@ -225,6 +225,8 @@ pub enum Secret {
     Missing,
     /// Reading it is forbidden.
     Forbidden,
+    /// It could not be read, for this reason.
+    Unread(String),
     /// Its `data`.
     Data(BTreeMap<String, Zeroizing<Vec<u8>>>),
 }
@@ -234,6 +236,7 @@ impl fmt::Debug for Secret {
         match self {
             Self::Missing => f.write_str("Missing"),
             Self::Forbidden => f.write_str("Forbidden"),
+            Self::Unread(why) => write!(f, "Unread({why})"),
             Self::Data(data) => f.debug_set().entries(data.keys()).finish(),
         }
     }

@@ -158,28 +158,26 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     };
     let switches = kind!(core::ConfigMap, feature_switches, own::feature_switches);
     let node_statuses = kind!(WindowsNodeStorage, node_statuses, own::node_status);
-    let config_maps = kind!(core::ConfigMap, config_maps, own::config_map);
+    let config_maps = kind!(core::ConfigMap, config_maps, |map: core::ConfigMap| Some(
+        map.into()
+    ));
     vec![
         kind!(storage::CSINode, csi_nodes, node::csi_node),
         kind!(storage::CSIDriver, csi_drivers, node::csi_driver),
         kind!(core::Pod, pods, pod::row, pod::store),
         // After the pods, so that a pod's node is known even if it joined in between.
         kind!(core::Node, nodes, node::row),
-        kind!(batch::CronJob, owners[CronJob], workloads::cron_job),
+        kind!(batch::CronJob, owners[CronJob], workloads::owner),
         kind!(apps::DaemonSet, owners[DaemonSet], workloads::daemon_set),
-        kind!(apps::Deployment, owners[Deployment], workloads::deployment),
+        kind!(apps::Deployment, owners[Deployment], workloads::owner),
         kind!(batch::Job, owners[Job], workloads::job),
-        kind!(apps::ReplicaSet, owners[ReplicaSet], workloads::replica_set),
+        kind!(apps::ReplicaSet, owners[ReplicaSet], workloads::revision),
         kind!(
             core::ReplicationController,
             owners[ReplicationController],
-            workloads::replication_controller
+            workloads::revision
         ),
-        kind!(
-            apps::StatefulSet,
-            owners[StatefulSet],
-            workloads::stateful_set
-        ),
+        kind!(apps::StatefulSet, owners[StatefulSet], workloads::owner),
         kind!(core::PersistentVolumeClaim, claims, stored::claim),
         kind!(core::PersistentVolume, volumes, stored::volume),
         kind!(storage::StorageClass, classes, stored::class),
@@ -196,7 +194,7 @@ fn kind_of<O, K, V, R>(
     resource: ApiResource,
     table: fn(&Cluster) -> &Table<K, V>,
     table_mut: fn(&mut Cluster) -> &mut Table<K, V>,
-    row: fn(&ObjectMeta, O) -> R,
+    row: fn(O) -> R,
     store: fn(&mut Cluster, K, V) -> bool,
 ) -> Kind
 where
@@ -211,7 +209,7 @@ where
         decides: true,
         put: Box::new(move |cluster, meta, source, most| {
             let key = K::of(meta);
-            let row = row(meta, source.decode()?).into();
+            let row = row(source.decode()?).into();
             // What is kept of a small object is small.
             if source.exceeds(most) && write!(Room(most), "{row:?}").is_err() {
                 return Err(FieldError {

@@ -9,21 +9,39 @@ use serde::Deserialize;
 
 use crate::index::{Name, intern};
 
+object_only!(
+    NodeMeta,
+    Annotated,
+    ClassMeta,
+    PodMeta,
+    OwnerMeta,
+    RevisionMeta,
+    Reference
+);
+
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// k8s-openapi's type decodes all fields; `managedFields` is the largest part of many objects.
+/// The metadata decoded for every object. Each kind decodes and checks the other fields that it uses. `managedFields`,
+/// the largest part of many objects, is never decoded.
 #[derive(Deserialize)]
 #[serde(remote = "ObjectMeta", rename_all = "camelCase")]
 pub(super) struct Metadata {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
+    #[serde(skip)]
     uid: Option<String>,
+    #[serde(skip)]
     generation: Option<i64>,
+    #[serde(skip)]
     creation_timestamp: Option<Time>,
+    #[serde(skip)]
     deletion_timestamp: Option<Time>,
+    #[serde(skip)]
     labels: Option<Texts>,
+    #[serde(skip)]
     annotations: Option<Texts>,
+    #[serde(skip)]
     owner_references: Option<Vec<OwnerReference>>,
     #[serde(skip)]
     deletion_grace_period_seconds: Option<i64>,
@@ -37,21 +55,78 @@ pub(super) struct Metadata {
     self_link: Option<String>,
 }
 
-/// Returns a label or annotation.
+/// The metadata used from a Node.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", default)]
+pub(super) struct NodeMeta {
+    pub uid: Option<String>,
+    pub deletion_timestamp: Option<Time>,
+    pub labels: Option<Texts>,
+    pub annotations: Option<Texts>,
+}
+
+/// The metadata used from a claim or CSINode.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", default)]
+pub(super) struct Annotated {
+    pub annotations: Option<Texts>,
+}
+
+/// The metadata used from a StorageClass.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", default)]
+pub(super) struct ClassMeta {
+    pub creation_timestamp: Option<Time>,
+    pub annotations: Option<Texts>,
+}
+
+/// The metadata used from a pod.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", default)]
+pub(super) struct PodMeta {
+    pub deletion_timestamp: Option<Time>,
+    pub owner_references: Option<Vec<Reference>>,
+}
+
+/// The metadata used from objects that create pods.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", default)]
+pub(super) struct OwnerMeta {
+    pub uid: Option<String>,
+    pub owner_references: Option<Vec<Reference>>,
+}
+
+/// The metadata used from objects that may be one of several revisions.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", default)]
+pub(super) struct RevisionMeta {
+    pub uid: Option<String>,
+    pub creation_timestamp: Option<Time>,
+    pub owner_references: Option<Vec<Reference>>,
+}
+
+/// An owner reference.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", default)]
+pub(super) struct Reference {
+    controller: Option<bool>,
+    uid: String,
+}
+
 pub(super) fn text<'a>(texts: Option<&'a Texts>, key: &str) -> Option<&'a str> {
     texts?.get(key).map(String::as_str)
 }
 
 /// Returns the creation time in seconds since 1970, or the minimum if there is none.
-pub(super) fn created(meta: &ObjectMeta) -> i64 {
-    let at = meta.creation_timestamp.as_ref();
+pub(super) fn created(at: Option<&Time>) -> i64 {
     at.map_or(i64::MIN, |time| time.0.as_second())
 }
 
 /// Returns the uid of an object's controller.
-pub(super) fn controller(meta: &ObjectMeta) -> Option<Name> {
-    let mut owners = meta.owner_references.iter().flatten();
-    let controller = owners.find(|owner| owner.controller == Some(true))?;
+pub(super) fn controller(owners: Option<&[Reference]>) -> Option<Name> {
+    let controller = owners?
+        .iter()
+        .find(|owner| owner.controller == Some(true))?;
     // Anonymized dumps have empty uids, which identify nothing.
     (!controller.uid.is_empty()).then(|| intern(&controller.uid))
 }

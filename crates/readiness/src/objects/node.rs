@@ -1,21 +1,30 @@
 //! Decodes Node, `CSINode`, `CSIDriver` and `RuntimeClass`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::node::v1::RuntimeClass;
-use k8s_openapi::api::storage::v1 as storage;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::de::IgnoredAny;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess};
 
 use crate::assess::plugins;
 use crate::assess::versions::Distribution;
-use crate::index::{self, CsiNode, Labels, Node, System, Taint, intern};
-use crate::objects::Object;
-use crate::objects::metadata::text;
+use crate::index::{CsiNode, Labels, Name, Node, NodeAddress, RuntimeClass, System, Taint, intern};
+use crate::objects::interned;
+use crate::objects::lenient::{Lenient, Shown};
+use crate::objects::metadata::{Annotated, NodeMeta, text};
 use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, named_by_labels};
 use crate::objects::platform::platform;
+
+object_only!(
+    NodeSpec,
+    NodeStatus,
+    NodeInfo,
+    CsiNodeSpec,
+    CsiNodeEntry,
+    Scheduling
+);
 
 /// The plugins that the kubelet redirects, comma-separated.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
@@ -26,18 +35,66 @@ const WMCO_DESIRED_VERSION: &str = "windowsmachineconfig.openshift.io/desired-ve
 const WMCO_HOST_KEY: &str = "windowsmachineconfig.openshift.io/ssh-host-key";
 const WMCO_HOST_KEY_TYPE: &str = "windowsmachineconfig.openshift.io/ssh-host-key-type";
 
-pub(super) fn row(meta: &ObjectMeta, node: Object<core::NodeSpec, core::NodeStatus>) -> Node {
+#[derive(Deserialize)]
+pub(super) struct NodeObject {
+    metadata: NodeMeta,
+    spec: Option<NodeSpec>,
+    status: Option<NodeStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct NodeSpec {
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+struct NodeStatus {
+    node_info: Option<NodeInfo>,
+    addresses: Option<Vec<NodeAddress>>,
+    #[serde(default)]
+    conditions: Lenient<Vec<NodeCondition>>,
+}
+
+/// Decoded leniently: the verdict does not depend on it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeCondition {
+    r#type: Lenient<String>,
+    status: Lenient<String>,
+    last_transition_time: Lenient<String>,
+}
+
+impl<'de> Shown<'de> for NodeCondition {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+struct NodeInfo {
+    operating_system: Option<String>,
+    kubelet_version: Option<String>,
+    #[serde(rename = "bootID")]
+    boot_id: Option<String>,
+}
+
+pub(super) fn row(node: NodeObject) -> Node {
+    let meta = node.metadata;
     let label = |key: &str| text(meta.labels.as_ref(), key);
     let status = node.status.unwrap_or_default();
     let info = status.node_info.unwrap_or_default();
     let other = Node {
         operating_system: label(OS_LABEL)
             .map(str::to_owned)
-            .unwrap_or(info.operating_system),
+            .or(info.operating_system)
+            .unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
-        distribution: distribution(meta),
-        kubelet_version: info.kubelet_version,
-        labels: labels(meta),
+        distribution: distribution(&meta),
+        kubelet_version: info.kubelet_version.unwrap_or_default(),
+        labels: labels(&meta),
         ..Node::default()
     };
     if other.system() == Some(System::Other) {
@@ -45,17 +102,16 @@ pub(super) fn row(meta: &ObjectMeta, node: Object<core::NodeSpec, core::NodeStat
         return other;
     }
     let noted = |key| text(meta.annotations.as_ref(), key).map(str::to_owned);
-    let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
-    let mut taints: Vec<Taint> = taints.into_iter().map(Taint::from).collect();
+    let mut taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
     taints.retain(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
     Node {
         uid: meta.uid.clone().unwrap_or_default(),
         ignored: label(IGNORE_LABEL) == Some("true"),
-        platform: platform(meta, &taints, &other.kubelet_version),
+        platform: platform(&meta, &taints, &other.kubelet_version),
         given: noted(MANAGEMENT_ANNOTATION).as_deref() == Some("Managed"),
-        ready_since: ready_since(status.conditions.as_deref().unwrap_or_default()),
+        ready_since: ready_since(&status.conditions.0),
         wmco_version: noted(WMCO_DESIRED_VERSION).or_else(|| noted(WMCO_VERSION)),
-        boot_id: info.boot_id,
+        boot_id: info.boot_id.unwrap_or_default(),
         wmco_host_key: noted(WMCO_HOST_KEY),
         wmco_host_key_type: noted(WMCO_HOST_KEY_TYPE),
         addresses: status.addresses.unwrap_or_default(),
@@ -64,14 +120,14 @@ pub(super) fn row(meta: &ObjectMeta, node: Object<core::NodeSpec, core::NodeStat
     }
 }
 
-fn ready_since(conditions: &[core::NodeCondition]) -> Option<Timestamp> {
+fn ready_since(conditions: &[NodeCondition]) -> Option<Timestamp> {
     let mut conditions = conditions.iter();
-    let ready = conditions.find(|condition| condition.type_ == "Ready")?;
-    let since = ready.last_transition_time.as_ref().map(|time| time.0);
-    since.filter(|_| ready.status == "True")
+    let ready = conditions.find(|condition| condition.r#type.0 == "Ready")?;
+    let since = ready.last_transition_time.0.parse().ok();
+    since.filter(|_| ready.status.0 == "True")
 }
 
-fn distribution(meta: &ObjectMeta) -> Distribution {
+fn distribution(meta: &NodeMeta) -> Distribution {
     let is_labelled = text(meta.labels.as_ref(), OS_ID_LABEL).is_some();
     if is_labelled || text(meta.annotations.as_ref(), WMCO_VERSION).is_some() {
         Distribution::OpenShift
@@ -80,31 +136,63 @@ fn distribution(meta: &ObjectMeta) -> Distribution {
     }
 }
 
-fn labels(meta: &ObjectMeta) -> Labels {
+fn labels(meta: &NodeMeta) -> Labels {
     let labels = meta.labels.iter().flatten();
     labels
         .map(|(key, value)| (intern(key), intern(value)))
         .collect()
 }
 
-pub(super) fn csi_node(meta: &ObjectMeta, csi_node: Object<storage::CSINodeSpec>) -> CsiNode {
-    let drivers = csi_node.spec.map(|spec| spec.drivers).unwrap_or_default();
+#[derive(Deserialize)]
+pub(super) struct CsiNodeObject {
+    metadata: Annotated,
+    spec: Option<CsiNodeSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct CsiNodeSpec {
+    drivers: Option<Vec<CsiNodeEntry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Self")]
+struct CsiNodeEntry {
+    #[serde(deserialize_with = "interned")]
+    name: Name,
+}
+
+pub(super) fn csi_node(csi_node: CsiNodeObject) -> CsiNode {
+    let meta = csi_node.metadata;
+    let spec = csi_node.spec.unwrap_or_default();
+    let entries = spec.drivers.unwrap_or_default();
     let noted = text(meta.annotations.as_ref(), MIGRATED_PLUGINS).into_iter();
     let noted = noted.flat_map(|names| names.split(',').map(str::trim));
     CsiNode {
         redirected: noted.filter_map(plugins::by_name).collect(),
-        drivers: Arc::new(drivers.iter().map(|entry| intern(&entry.name)).collect()),
+        drivers: Arc::new(entries.into_iter().map(|entry| entry.name).collect()),
     }
 }
 
 /// Returns an empty row: only a CSIDriver's name is used.
-pub(super) fn csi_driver(_: &ObjectMeta, _: IgnoredAny) {}
+pub(super) fn csi_driver(_: IgnoredAny) {}
 
-pub(super) fn runtime_class(_: &ObjectMeta, class: RuntimeClass) -> index::RuntimeClass {
+#[derive(Deserialize)]
+pub(super) struct RuntimeClassObject {
+    scheduling: Option<Scheduling>,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+struct Scheduling {
+    node_selector: Option<BTreeMap<String, String>>,
+}
+
+pub(super) fn runtime_class(class: RuntimeClassObject) -> RuntimeClass {
     let scheduling = class.scheduling;
     let selector = scheduling.and_then(|scheduling| scheduling.node_selector);
     let selector = selector.unwrap_or_default();
-    index::RuntimeClass {
+    RuntimeClass {
         names: named_by_labels(&selector),
         selector,
     }

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1 as core;
+use serde::Deserialize;
+use serde::de::MapAccess;
+use serde::de::value::MapAccessDeserializer;
 use serde_json::Value;
 
 use crate::assess::drivers;
 use crate::index::{Image, Name, NodeSide, intern};
 use crate::objects::decode;
+use crate::objects::lenient::{Lenient, Shown};
 use crate::objects::placement::selection;
+use crate::objects::pod::PodSpec;
 
 /// The end of the name of the registrar's image. Some mirrors put a prefix before it.
 const REGISTRAR_IMAGE: &str = "csi-node-driver-registrar";
@@ -24,12 +28,69 @@ const CSI_PROXY_IMAGE: &str = "csi-proxy";
 const LONGEST_VALUE: usize = 4096;
 const MOST_VARIABLES: usize = 64;
 
-fn is_host_process(options: Option<&core::WindowsSecurityContextOptions>) -> bool {
-    options.and_then(|options| options.host_process) == Some(true)
+/// The fields of a container that can show a driver.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container {
+    image: Lenient<String>,
+    command: Lenient<Vec<String>>,
+    args: Lenient<Vec<String>>,
+    env: Lenient<Vec<Variable>>,
+    security_context: Lenient<SecurityContext>,
+}
+
+/// The Windows part of a pod's or container's security context.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SecurityContext {
+    windows_options: Lenient<WindowsOptions>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WindowsOptions {
+    host_process: Lenient<Option<bool>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Variable {
+    name: Lenient<String>,
+    value: Lenient<Option<String>>,
+}
+
+impl<'de> Shown<'de> for Container {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
+}
+
+impl<'de> Shown<'de> for SecurityContext {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
+}
+
+impl<'de> Shown<'de> for WindowsOptions {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
+}
+
+impl SecurityContext {
+    fn is_host_process(&self) -> bool {
+        self.windows_options.0.host_process.0 == Some(true)
+    }
+}
+
+impl<'de> Shown<'de> for Variable {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
 }
 
 /// Detects the node side in a pod's spec; `None` if nothing looks like a driver or uses csi-proxy's pipes.
-pub fn node_side(spec: &core::PodSpec) -> Option<NodeSide> {
+pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     let mut side = NodeSide::default();
     let mut folders = BTreeSet::new();
     let mut mounts_registry = false;
@@ -56,16 +117,13 @@ pub fn node_side(spec: &core::PodSpec) -> Option<NodeSide> {
     let mut other_images = Vec::new();
     let mut is_known = false;
     let mut may_use_pipes = false;
-    let of_pod = spec.security_context.as_ref();
-    let mut runs_on_host = is_host_process(of_pod.and_then(|it| it.windows_options.as_ref()));
-    let containers = spec.init_containers.iter().flatten();
-    for container in containers.chain(&spec.containers) {
+    let mut is_host_process = spec.security_context.0.is_host_process();
+    for container in spec.init_containers.0.iter().chain(&spec.containers.0) {
         if let Some(path) = registration_path(container) {
             registered.extend(parts(&path).map(Into::into));
         }
-        let of_container = container.security_context.as_ref();
-        runs_on_host |= is_host_process(of_container.and_then(|it| it.windows_options.as_ref()));
-        let (repository, tag) = split_image(container.image.as_deref().unwrap_or_default());
+        is_host_process |= container.security_context.0.is_host_process();
+        let (repository, tag) = split_image(&container.image.0);
         has_registrar |= drivers::image_name(repository).ends_with(REGISTRAR_IMAGE);
         if drivers::image_name(repository) == CSI_PROXY_IMAGE {
             side.csi_proxy.get_or_insert_with(|| tag.to_owned());
@@ -96,7 +154,7 @@ pub fn node_side(spec: &core::PodSpec) -> Option<NodeSide> {
         };
         let is_within_reach = |name: &Name| mounts_registry && folders.contains(name);
         side.registers
-            .retain(|name| runs_on_host || is_within_reach(name));
+            .retain(|name| is_host_process || is_within_reach(name));
     }
     side.names.extend(registered);
     side.names.extend(folders);
@@ -104,7 +162,7 @@ pub fn node_side(spec: &core::PodSpec) -> Option<NodeSide> {
         return None;
     }
     side.may_reach_csi_proxy =
-        runs_on_host && !side.names.is_empty() && (may_use_pipes || !is_known);
+        is_host_process && !side.names.is_empty() && (may_use_pipes || !is_known);
     side.tolerations = spec.tolerations.clone().unwrap_or_default();
     let selection = selection(spec);
     side.selector = (!selection.is_empty()).then(|| intern(&selection.to_text()));
@@ -135,14 +193,14 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
 /// Returns the registration path of an undecoded container; `None` if it does not decode or has no such path.
 #[must_use]
 pub fn registered_path(container: &Value) -> Option<String> {
-    registration_path(&decode(container).ok()?)
+    let Lenient(container) = decode(container).ok()?;
+    registration_path(&container)
 }
 
 /// Returns the path that the registrar passes to the kubelet: the value of `--flag=value` or `--flag value`, as separate
 /// words or inside a shell command line.
-fn registration_path(container: &core::Container) -> Option<String> {
-    let words = container.command.iter().chain(&container.args);
-    let mut words = words.flatten();
+fn registration_path(container: &Container) -> Option<String> {
+    let mut words = container.command.0.iter().chain(&container.args.0);
     while let Some(word) = words.next() {
         let Some((before, rest)) = word.split_once(REGISTRATION_FLAG) else {
             continue;
@@ -156,7 +214,7 @@ fn registration_path(container: &core::Container) -> Option<String> {
         };
         let value = value.trim_matches(['"', '\'']);
         let mut expansion = Expansion::default();
-        expansion.add(value, container.env.as_deref().unwrap_or_default());
+        expansion.add(value, &container.env.0);
         return Some(expansion.text);
     }
     None
@@ -171,7 +229,7 @@ struct Expansion {
 
 impl Expansion {
     /// Appends expanded text. A variable's value can refer to the variables defined before it.
-    fn add(&mut self, mut text: &str, variables: &[core::EnvVar]) {
+    fn add(&mut self, mut text: &str, variables: &[Variable]) {
         while let Some((before, rest)) = text.split_once("$(")
             && let Some((name, after)) = rest.split_once(')')
         {
@@ -181,8 +239,10 @@ impl Expansion {
             }
             self.replaced += 1;
             // The last variable with a name applies.
-            let found = variables.iter().rposition(|variable| variable.name == name);
-            let value = found.and_then(|place| Some((place, variables[place].value.as_ref()?)));
+            let found = variables
+                .iter()
+                .rposition(|variable| variable.name.0 == name);
+            let value = found.and_then(|place| Some((place, variables[place].value.0.as_ref()?)));
             match value {
                 Some((place, value)) => self.add(value, &variables[..place]),
                 None => self.push(&format!("$({name})")),
@@ -330,9 +390,10 @@ mod tests {
                 (spec(&host, &none), may_use),
                 (spec(&none, &host), may_use),
                 (
-                    spec(&none, &json!({"windowsOptions": {"hostProcess": false}})),
+                    spec(&none, &json!({"windowsOptions": {"hostProcess": "no"}})),
                     false,
                 ),
+                (spec(&json!(7), &none), false),
             ] {
                 let side = side(spec.clone()).unwrap();
                 assert_eq!(side.may_reach_csi_proxy, expected, "{spec}");

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
+use serde::Deserialize;
 
 use crate::assess::NodeSelection;
 use crate::index::{Placement, System, intern};
+use crate::objects::pod::PodSpec;
+
+object_only!(Affinity, NodeAffinity);
 
 /// The label with a Node's operating system.
 pub const OS_LABEL: &str = "kubernetes.io/os";
@@ -20,15 +24,28 @@ const OS_SKU_LABEL: &str = "kubernetes.azure.com/os-sku";
 const WINDOWS: &str = "windows";
 const LINUX: &str = "linux";
 
-fn required(spec: &core::PodSpec) -> Option<&core::NodeSelector> {
+/// `spec.affinity`.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+pub struct Affinity {
+    node_affinity: Option<NodeAffinity>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct NodeAffinity {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<core::NodeSelector>,
+}
+
+fn required(spec: &PodSpec) -> Option<&core::NodeSelector> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
-    let required = &affinity.required_during_scheduling_ignored_during_execution;
-    required.as_ref()
+    affinity.required.as_ref()
 }
 
 /// Returns the node selection of a pod's spec.
 #[must_use]
-pub fn selection(spec: &core::PodSpec) -> NodeSelection {
+pub fn selection(spec: &PodSpec) -> NodeSelection {
     NodeSelection {
         labels: spec.node_selector.clone().unwrap_or_default(),
         terms: required(spec).map(|required| required.node_selector_terms.clone()),
@@ -37,7 +54,7 @@ pub fn selection(spec: &core::PodSpec) -> NodeSelection {
 
 /// Returns the scheduling constraints of a pod's spec.
 #[must_use]
-pub fn placement(spec: &core::PodSpec) -> Placement {
+pub fn placement(spec: &PodSpec) -> Placement {
     let required = required(spec);
     let os = spec.os.as_ref().and_then(|os| named(&os.name));
     let labels = spec.node_selector.as_ref();
@@ -48,7 +65,7 @@ pub fn placement(spec: &core::PodSpec) -> Placement {
     let selects = names.is_none() && !selection.is_empty();
     Placement {
         names,
-        runtime_class: spec.runtime_class_name.as_deref().map(intern),
+        runtime_class: spec.runtime_class_name.clone(),
         node: None,
         selector: selects.then(|| intern(&selection.to_text())),
     }

@@ -1,9 +1,7 @@
 //! Detects from a Node which platform manages csi-proxy on it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
 use crate::index::{Platform, PlatformSignal, Taint};
-use crate::objects::metadata::{Texts, text};
+use crate::objects::metadata::{NodeMeta, Texts, text};
 use crate::objects::placement::{OS_ID_LABEL, WINDOWS_OS_ID};
 
 const WMCO: &str = "windowsmachineconfig.openshift.io/";
@@ -30,7 +28,7 @@ const SIGNALS: [(Platform, &[&str], Option<&str>); 4] = [
 
 /// Returns a Node's platform and the evidence for it.
 pub(super) fn platform(
-    meta: &ObjectMeta,
+    meta: &NodeMeta,
     taints: &[Taint],
     kubelet_version: &str,
 ) -> Option<PlatformSignal> {
@@ -54,7 +52,7 @@ pub(super) fn platform(
 
 /// Returns the evidence that WMCO manages a node. Any of WMCO's keys is enough: the label is set when the kubelet
 /// registers, the annotations later, and WMCO removes one of them during each of its upgrades.
-fn wmco(meta: &ObjectMeta, taints: &[Taint]) -> Option<String> {
+fn wmco(meta: &NodeMeta, taints: &[Taint]) -> Option<String> {
     if text(meta.labels.as_ref(), OS_ID_LABEL) == Some(WINDOWS_OS_ID) {
         return Some(format!("label {OS_ID_LABEL}"));
     }

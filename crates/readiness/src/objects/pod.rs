@@ -1,52 +1,219 @@
 //! Decodes pods, and the parts of a pod's spec that templates share with them.
 
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
+use std::fmt;
 
+use k8s_openapi::api::core::v1::PodOS;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, de};
+
+use crate::assess::plugins::{self, Plugin};
 use crate::index::{
-    Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System, intern,
+    Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
+    Toleration, VolumeType,
 };
-use crate::objects::Object;
-use crate::objects::metadata::controller;
-use crate::objects::node_side::node_side;
-use crate::objects::placement::placement;
-use crate::objects::storage::{claim_of, in_tree, volume_type};
+use crate::objects::lenient::Lenient;
+use crate::objects::metadata::{PodMeta, controller};
+use crate::objects::node_side::{Container, SecurityContext, node_side};
+use crate::objects::placement::{Affinity, placement};
+use crate::objects::storage::ClaimTemplateObject;
+use crate::objects::{interned, interned_option};
 
-/// Returns the node in `spec.nodeName`.
-pub(super) fn node_name(spec: &core::PodSpec) -> Option<Name> {
-    let name = spec.node_name.as_deref();
-    name.filter(|name| !name.is_empty()).map(intern)
+object_only!(
+    PodSpec,
+    PodStatus,
+    Condition,
+    ContainerStatus,
+    ContainerState,
+    Stopped,
+    ClaimSource,
+    EphemeralSource,
+    HostPath,
+    CsiSource
+);
+
+#[derive(Deserialize)]
+pub(super) struct PodObject {
+    metadata: PodMeta,
+    spec: Option<PodSpec>,
+    status: Option<PodStatus>,
 }
 
-/// Returns the relevant volumes.
-pub(super) fn volumes(spec: &core::PodSpec) -> impl Iterator<Item = PodVolume> {
-    let volumes = spec.volumes.iter().flatten();
-    volumes.filter_map(|volume| {
-        Some(PodVolume {
-            name: intern(&volume.name),
-            source: source(volume)?,
+/// The spec of a pod or pod template.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+pub struct PodSpec {
+    #[serde(default, deserialize_with = "interned_option")]
+    node_name: Option<Name>,
+    pub(super) os: Option<PodOS>,
+    pub(super) node_selector: Option<BTreeMap<String, String>>,
+    pub(super) affinity: Option<Affinity>,
+    #[serde(default, deserialize_with = "interned_option")]
+    pub(super) runtime_class_name: Option<Name>,
+    pub(super) volumes: Option<Vec<Volume>>,
+    #[serde(default)]
+    pub(super) containers: Lenient<Vec<Container>>,
+    #[serde(default)]
+    pub(super) init_containers: Lenient<Vec<Container>>,
+    pub(super) tolerations: Option<Vec<Toleration>>,
+    #[serde(default)]
+    pub(super) security_context: Lenient<SecurityContext>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+struct PodStatus {
+    phase: Option<String>,
+    conditions: Option<Vec<Condition>>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", default)]
+pub(super) struct Condition {
+    pub(super) r#type: String,
+    pub(super) status: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct ContainerStatus {
+    state: Option<ContainerState>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct ContainerState {
+    waiting: Option<Stopped>,
+    terminated: Option<Stopped>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct Stopped {
+    reason: Option<String>,
+}
+
+/// A volume of a pod.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Volume {
+    #[serde(deserialize_with = "interned")]
+    pub(super) name: Name,
+    persistent_volume_claim: Option<ClaimSource>,
+    ephemeral: Option<EphemeralSource>,
+    pub(super) host_path: Option<HostPath>,
+    csi: Option<CsiSource>,
+    #[serde(flatten)]
+    in_tree: InTreeSource,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+struct ClaimSource {
+    #[serde(deserialize_with = "interned")]
+    claim_name: Name,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+struct EphemeralSource {
+    volume_claim_template: Option<ClaimTemplateObject>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", default)]
+pub(super) struct HostPath {
+    pub(super) path: String,
+}
+
+/// A CSI volume's source. Only the driver is used.
+#[derive(Deserialize)]
+#[serde(remote = "Self")]
+pub(super) struct CsiSource {
+    #[serde(deserialize_with = "interned")]
+    pub(super) driver: Name,
+}
+
+/// The in-tree plugin whose field is set in a volume.
+#[derive(Clone, Copy, Default)]
+pub(super) struct InTreeSource(pub(super) Option<&'static Plugin>);
+
+impl<'de> Deserialize<'de> for InTreeSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = InTreeSource;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a volume")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InTreeSource, A::Error> {
+                let mut found = InTreeSource::default();
+                while let Some(field) = map.next_key::<String>()? {
+                    let Some(plugin) = plugins::by_field(&field) else {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    };
+                    let source: Option<BTreeMap<String, IgnoredAny>> =
+                        map.next_value().map_err(|error| {
+                            de::Error::custom(format_args!("field {field}: {error}"))
+                        })?;
+                    if source.is_some() {
+                        found.0.get_or_insert(plugin);
+                    }
+                }
+                Ok(found)
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// Returns the driver or plugin of a volume. A volume with a CSI driver is not in-tree, whatever other fields are set.
+pub(super) fn volume_type(csi: Option<&CsiSource>, in_tree: InTreeSource) -> Option<VolumeType> {
+    match csi {
+        Some(csi) => Some(VolumeType::Csi(csi.driver.clone())),
+        None => in_tree.0.map(VolumeType::InTree),
+    }
+}
+
+impl PodSpec {
+    /// Returns the node in `spec.nodeName`.
+    pub(super) fn node_name(&self) -> Option<Name> {
+        self.node_name.clone().filter(|name| !name.is_empty())
+    }
+
+    /// Returns the relevant volumes.
+    pub(super) fn volumes(&self) -> impl Iterator<Item = PodVolume> {
+        let volumes = self.volumes.iter().flatten();
+        volumes.filter_map(|volume| {
+            Some(PodVolume {
+                name: volume.name.clone(),
+                source: volume.source()?,
+            })
         })
-    })
+    }
 }
 
-fn source(volume: &core::Volume) -> Option<PodVolumeSource> {
-    if let Some(claim) = &volume.persistent_volume_claim {
-        return Some(PodVolumeSource::Claim(intern(&claim.claim_name)));
+impl Volume {
+    fn source(&self) -> Option<PodVolumeSource> {
+        if let Some(claim) = &self.persistent_volume_claim {
+            return Some(PodVolumeSource::Claim(claim.claim_name.clone()));
+        }
+        if let Some(ephemeral) = &self.ephemeral {
+            let template = ephemeral.volume_claim_template.as_ref();
+            let claim = template.map_or_else(Claim::default, ClaimTemplateObject::claim);
+            return Some(PodVolumeSource::Ephemeral(claim));
+        }
+        volume_type(self.csi.as_ref(), self.in_tree).map(PodVolumeSource::Inline)
     }
-    if let Some(ephemeral) = &volume.ephemeral {
-        let template = ephemeral.volume_claim_template.as_ref();
-        let meta = template.and_then(|template| template.metadata.as_ref());
-        let claim = claim_of(meta, template.map(|template| &template.spec));
-        return Some(PodVolumeSource::Ephemeral(claim));
-    }
-    let driver = volume.csi.as_ref().map(|csi| csi.driver.as_str());
-    volume_type(driver, in_tree!(volume)).map(PodVolumeSource::Inline)
 }
 
-pub(super) fn row(
-    meta: &ObjectMeta,
-    object: Object<core::PodSpec, core::PodStatus>,
-) -> Option<Pod> {
+pub(super) fn row(object: PodObject) -> Option<Pod> {
+    let meta = object.metadata;
     let status = object.status.unwrap_or_default();
     if let Some("Succeeded" | "Failed") = status.phase.as_deref() {
         return None;
@@ -57,15 +224,15 @@ pub(super) fn row(
         Box::new(DriverPod {
             may_reach_csi_proxy: node_side.may_reach_csi_proxy,
             names: node_side.names,
-            ready: is_ready(&status) && meta.deletion_timestamp.is_none(),
-            trouble: trouble(&status),
+            ready: status.is_ready() && meta.deletion_timestamp.is_none(),
+            trouble: status.trouble(),
         })
     });
     let pod = Pod {
         placement: placement(&spec),
-        volumes: volumes(&spec).collect(),
-        node_name: node_name(&spec),
-        controller: controller(meta),
+        volumes: spec.volumes().collect(),
+        node_name: spec.node_name(),
+        controller: controller(meta.owner_references.as_deref()),
         csi_proxy_pipes: node_side.csi_proxy_pipes.into(),
         driver,
     };
@@ -88,23 +255,21 @@ pub(super) fn store(cluster: &mut Cluster, key: ObjectKey, pod: Pod) -> bool {
     cluster.pods.apply(key, pod) && !stays_elsewhere
 }
 
-fn is_ready(status: &core::PodStatus) -> bool {
-    let mut conditions = status.conditions.iter().flatten();
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
+impl PodStatus {
+    fn is_ready(&self) -> bool {
+        let conditions = self.conditions.iter().flatten();
+        conditions
+            .filter(|condition| condition.r#type == "Ready")
+            .any(|condition| condition.status == "True")
+    }
 
-fn trouble(status: &core::PodStatus) -> Option<String> {
-    let containers = status.init_container_statuses.iter().flatten();
-    containers
-        .chain(status.container_statuses.iter().flatten())
-        .filter_map(|container| container.state.as_ref())
-        .filter_map(|state| {
-            let waiting = state.waiting.as_ref().map(|waiting| &waiting.reason);
-            waiting.or(state
-                .terminated
-                .as_ref()
-                .map(|terminated| &terminated.reason))
-        })
-        .filter_map(Clone::clone)
-        .find(|reason| reason != "Completed")
+    fn trouble(&self) -> Option<String> {
+        let containers = self.init_container_statuses.iter().flatten();
+        containers
+            .chain(self.container_statuses.iter().flatten())
+            .filter_map(|container| container.state.as_ref())
+            .filter_map(|state| state.waiting.as_ref().or(state.terminated.as_ref()))
+            .filter_map(|stopped| stopped.reason.clone())
+            .find(|reason| reason != "Completed")
+    }
 }

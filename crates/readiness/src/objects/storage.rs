@@ -1,15 +1,19 @@
 //! Decodes claims, volumes and storage classes.
 
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::storage::v1 as storage;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 
-use crate::assess::plugins::Plugin;
-use crate::index::{
-    Claim, ClaimTemplate, ObjectKey, PersistentVolume, StorageClass, VolumeType, intern,
-};
-use crate::objects::Object;
-use crate::objects::metadata::{created, text};
+use crate::index::{Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern};
+use crate::objects::interned_option;
+use crate::objects::metadata::{Annotated, ClassMeta, Texts, created, text};
+use crate::objects::pod::{CsiSource, InTreeSource, volume_type};
+
+object_only!(
+    ClaimSpec,
+    ClaimTemplateObject,
+    TemplateMeta,
+    VolumeStatus,
+    ClaimReference
+);
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
@@ -21,102 +25,129 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// Returns the in-tree plugin whose field is set in a pod's volume or a PersistentVolume's spec.
-macro_rules! in_tree {
-    ($volume:expr) => {{
-        let volume = &$volume;
-        let fields = [
-            (
-                volume.aws_elastic_block_store.is_some(),
-                "awsElasticBlockStore",
-            ),
-            (volume.azure_disk.is_some(), "azureDisk"),
-            (volume.azure_file.is_some(), "azureFile"),
-            (volume.gce_persistent_disk.is_some(), "gcePersistentDisk"),
-            (volume.cinder.is_some(), "cinder"),
-            (volume.vsphere_volume.is_some(), "vsphereVolume"),
-            (volume.portworx_volume.is_some(), "portworxVolume"),
-            (volume.rbd.is_some(), "rbd"),
-            (volume.cephfs.is_some(), "cephfs"),
-            (volume.glusterfs.is_some(), "glusterfs"),
-            (volume.flocker.is_some(), "flocker"),
-            (volume.quobyte.is_some(), "quobyte"),
-            (volume.storageos.is_some(), "storageos"),
-            (volume.scale_io.is_some(), "scaleIO"),
-        ];
-        let set = fields.into_iter().find(|(is_set, _)| *is_set);
-        set.and_then(|(_, field)| $crate::assess::plugins::by_field(field))
-    }};
+#[derive(Deserialize)]
+pub(super) struct ClaimObject {
+    metadata: Annotated,
+    spec: Option<ClaimSpec>,
 }
-pub(super) use in_tree;
 
-/// Returns the driver or plugin of a volume. A volume with a CSI driver is not in-tree, whatever other fields are set.
-pub(super) fn volume_type(
-    driver: Option<&str>,
-    in_tree: Option<&'static Plugin>,
-) -> Option<VolumeType> {
-    match driver {
-        Some(driver) => Some(VolumeType::Csi(intern(driver))),
-        None => in_tree.map(VolumeType::InTree),
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+struct ClaimSpec {
+    #[serde(default, deserialize_with = "interned_option")]
+    volume_name: Option<Name>,
+    #[serde(default, deserialize_with = "interned_option")]
+    storage_class_name: Option<Name>,
+}
+
+impl ClaimSpec {
+    fn claim<'a>(&self, annotation: impl Fn(&str) -> Option<&'a str>) -> Claim {
+        let noted = PROVISIONER_ANNOTATIONS.into_iter().filter_map(&annotation);
+        Claim {
+            volume_name: self.volume_name.clone().filter(|name| !name.is_empty()),
+            // The annotation takes precedence over the field, as in Kubernetes.
+            storage_class: annotation(CLASS_ANNOTATION)
+                .map(intern)
+                .or_else(|| self.storage_class_name.clone()),
+            provisioner: noted.filter(|name| !name.is_empty()).map(intern).next(),
+        }
     }
 }
 
-/// Returns the claim of this spec, or of a template's.
-pub(super) fn claim_of(
-    meta: Option<&ObjectMeta>,
-    spec: Option<&core::PersistentVolumeClaimSpec>,
-) -> Claim {
-    let annotation = |key: &str| text(meta?.annotations.as_ref(), key);
-    let noted = PROVISIONER_ANNOTATIONS.into_iter().filter_map(annotation);
-    let volume_name = spec.and_then(|spec| spec.volume_name.as_deref());
-    // The annotation takes precedence over the field, as in Kubernetes.
-    let class =
-        annotation(CLASS_ANNOTATION).or(spec.and_then(|spec| spec.storage_class_name.as_deref()));
-    Claim {
-        volume_name: volume_name.filter(|name| !name.is_empty()).map(intern),
-        storage_class: class.map(intern),
-        provisioner: noted.filter(|name| !name.is_empty()).map(intern).next(),
+pub(super) fn claim(ClaimObject { metadata, spec }: ClaimObject) -> Claim {
+    let spec = spec.unwrap_or_default();
+    spec.claim(|key| text(metadata.annotations.as_ref(), key))
+}
+
+/// A claim template of a StatefulSet or an ephemeral volume.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+pub struct ClaimTemplateObject {
+    metadata: Option<TemplateMeta>,
+    spec: Option<ClaimSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct TemplateMeta {
+    #[serde(default, deserialize_with = "interned_option")]
+    name: Option<Name>,
+    annotations: Option<Texts>,
+}
+
+impl ClaimTemplateObject {
+    /// Returns the claim that the template creates.
+    pub(super) fn claim(&self) -> Claim {
+        let meta = self.metadata.as_ref();
+        let annotation = |key: &str| text(meta?.annotations.as_ref(), key);
+        let default = ClaimSpec::default();
+        self.spec.as_ref().unwrap_or(&default).claim(annotation)
+    }
+
+    pub(super) fn named(&self) -> ClaimTemplate {
+        let name = self.metadata.as_ref().and_then(|meta| meta.name.clone());
+        ClaimTemplate {
+            name: name.unwrap_or_default(),
+            claim: self.claim(),
+        }
     }
 }
 
-pub(super) fn claim(meta: &ObjectMeta, object: Object<core::PersistentVolumeClaimSpec>) -> Claim {
-    let spec = object.spec;
-    claim_of(Some(meta), spec.as_ref())
+#[derive(Deserialize)]
+pub(super) struct VolumeObject {
+    spec: Option<VolumeSpec>,
+    status: Option<VolumeStatus>,
 }
 
-/// Returns the claim template of a StatefulSet.
-pub(super) fn claim_template(template: &core::PersistentVolumeClaim) -> ClaimTemplate {
-    let meta = &template.metadata;
-    ClaimTemplate {
-        name: intern(meta.name.as_deref().unwrap_or_default()),
-        claim: claim_of(Some(meta), template.spec.as_ref()),
-    }
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct VolumeStatus {
+    phase: Option<String>,
 }
 
-pub(super) fn volume(
-    _: &ObjectMeta,
-    object: Object<core::PersistentVolumeSpec, core::PersistentVolumeStatus>,
-) -> PersistentVolume {
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct ClaimReference {
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VolumeSpec {
+    persistent_volume_reclaim_policy: Option<String>,
+    claim_ref: Option<ClaimReference>,
+    csi: Option<CsiSource>,
+    #[serde(flatten)]
+    in_tree: InTreeSource,
+}
+
+pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
     let spec = object.spec.unwrap_or_default();
     let phase = object.status.and_then(|status| status.phase);
-    let in_tree = in_tree!(spec);
     let is_bound_in_tree =
-        phase.as_deref() == Some("Bound") && spec.csi.is_none() && in_tree.is_some();
+        phase.as_deref() == Some("Bound") && spec.csi.is_none() && spec.in_tree.0.is_some();
     let claim = spec.claim_ref.filter(|_| is_bound_in_tree);
-    let driver = spec.csi.as_ref().map(|csi| csi.driver.as_str());
     PersistentVolume {
         bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
-        source: volume_type(driver, in_tree),
+        source: volume_type(spec.csi.as_ref(), spec.in_tree),
         goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
     }
 }
 
-pub(super) fn class(meta: &ObjectMeta, object: storage::StorageClass) -> StorageClass {
+#[derive(Deserialize)]
+pub(super) struct ClassObject {
+    metadata: ClassMeta,
+    #[serde(default, deserialize_with = "interned_option")]
+    provisioner: Option<Name>,
+}
+
+pub(super) fn class(object: ClassObject) -> StorageClass {
+    let meta = object.metadata;
     let mut keys = DEFAULT_CLASS_ANNOTATIONS.into_iter();
-    let provisioner = object.provisioner;
     StorageClass {
         is_default: keys.any(|key| text(meta.annotations.as_ref(), key) == Some("true")),
-        created: created(meta),
-        provisioner: intern(&provisioner),
+        created: created(meta.creation_timestamp.as_ref()),
+        provisioner: object.provisioner.unwrap_or_default(),
     }
 }

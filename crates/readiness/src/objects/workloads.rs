@@ -1,117 +1,165 @@
 //! Decodes the objects that create pods.
 
-use k8s_openapi::api::{apps::v1 as apps, batch::v1 as batch, core::v1 as core};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 
 use crate::index::{Owner, Placement, PodVolume, Revision, intern};
-use crate::objects::Object;
-use crate::objects::metadata::{controller, created};
+use crate::objects::metadata::{OwnerMeta, RevisionMeta, controller, created};
 use crate::objects::node_side::node_side;
 use crate::objects::placement::placement;
-use crate::objects::pod::{node_name, volumes};
-use crate::objects::storage::claim_template;
+use crate::objects::pod::{Condition, PodSpec};
+use crate::objects::storage::ClaimTemplateObject;
 
-/// Decodes a CronJob.
-pub(super) fn cron_job(meta: &ObjectMeta, object: Object<batch::CronJobSpec>) -> Owner {
-    let job = object.spec.and_then(|spec| spec.job_template.spec);
-    owner(meta, job.map(|job| job.template), &[])
+object_only!(
+    OwnerSpec,
+    ReplicasSpec,
+    Template,
+    JobTemplate,
+    JobTemplateSpec,
+    JobStatus
+);
+
+#[derive(Deserialize)]
+pub(super) struct OwnerObject {
+    metadata: OwnerMeta,
+    spec: Option<OwnerSpec>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct JobObject {
+    metadata: OwnerMeta,
+    spec: Option<OwnerSpec>,
+    status: Option<JobStatus>,
+}
+
+/// The specs of all kinds that create pods, merged: each kind has some of the fields.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase")]
+struct OwnerSpec {
+    template: Option<Template>,
+    job_template: Option<JobTemplate>,
+    volume_claim_templates: Option<Vec<ClaimTemplateObject>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ReplicasObject {
+    metadata: RevisionMeta,
+    spec: Option<ReplicasSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct ReplicasSpec {
+    replicas: Option<i64>,
+    template: Option<Template>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct Template {
+    spec: Option<PodSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct JobTemplate {
+    spec: Option<JobTemplateSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct JobTemplateSpec {
+    template: Option<Template>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct JobStatus {
+    conditions: Option<Vec<Condition>>,
+}
+
+impl JobStatus {
+    fn is_finished(&self) -> bool {
+        self.conditions.iter().flatten().any(|condition| {
+            matches!(condition.r#type.as_str(), "Complete" | "Failed") && condition.status == "True"
+        })
+    }
+}
+
+impl OwnerSpec {
+    fn template(&mut self) -> PodSpec {
+        let job_template = || self.job_template.take()?.spec?.template;
+        let template = self.template.take().or_else(job_template);
+        let spec = template.and_then(|template| template.spec);
+        spec.unwrap_or_default()
+    }
+}
+
+pub(super) fn owner(object: OwnerObject) -> Owner {
+    of_template(&object.metadata, object.spec).0
+}
+
+/// Decodes a ReplicaSet or `ReplicationController`, which may be one of several revisions.
+pub(super) fn revision(object: ReplicasObject) -> Owner {
+    let meta = object.metadata;
+    let spec = object.spec.unwrap_or_default();
+    let revision = Revision {
+        has_replicas: spec.replicas.is_none_or(|replicas| replicas > 0),
+        created: created(meta.creation_timestamp.as_ref()),
+    };
+    let meta = OwnerMeta {
+        uid: meta.uid,
+        owner_references: meta.owner_references,
+    };
+    let of_template = of_template(
+        &meta,
+        Some(OwnerSpec {
+            template: spec.template,
+            ..OwnerSpec::default()
+        }),
+    );
+    Owner {
+        revision: Some(revision),
+        ..of_template.0
+    }
 }
 
 /// Decodes a DaemonSet, which may install a CSI driver on nodes.
-pub(super) fn daemon_set(meta: &ObjectMeta, object: Object<apps::DaemonSetSpec>) -> Owner {
-    let template = object.spec.map(|spec| spec.template);
-    let pod = template
-        .as_ref()
-        .and_then(|template| template.spec.as_ref());
-    let node_side = pod.and_then(node_side).map(Box::new);
-    Owner {
-        node_side,
-        ..owner(meta, template, &[])
-    }
+pub(super) fn daemon_set(object: OwnerObject) -> Owner {
+    let (owner, pod) = of_template(&object.metadata, object.spec);
+    let node_side = node_side(&pod).map(Box::new);
+    Owner { node_side, ..owner }
 }
 
-/// Decodes a Deployment.
-pub(super) fn deployment(meta: &ObjectMeta, object: Object<apps::DeploymentSpec>) -> Owner {
-    owner(meta, object.spec.map(|spec| spec.template), &[])
+pub(super) fn job(object: JobObject) -> Owner {
+    let (owner, _) = of_template(&object.metadata, object.spec);
+    let finished = object.status.is_some_and(|status| status.is_finished());
+    Owner { finished, ..owner }
 }
 
-/// Decodes a Job.
-pub(super) fn job(meta: &ObjectMeta, object: Object<batch::JobSpec, batch::JobStatus>) -> Owner {
-    let conditions = object.status.and_then(|status| status.conditions);
-    let mut conditions = conditions.iter().flatten();
-    let finished = conditions.any(|condition| {
-        matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True"
-    });
-    Owner {
-        finished,
-        ..owner(meta, object.spec.map(|spec| spec.template), &[])
-    }
-}
-
-/// Decodes a ReplicaSet.
-pub(super) fn replica_set(meta: &ObjectMeta, object: Object<apps::ReplicaSetSpec>) -> Owner {
-    let spec = object.spec.unwrap_or_default();
-    revision(meta, spec.replicas, spec.template)
-}
-
-/// Decodes a `ReplicationController`.
-pub(super) fn replication_controller(
-    meta: &ObjectMeta,
-    object: Object<core::ReplicationControllerSpec>,
-) -> Owner {
-    let spec = object.spec.unwrap_or_default();
-    revision(meta, spec.replicas, spec.template)
-}
-
-/// Decodes a StatefulSet.
-pub(super) fn stateful_set(meta: &ObjectMeta, object: Object<apps::StatefulSetSpec>) -> Owner {
-    let spec = object.spec.unwrap_or_default();
-    let claims = spec.volume_claim_templates.unwrap_or_default();
-    owner(meta, Some(spec.template), &claims)
-}
-
-/// Decodes what may be one of several revisions.
-fn revision(
-    meta: &ObjectMeta,
-    replicas: Option<i32>,
-    template: Option<core::PodTemplateSpec>,
-) -> Owner {
-    let revision = Revision {
-        has_replicas: replicas.is_none_or(|replicas| replicas > 0),
-        created: created(meta),
-    };
-    Owner {
-        revision: Some(revision),
-        ..owner(meta, template, &[])
-    }
-}
-
-fn owner(
-    meta: &ObjectMeta,
-    template: Option<core::PodTemplateSpec>,
-    claims: &[core::PersistentVolumeClaim],
-) -> Owner {
-    let pod = template.and_then(|template| template.spec);
-    let pod = pod.unwrap_or_default();
+fn of_template(meta: &OwnerMeta, spec: Option<OwnerSpec>) -> (Owner, PodSpec) {
+    let mut spec = spec.unwrap_or_default();
+    let pod = spec.template();
     let uid = meta.uid.as_deref().filter(|uid| !uid.is_empty());
     let mut owner = Owner {
         uid: uid.map(intern),
-        controller: controller(meta),
+        controller: controller(meta.owner_references.as_deref()),
         placement: Placement {
-            node: node_name(&pod),
+            node: pod.node_name(),
             ..placement(&pod)
         },
         ..Owner::default()
     };
     // Volumes only matter if the template can select Windows.
     if !owner.placement.never_asks() {
-        owner.claim_templates = claims.iter().map(claim_template).collect();
+        let claim_templates = spec.volume_claim_templates.unwrap_or_default();
+        let named = claim_templates.iter().map(ClaimTemplateObject::named);
+        owner.claim_templates = named.collect();
         let is_replaced = |volume: &PodVolume| {
             let mut templates = owner.claim_templates.iter();
             templates.any(|template| template.name == volume.name)
         };
-        let volumes = volumes(&pod).filter(|volume| !is_replaced(volume));
+        let volumes = pod.volumes().filter(|volume| !is_replaced(volume));
         owner.volumes = volumes.collect();
     }
-    owner
+    (owner, pod)
 }

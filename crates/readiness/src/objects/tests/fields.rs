@@ -23,11 +23,7 @@ batch/v1 Job status.conditions[0].status {"status": {"conditions": [{"type": "Co
 v1 PersistentVolumeClaim spec.volumeName {"spec": {"volumeName": 1}}
 v1 PersistentVolume spec.csi.driver {"spec": {"csi": {"driver": 1}}}
 storage.k8s.io/v1 StorageClass provisioner {"provisioner": 1}
-storage.k8s.io/v1 CSINode spec.drivers[0].name {"spec": {"drivers": [{"name": 1}]}}
-v1 Pod spec.containers[0].ports[0].containerPort {"spec": {"containers": [{"ports": [{"containerPort": "80"}]}]}}
-v1 Pod spec.volumes[0].azureDisk {"spec": {"volumes": [{"name": "a", "azureDisk": "d"}]}}
-v1 PersistentVolume spec.rbd {"spec": {"rbd": 1}}
-v1 Node status.conditions[0].lastTransitionTime {"status": {"conditions": [{"type": "Ready", "lastTransitionTime": "today"}]}}
+storage.k8s.io/v1 CSINode spec.drivers[0].name {"spec": {"drivers": [{"name": null}]}}
 v1 Node spec.taints[0].effect {"spec": {"taints": [{"key": "a", "effect": 1}]}}
 v1 Node status.nodeInfo.kubeletVersion {"status": {"nodeInfo": {"kubeletVersion": 1.3}}}
 node.k8s.io/v1 RuntimeClass scheduling.nodeSelector {"scheduling": {"nodeSelector": []}}
@@ -58,6 +54,17 @@ fn a_field_of_the_wrong_type_is_an_error_that_names_it() {
         let found = load(&[object]).err().map(|error| error.field);
         assert_eq!(found.as_deref(), Some(field), "{line}");
     }
+}
+
+#[test]
+fn an_in_tree_field_of_the_wrong_type_is_named_with_its_volume() {
+    let volumes = json!({"volumes": [{"name": "a"}, {"name": "b", "azureDisk": "d"}]});
+    let error = load(&[pod(&volumes)]).unwrap_err();
+    assert_eq!(error.field, "spec.volumes[1]");
+    assert!(error.what.contains("azureDisk"), "{error}");
+    let volume = object("v1", "PersistentVolume", json!({"spec": {"rbd": 1}}));
+    let error = load(&[volume]).unwrap_err();
+    assert!(error.to_string().contains("rbd"), "{error}");
 }
 
 #[test]
