@@ -39,13 +39,11 @@ pub(super) async fn follow(
         });
         let now: BTreeMap<_, _> = join_all(reading).await.into_iter().collect();
         for (name, secret) in &now {
-            let is_news = before.get(name) != Some(secret);
-            match secret {
-                Secret::Forbidden if is_news => {
-                    tracing::warn!("reading Secret {name} is forbidden")
-                }
-                Secret::Unread(why) if is_news => tracing::warn!("Secret {name} not read: {why}"),
-                _ => {}
+            if let Secret::Forbidden | Secret::Unread(_) = secret
+                && before.get(name) != Some(secret)
+            {
+                // Shows no data.
+                tracing::warn!("Secret {name} cannot be read: {secret:?}");
             }
         }
         if news.send(News::Secrets(now.clone())).await.is_err() {

@@ -87,7 +87,7 @@ impl Outputs {
     /// Asserts that each place was searched: it contains what it should.
     fn hold_what_is_no_secret(&self) {
         for (place, word) in [
-            ("log", "Secret not read"),
+            ("log", "cannot be read: Unread"),
             ("log", "LoginRefused"),
             ("the disk of win-000", "MZ csiProxy"),
             ("objects", "InvalidPrivateKey"),
