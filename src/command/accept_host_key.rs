@@ -12,7 +12,7 @@ use windows_storage_operator::api::SETTINGS_NAME;
 use windows_storage_operator::assess::report::API_VERSION;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::node::{
-    HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Judgement, NodeError, Pins, Reason, Way,
+    HOST_KEYS_CONFIG_MAP, HostKey, Judgement, NodeError, Pins, Reason, Way,
     judge_offer, shown_key,
 };
 use windows_storage_operator::objects::{kind, own_config_maps};
@@ -205,7 +205,6 @@ async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cl
         (kind("v1", "Node"), None, node),
         (kind(API_VERSION, "WindowsStorage"), None, SETTINGS_NAME),
         (kind(API_VERSION, "WindowsNodeStorage"), None, node),
-        (maps, own, INSTANCES_CONFIG_MAP),
         (maps, own, HOST_KEYS_CONFIG_MAP),
     ] {
         is_there = one(client, kind, namespace, name, &mut cluster).await?;

@@ -13,7 +13,7 @@ use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::check::{Progress, from_api};
 use windows_storage_operator::index::{AnyTable, Cluster};
 use windows_storage_operator::node::{
-    HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, NodePlan, Planner, Preflight, Present, UNUSED_FOR,
+    HOST_KEYS_CONFIG_MAP, NodePlan, Planner, Preflight, Present, UNUSED_FOR,
 };
 use windows_storage_operator::objects::own_config_maps;
 use windows_storage_operator::report::HostList;
@@ -56,7 +56,7 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
     let mut cluster = from_api(&client, version, &mut show).await?;
     cluster.namespace.clone_from(&namespace);
     let maps = own_config_maps();
-    for name in [CONFIG_MAP, INSTANCES_CONFIG_MAP, HOST_KEYS_CONFIG_MAP] {
+    for name in [CONFIG_MAP, HOST_KEYS_CONFIG_MAP] {
         one(&client, maps, Some(&namespace), name, &mut cluster).await?;
     }
     cluster.config_maps.finish();

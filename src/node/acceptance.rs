@@ -52,8 +52,7 @@ impl Way {
             )));
         }
         let planner = Planner::read_only(cluster, &spec, now);
-        let reached = planner.reach(node);
-        let (address, _) = reached.map_err(|error| NoWay(error.message))?;
+        let address = Planner::address(node).map_err(|error| NoWay(error.message))?;
         Ok(Self {
             port: planner.port(node),
             host_keys: planner.host_keys(name, node, &address),

@@ -12,8 +12,6 @@ readiness::names! {
         CredentialsMissing,
         /// The Secret does not hold a usable private key.
         InvalidPrivateKey,
-        /// The node's entry in `windows-instances` is invalid.
-        InvalidInstance,
         /// The `windows-services` ConfigMap is invalid.
         InvalidServices,
         /// The payload's csi-proxy is too old to be trusted.

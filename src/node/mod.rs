@@ -9,7 +9,6 @@ mod error;
 mod host;
 mod host_key;
 mod inspect;
-mod instances;
 mod known_hosts;
 mod left_alone;
 mod look;
@@ -45,7 +44,6 @@ pub use host_key::{
     goes_with_node,
 };
 pub use inspect::{Trust, inspect, state};
-pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use left_alone::describe_foreign;
 pub use look::{Look, UNKNOWN_OWNER};
@@ -57,7 +55,7 @@ pub use observation::{Observation, Observations, found_owner, restarts_since};
 pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::{Desired, is_working};
-pub use planner::{NodePlan, Planner, Purpose, Target, instances, known_hosts};
+pub use planner::{NodePlan, Planner, Purpose, Target, known_hosts};
 pub use preflight::Preflight;
 pub use private_key::{KeySource, PrivateKey, check as check_private_key};
 pub use reconcile::{Context, Reconciled, reconcile_node};

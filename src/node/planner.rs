@@ -14,9 +14,9 @@ use crate::node::payload::Payload;
 use crate::node::removal::{Facts, removal};
 use crate::node::{
     Absence, Awaited, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy,
-    INSTANCES_CONFIG_MAP, Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED,
+    KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED,
     NodeError, Present, PrivateKey, REMOVED, Reason, Removal, check_private_key, found_owner,
-    may_have_agent, parse_instances,
+    may_have_agent,
 };
 use crate::services::{self, ServicesError, ServicesPlan};
 
@@ -134,7 +134,6 @@ struct Wanted<'a> {
 pub struct Planner<'a> {
     cluster: &'a Cluster,
     spec: &'a WindowsStorageSpec,
-    instances: Instances,
     /// Settings and key for nodes without a pool, followed by those of each pool.
     pools: Vec<Wanted<'a>>,
     known_hosts: KnownHosts,
@@ -199,7 +198,6 @@ impl<'a> Planner<'a> {
             managers: Managers::new(cluster, now),
             cluster,
             spec,
-            instances: instances(cluster),
             known_hosts: known_hosts(cluster),
             pinned: pinned(cluster),
             pools: wanted(cluster, spec),
@@ -322,7 +320,7 @@ impl<'a> Planner<'a> {
 
     /// Returns the target for a node, without a desired state.
     fn target(&self, name: &str, node: &Node) -> Result<Target, NodeError> {
-        let (address, user) = self.reach(node)?;
+        let address = Self::address(node)?;
         let Wanted { spec, key, .. } = self.wanted(node);
         let key = key.clone()?;
         let status = self.cluster.node_statuses.get(name);
@@ -333,7 +331,7 @@ impl<'a> Planner<'a> {
             host_keys: self.host_keys(name, node, &address),
             address,
             port: spec.ssh.port,
-            user,
+            user: spec.ssh.user.clone(),
             key,
             is_given: node.given || spec.csi_proxy.management == Management::Managed,
             is_ours: status.is_some_and(|status| status.csi_proxy.is_some()),
@@ -369,9 +367,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the address and user from an entry in `windows-instances` for one of the node's addresses; otherwise the
-    /// most internal address and the default user.
-    pub(super) fn reach(&self, node: &Node) -> Result<(String, String), NodeError> {
+    /// Returns the node's most internal address.
+    pub(super) fn address(node: &Node) -> Result<String, NodeError> {
         const PREFERRED: [&str; 5] = [
             "InternalIP",
             "InternalDNS",
@@ -380,26 +377,13 @@ impl<'a> Planner<'a> {
             "Hostname",
         ];
         let of = |kind| (node.addresses.iter()).filter(move |address| address.type_ == kind);
-        let addresses: Vec<&str> = (PREFERRED.into_iter().flat_map(of))
-            .map(|address| address.address.as_str())
-            .filter(|address| !address.is_empty())
-            .collect();
-        for &address in &addresses {
-            match self.instances.get(address) {
-                Some(Ok(user)) => return Ok((address.to_owned(), user.clone())),
-                Some(Err(problem)) => return Err(Reason::InvalidInstance.error(problem)),
-                None => {}
-            }
-        }
-        let address = addresses.first().ok_or_else(|| {
+        let mut addresses = PREFERRED.into_iter().flat_map(of);
+        let first = addresses.find(|address| !address.address.is_empty());
+        first.map(|first| first.address.clone()).ok_or_else(|| {
             Reason::NoAddress.error(
                 "the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node",
             )
-        })?;
-        Ok((
-            (*address).to_owned(),
-            self.wanted(node).spec.ssh.user.clone(),
-        ))
+        })
     }
 
     /// Returns what is known about a node's host keys.
@@ -474,12 +458,6 @@ pub fn known_hosts(cluster: &Cluster) -> KnownHosts {
     lines.map_or_else(KnownHosts::default, |lines| KnownHosts::parse(lines))
 }
 
-/// Parses the users in `windows-instances`.
-#[must_use]
-pub fn instances(cluster: &Cluster) -> Instances {
-    let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
-    map.map_or_else(Instances::new, |map| parse_instances(&map.data))
-}
 
 #[cfg(test)]
 mod tests;

@@ -384,8 +384,8 @@ fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {
 fn refused(user: &str, error: &ssh2::Error) -> NodeError {
     Reason::LoginRefused.error(format!(
         "the server refused the login of user {user}: {error}; check that the public key is in \
-         C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances, \
-         ssh.user of the node's pool, or else spec.ssh.user, names the right user"
+         C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that ssh.user of the \
+         node's pool, or else spec.ssh.user, names the right user"
     ))
 }
 

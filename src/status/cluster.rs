@@ -26,6 +26,9 @@ use crate::visible::some_of;
 /// Whether the verdict is written to the `OperatorCondition`. Absent if the operator has no `OperatorCondition`.
 pub const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 
+/// WMCO's `ConfigMap` of hosts to configure, by address.
+pub const INSTANCES_CONFIG_MAP: &str = "windows-instances";
+
 /// How many nodes or pools a message names before it counts the rest.
 const NAMED: usize = 5;
 
@@ -93,7 +96,7 @@ pub fn cluster_status(
     conditions.extend(pools.map(|condition| ("NodePoolsValid", condition)));
     conditions.extend([
         ("CredentialsValid", credentials(cluster, inputs)),
-        ("InstancesValid", instances(cluster)),
+        ("InstancesValid", instances(cluster, inputs)),
         ("HostKeysValid", host_keys(cluster)),
         ("ServicesValid", services),
         (ROLLOUT_PROGRESSING, progress),
@@ -268,20 +271,25 @@ pub fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> Option<NewCon
     Some(yes("Valid", message))
 }
 
-fn instances(cluster: &Cluster) -> NewCondition {
-    let users = node::instances(cluster);
-    let problems = users.values().filter_map(|user| user.as_ref().err());
-    let problems: Vec<&String> = problems.collect();
-    let Some(first) = problems.first() else {
-        let message = format!("{} address(es) have a user of their own", users.len());
-        return yes("Valid", message);
+/// Warns where WMCO may take an address as an order to configure the host of a node that is ours.
+fn instances(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
+    let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
+    let is_listed = |name: &&String| {
+        let node = cluster.nodes.get(name.as_str());
+        let mut addresses = node.into_iter().flat_map(|node| &node.addresses);
+        map.is_some_and(|map| addresses.any(|it| map.data.contains_key(&it.address)))
     };
-    let more = match problems.len() - 1 {
-        0 => String::new(),
-        1 => " (and 1 more entry like this)".to_owned(),
-        more => format!(" (and {more} more entries like this)"),
-    };
-    no("InvalidInstance", printable(&format!("{first}{more}")))
+    let managed = inputs.nodes_by_key.values().flatten();
+    let listed: Vec<&String> = managed.filter(is_listed).collect();
+    if listed.is_empty() {
+        return yes("Valid", "no managed node is listed for the Windows Machine Config Operator");
+    }
+    let message = format!(
+        "ConfigMap {INSTANCES_CONFIG_MAP} lists addresses of managed nodes: {}; in its namespace, it tells the Windows Machine Config \
+         Operator to configure these hosts. Remove the addresses, and set the user in spec.ssh or a pool",
+        some_of(&listed, NAMED)
+    );
+    no("ListedForWMCO", printable(&message))
 }
 
 fn host_keys(cluster: &Cluster) -> NewCondition {

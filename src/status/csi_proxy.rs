@@ -35,7 +35,6 @@ const NOT_FROM_RECONCILING: [&str; 11] = [
     "NotNeeded",
     "CredentialsMissing",
     "InvalidPrivateKey",
-    "InvalidInstance",
     "NoAddress",
 ];
 
@@ -205,7 +204,6 @@ fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondi
         // The node could not be checked, so csi-proxy's state is unknown.
         Reason::CredentialsMissing
         | Reason::InvalidPrivateKey
-        | Reason::InvalidInstance
         | Reason::NoAddress
         | Reason::Unreachable
         | Reason::HostKeyChanged

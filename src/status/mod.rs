@@ -17,7 +17,9 @@ mod upgraded;
 mod writer;
 
 pub use blocked::{BlockedEvents, MOST_BLOCKED};
-pub use cluster::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_verdict};
+pub use cluster::{
+    ClusterInputs, INSTANCES_CONFIG_MAP, NodesByKey, cluster_status, node_pools, with_verdict,
+};
 pub use conditions::NewCondition;
 pub use events::EventSink;
 pub use node::{NodeInputs, has_accepted, is_ready, is_used, node_status};

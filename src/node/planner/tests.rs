@@ -16,25 +16,19 @@ fn node(addresses: &[(&str, &str)]) -> Node {
 }
 
 #[test]
-fn a_line_for_any_of_its_addresses_decides_else_the_internal_one_and_the_default_user() {
+fn a_node_is_reached_at_its_most_internal_address() {
     let win = [
         ("Hostname", "win-1"),
         ("ExternalIP", "1.2.3.4"),
         ("InternalIP", "10.0.0.1"),
     ];
-    for (addresses, lines, expected) in [
-        (&win[..], &[][..], Ok(("10.0.0.1", "Administrator"))),
-        (&win, &[("win-1", "username=capi")], Ok(("win-1", "capi"))),
-        (&win, &[("10.0.0.1", "?")], Err(Reason::InvalidInstance)),
-        (&[], &[], Err(Reason::NoAddress)),
+    for (addresses, expected) in [
+        (&win[..], Ok("10.0.0.1")),
+        (&win[..2], Ok("1.2.3.4")),
+        (&[], Err(Reason::NoAddress)),
     ] {
-        let lines = lines.iter();
-        let lines = lines.map(|(address, line)| (address.to_string(), line.to_string()));
-        let (cluster, spec) = (Cluster::default(), WindowsStorageSpec::default());
-        let mut planner = Planner::read_only(&cluster, &spec, Timestamp::UNIX_EPOCH);
-        planner.instances = parse_instances(&lines.collect());
-        let found = planner.reach(&node(addresses));
-        let expected = expected.map(|(address, user)| (address.to_owned(), user.to_owned()));
+        let found = Planner::address(&node(addresses));
+        let expected = expected.map(str::to_owned);
         assert_eq!(found.map_err(|error| error.reason), expected);
     }
 }

@@ -33,7 +33,6 @@ struct Faulty {
     unreachable: WindowsHost,
     refusing: WindowsHost,
     full: WindowsHost,
-    misnamed: WindowsHost,
 }
 
 impl Faulty {
@@ -45,28 +44,18 @@ impl Faulty {
             unreachable: host("unreachable"),
             refusing: host("refusing"),
             full: host("full"),
-            misnamed: host("misnamed"),
         };
         sandbox.add_node("homeless", None).unwrap();
         sandbox.register("homeless", &[]).unwrap();
         faulty.unreachable.stop_sshd().unwrap();
         faulty.refusing.refuse_logins(true).unwrap();
         faulty.full.fill_disk(4_000_000).unwrap();
-        faulty.name_user(harness, "nonsense");
         harness.apply(&objects::azure_disk_workload("good"));
         let settings = objects::settings(sandbox.fleet.port(), sandbox.fleet.user());
         harness.apply(&settings);
         faulty
     }
 
-    /// Writes the line for `misnamed` into `windows-instances`.
-    fn name_user(&self, harness: &Harness, line: &str) {
-        let address = self.misnamed.address();
-        let text = format!(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: windows-instances, namespace: {NAMESPACE}}}\ndata: {{'{address}': '{line}'}}\n"
-        );
-        harness.apply(&text);
-    }
 }
 
 fn without_a_key_no_node_is_reconciled(harness: &Harness) {
@@ -95,7 +84,6 @@ fn every_node_tells_its_own_fault(harness: &Harness, faulty: &Faulty) {
             "administrators_authorized_keys",
         ),
         ("full", "False", "DiskFull", "free some space"),
-        ("misnamed", "Unknown", "InvalidInstance", "username=<user>"),
         ("homeless", "Unknown", "NoAddress", "kubelet"),
     ] {
         let message = harness.expect_node(node, status, reason);
@@ -104,7 +92,15 @@ fn every_node_tells_its_own_fault(harness: &Harness, faulty: &Faulty) {
         assert!(note.contains(advice), "{node}: {note}");
         harness.expect_event(&format!("WindowsNodeStorage/{node}"), reason);
     }
-    harness.expect(SETTINGS, "InstancesValid", "False", "InvalidInstance");
+    let map = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: windows-instances, namespace: {NAMESPACE}}}\ndata: {{'{}': username=u}}\n",
+        faulty.good.address()
+    );
+    harness.apply(&map);
+    let told = harness.expect(SETTINGS, "InstancesValid", "False", "ListedForWMCO");
+    assert_has(&told, &["good"]);
+    harness.kubectl(&format!("delete configmap windows-instances -n {NAMESPACE}"));
+    harness.expect(SETTINGS, "InstancesValid", "True", "Valid");
     assert!(!faulty.full.drive_c().join("k/csi-proxy.exe").exists());
 }
 
@@ -165,16 +161,11 @@ fn every_node_gets_well_by_itself(harness: &Harness, faulty: &Faulty) {
     faulty.unreachable.start_sshd().unwrap();
     faulty.refusing.refuse_logins(false).unwrap();
     faulty.full.free_disk().unwrap();
-    faulty.name_user(
-        harness,
-        &format!("username={}", harness.sandbox.fleet.user()),
-    );
     for (node, host) in [
         ("good", &faulty.good),
         ("unreachable", &faulty.unreachable),
         ("refusing", &faulty.refusing),
         ("full", &faulty.full),
-        ("misnamed", &faulty.misnamed),
     ] {
         harness.expect_csi_proxy(node);
         csi_proxy_answers(host).unwrap();

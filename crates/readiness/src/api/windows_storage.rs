@@ -137,8 +137,7 @@ pub enum Install {
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SshSpec {
-    /// The user, unless the ConfigMap windows-instances names another one for the node's address. The user must be a member of the node's
-    /// group Administrators.
+    /// The user, a member of the node's group Administrators.
     #[schemars(
         length(min = 1, max = 256),
         regex(pattern = r"^[^\s/:;,]+$"),
