@@ -12,8 +12,7 @@ use windows_storage_operator::api::SETTINGS_NAME;
 use windows_storage_operator::assess::report::API_VERSION;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::node::{
-    HOST_KEYS_CONFIG_MAP, HostKey, Judgement, NodeError, Pins, Reason, Way,
-    judge_offer, shown_key,
+    HOST_KEYS_CONFIG_MAP, HostKey, Judgement, NodeError, Pins, Reason, Way, judge_offer, shown_key,
 };
 use windows_storage_operator::objects::{kind, own_config_maps};
 use windows_storage_operator::visible::visible;

@@ -12,9 +12,9 @@ use crate::gather::objects::Objects;
 use crate::index::{AnyTable, Cluster};
 use crate::lease::LEASE;
 use crate::node::HOST_KEYS_CONFIG_MAP;
-use crate::status::INSTANCES_CONFIG_MAP;
 use crate::objects::{Received, own_config_maps};
 use crate::services;
+use crate::status::INSTANCES_CONFIG_MAP;
 use crate::watch::read_secret;
 
 /// The ConfigMaps that configure work on nodes. No others are read.

@@ -13,10 +13,9 @@ use crate::node::desired::{check_version, desired};
 use crate::node::payload::Payload;
 use crate::node::removal::{Facts, removal};
 use crate::node::{
-    Absence, Awaited, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy,
-    KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED,
-    NodeError, Present, PrivateKey, REMOVED, Reason, Removal, check_private_key, found_owner,
-    may_have_agent,
+    Absence, Awaited, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy, KNOWN_HOSTS,
+    KnownHosts, ManagedBy, Managers, NOT_NEEDED, NodeError, Present, PrivateKey, REMOVED, Reason,
+    Removal, check_private_key, found_owner, may_have_agent,
 };
 use crate::services::{self, ServicesError, ServicesPlan};
 
@@ -457,7 +456,6 @@ pub fn known_hosts(cluster: &Cluster) -> KnownHosts {
     let lines = pins(cluster).and_then(|pins| pins.get(KNOWN_HOSTS));
     lines.map_or_else(KnownHosts::default, |lines| KnownHosts::parse(lines))
 }
-
 
 #[cfg(test)]
 mod tests;

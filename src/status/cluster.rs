@@ -282,7 +282,10 @@ fn instances(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
     let managed = inputs.nodes_by_key.values().flatten();
     let listed: Vec<&String> = managed.filter(is_listed).collect();
     if listed.is_empty() {
-        return yes("Valid", "no managed node is listed for the Windows Machine Config Operator");
+        return yes(
+            "Valid",
+            "no managed node is listed for the Windows Machine Config Operator",
+        );
     }
     let message = format!(
         "ConfigMap {INSTANCES_CONFIG_MAP} lists addresses of managed nodes: {}; in its namespace, it tells the Windows Machine Config \

@@ -25,7 +25,7 @@ const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this
 const ALL_REMOVED: &str = "nothing of this operator is left on the node, as set in spec.csiProxy.management of WindowsStorage; other services of ConfigMap windows-services keep running but are no longer restarted";
 /// Reasons that do not come from reconciling the node. They end once it can be reconciled, and do not stand for
 /// observations.
-const NOT_FROM_RECONCILING: [&str; 11] = [
+const NOT_FROM_RECONCILING: [&str; 10] = [
     "External",
     "Undecided",
     "Held",

@@ -25,10 +25,13 @@ fn a_shutdown_in_the_middle_of_an_update_is_an_interruption() {
     fs::remove_file(shutdown).unwrap();
     node.host.reboot().unwrap();
     // The result is noted once the services run.
-    let state = node.eventually("what ran before is back, and the end of the update is noted", |state| {
-        let last = state.last_result.as_ref();
-        is_well(state, &well) && last.is_some_and(|last| last.id == "second")
-    });
+    let state = node.eventually(
+        "what ran before is back, and the end of the update is noted",
+        |state| {
+            let last = state.last_result.as_ref();
+            is_well(state, &well) && last.is_some_and(|last| last.id == "second")
+        },
+    );
     let last = state.last_result.unwrap();
     assert_eq!(last.failures, 1, "it is not held against the version yet");
     let failure = last.end.failure.unwrap();

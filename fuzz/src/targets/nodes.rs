@@ -13,7 +13,8 @@ use windows_storage_operator::assess::report::NodeReadiness;
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::lease::{Decision, LEASE_SECONDS, Record};
 use windows_storage_operator::node::{
-    HostKey, KnownHosts, NodePlan, Observation, Output, brief, check_private_key, parse_answer, printable,
+    HostKey, KnownHosts, NodePlan, Observation, Output, brief, check_private_key, parse_answer,
+    printable,
 };
 use windows_storage_operator::status::{NodeInputs, node_status};
 use zeroize::Zeroizing;

@@ -55,7 +55,6 @@ impl Faulty {
         harness.apply(&settings);
         faulty
     }
-
 }
 
 fn without_a_key_no_node_is_reconciled(harness: &Harness) {
@@ -99,7 +98,9 @@ fn every_node_tells_its_own_fault(harness: &Harness, faulty: &Faulty) {
     harness.apply(&map);
     let told = harness.expect(SETTINGS, "InstancesValid", "False", "ListedForWMCO");
     assert_has(&told, &["good"]);
-    harness.kubectl(&format!("delete configmap windows-instances -n {NAMESPACE}"));
+    harness.kubectl(&format!(
+        "delete configmap windows-instances -n {NAMESPACE}"
+    ));
     harness.expect(SETTINGS, "InstancesValid", "True", "Valid");
     assert!(!faulty.full.drive_c().join("k/csi-proxy.exe").exists());
 }

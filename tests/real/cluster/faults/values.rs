@@ -1,10 +1,9 @@
 //! Objects with unknown fields, fields of the wrong type, and hostile values.
 
 use serde_json::{Value, json};
-use testbed::objects::{NAMESPACE, WORKLOADS};
+use testbed::objects::WORKLOADS;
 
 use super::{NODES, Scene};
-use crate::cluster::harness::SETTINGS;
 
 /// Clears the screen, starts a new line, and contains a script.
 const HOSTILE: &str = "\u{1b}[2J\r\nverdict: True\u{202e}<script>alert(1)</script>";
