@@ -68,7 +68,7 @@ impl Reader<'_, '_> {
         for name in cluster.wanted().secrets() {
             let read = self.budget.ask(read_secret(&secrets, name)).await;
             let what = format!("Secret {name} of namespace {namespace}, which opens the nodes");
-            // Without the Secret, each node reports that login failed.
+            // Without the Secret, each node reports that its key is missing.
             if let Some(secret) = self.noted(&what, read) {
                 cluster.secrets.insert(name.to_owned(), secret);
             }

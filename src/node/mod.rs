@@ -57,7 +57,7 @@ pub use pins::Pins;
 pub use plan::{Desired, is_working};
 pub use planner::{NodePlan, Planner, Purpose, Target, known_hosts};
 pub use preflight::Preflight;
-pub use private_key::{KeySource, PrivateKey, check as check_private_key};
+pub use private_key::{PrivateKey, check as check_private_key};
 pub use reconcile::{Context, Reconciled, reconcile_node};
 pub use removal::{Absence, Hold, Present, Removal, SSH_KEY_ACCEPTED, UNUSED_FOR, may_have_agent};
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};

@@ -1,12 +1,9 @@
 //! The programs that the operator installs on Windows nodes.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use protocol::Format;
-use ruzstd::decoding::StreamingDecoder;
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -20,12 +17,6 @@ pub enum PayloadError {
     /// A file cannot be read.
     #[error("cannot read {path}: {1}; `make payload` builds the programs for Windows nodes, --payload-dir says where they are", path = .0.display())]
     Read(PathBuf, std::io::Error),
-    /// A file cannot be written.
-    #[error("cannot write {path}: {1}", path = .0.display())]
-    Write(PathBuf, std::io::Error),
-    /// A program cannot be unpacked.
-    #[error("{path} cannot be unpacked: {1}", path = .0.display())]
-    Unpack(PathBuf, String),
     /// The manifest does not parse.
     #[error("{path} is not a payload manifest: {1}", path = .0.display())]
     Manifest(PathBuf, serde_json::Error),
@@ -122,44 +113,6 @@ impl Program {
         let content = Arc::new(content);
         *in_use = Arc::downgrade(&content);
         Ok(content)
-    }
-
-    /// Returns the program itself.
-    pub fn unpacked(&self) -> Result<Vec<u8>, PayloadError> {
-        let content = self.read()?;
-        let Some(Packing {
-            format: Format::Zstd,
-            ..
-        }) = self.packing
-        else {
-            return Ok(content.to_vec());
-        };
-        let mut unpacked = Vec::new();
-        let failed = |error: String| PayloadError::Unpack(self.path.clone(), error);
-        StreamingDecoder::new(content.as_slice())
-            .map_err(|error| failed(error.to_string()))?
-            .read_to_end(&mut unpacked)
-            .map_err(|error| failed(error.to_string()))?;
-        Ok(unpacked)
-    }
-
-    /// Writes a program that no manifest lists to that path, packed or unpacked.
-    pub fn write(path: &Path, program: &[u8], is_packed: bool) -> Result<Self, PayloadError> {
-        let packed = is_packed.then(|| compress_to_vec(program, CompressionLevel::Fastest));
-        let content = packed.as_deref().unwrap_or(program);
-        std::fs::write(path, content)
-            .map_err(|cause| PayloadError::Write(path.to_owned(), cause))?;
-        Ok(Self {
-            version: "of no manifest".to_owned(),
-            sha256: sha256_hex(program),
-            packing: is_packed.then_some(Packing {
-                format: Format::Zstd,
-                unpacked_size: program.len() as u64,
-            }),
-            travels_as: sha256_hex(content),
-            path: path.to_owned(),
-            in_use: Arc::default(),
-        })
     }
 }
 

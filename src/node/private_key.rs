@@ -20,11 +20,11 @@ const PREVIOUS: &str = "previous";
 
 /// Where a private key and its passphrase are stored, as text for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeySource {
+struct KeySource {
     /// Where the key is, such as `key private-key.pem of Secret cloud-private-key`.
-    pub key: String,
+    key: String,
     /// Where its passphrase belongs, such as `as key passphrase`.
-    pub passphrase: String,
+    passphrase: String,
 }
 
 impl KeySource {
@@ -66,11 +66,7 @@ pub struct PrivateKey {
 
 impl PrivateKey {
     /// Parses a private key, or explains why it cannot be used.
-    pub fn read(
-        text: &[u8],
-        passphrase: Option<&[u8]>,
-        source: KeySource,
-    ) -> Result<Self, NodeError> {
+    fn read(text: &[u8], passphrase: Option<&[u8]>, source: KeySource) -> Result<Self, NodeError> {
         let invalid = |what: &str| source.invalid(what);
         let text = std::str::from_utf8(text).map_err(|_| invalid("is not text"))?;
         let text = text.trim();

@@ -28,7 +28,7 @@ use crate::node::{
 };
 
 /// Time limit for the work on a node from the login on, for slow links too.
-pub(super) const WORK: Duration = Duration::from_secs(20 * 60);
+const WORK: Duration = Duration::from_secs(20 * 60);
 /// How many connections may be in progress, or wait for a place to work, at a time. Dead hosts occupy only these.
 const CONCURRENT_CONNECTS: usize = 64;
 /// How many nodes are worked on at a time. Each may hold some megabytes of a transfer.
@@ -152,7 +152,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
 }
 
 /// Logs in and does the work of the target's purpose. `Err` means that the login did not succeed.
-pub(super) fn work_on(
+fn work_on(
     mut host: Host,
     target: &Target,
     desired: &Result<Desired, NodeError>,

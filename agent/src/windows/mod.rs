@@ -1,36 +1,36 @@
 //! All calls to Windows, separate from the pure part in the library.
 
-pub mod accounts;
-pub mod acl;
+mod accounts;
+mod acl;
 mod answers;
 mod apply;
 mod engine;
 mod events;
 mod failure_actions;
-pub mod files;
+mod files;
 mod finish;
 mod install;
 mod job;
-pub mod log;
+mod log;
 mod machine;
 mod observe;
-pub mod owners;
-pub mod pipes;
+mod owners;
+mod pipes;
 mod powershell;
-pub mod probe;
-pub mod process;
+mod probe;
+mod process;
 mod registry;
-pub mod scm;
+mod scm;
 mod serve;
 mod service;
-pub mod services;
+mod services;
 mod store;
 mod transaction;
 mod undo;
 mod uninstall;
 mod unpack;
 mod watch;
-pub mod win32;
+mod win32;
 
 use std::io::Write;
 use std::process::ExitCode;
