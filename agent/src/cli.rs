@@ -18,13 +18,11 @@ pub enum Command {
         request: String,
         /// The total time to wait.
         timeout: Duration,
-        /// How long the request and its packed files may take to arrive; part of the timeout.
+        /// How long the request and its packed program may take to arrive; part of the timeout.
         arrival: Duration,
     },
     /// Print the state of the node.
     Status {
-        /// Files to hash besides those of the stored request.
-        files: Vec<String>,
         /// Pipes to probe besides those of the stored request.
         pipes: Vec<String>,
     },
@@ -43,7 +41,7 @@ pub enum Command {
 
 /// What `--help` prints.
 pub const HELP: &str = "\
-windows-storage-agent keeps csi-proxy and the other services of a document running on this Windows node.
+windows-storage-agent keeps csi-proxy running on this Windows node.
 The operator windows-storage-operator uploads it, installs it and hands it requests over SSH.
 
 Usage:
@@ -53,10 +51,10 @@ Usage:
   windows-storage-agent apply --request FILE [--timeout SECONDS] [--arrival-timeout SECONDS]
       Hand the request FILE, in C:\\k\\windows-storage\\incoming, to the service and wait for the result
       (300 seconds unless said otherwise). The service finishes even if this command is stopped.
-      Packed files that the request names are unpacked first. With --arrival-timeout the request and those files
+      A packed program that the request names is unpacked first. With --arrival-timeout the request and that file
       may still be on their way.
-  windows-storage-agent status [--file PATH]... [--pipe NAME]...
-      Show services, files and pipes of the request that the node is kept to, and of the files and pipes named here.
+  windows-storage-agent status [--pipe NAME]...
+      Show csi-proxy's service, its program and its pipes, and the pipes named here.
       Changes nothing, and works while the service is down.
   windows-storage-agent uninstall [--keep-csi-proxy]
       End the agent's service and remove it with all its files, and csi-proxy where the agent has made its service. With
@@ -88,10 +86,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             timeout: DEFAULT_TIMEOUT,
             arrival: Duration::ZERO,
         },
-        "status" => Command::Status {
-            files: Vec::new(),
-            pipes: Vec::new(),
-        },
+        "status" => Command::Status { pipes: Vec::new() },
         "uninstall" => Command::Uninstall {
             keeps_csi_proxy: false,
         },
@@ -129,8 +124,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             (Command::Apply { arrival, .. }, "--arrival-timeout") => {
                 *arrival = seconds(option, &value)?;
             }
-            (Command::Status { files, .. }, "--file") => files.push(value),
-            (Command::Status { pipes, .. }, "--pipe") => pipes.push(value),
+            (Command::Status { pipes }, "--pipe") => pipes.push(value),
             _ => return Err(format!("{name} has no option {option}")),
         }
     }
@@ -170,7 +164,6 @@ mod tests {
             arrival: Duration::from_secs(arrival),
         };
         let status = Command::Status {
-            files: vec![r"C:\a".into(), r"C:\b".into()],
             pipes: vec!["p".into()],
         };
         let uninstall = |keeps_csi_proxy| Command::Uninstall { keeps_csi_proxy };
@@ -182,7 +175,7 @@ mod tests {
                 r"apply --arrival-timeout 5 --request C:\k\r.json",
                 apply(300, 5),
             ),
-            (r"status --file C:\a --pipe p --file C:\b", status),
+            ("status --pipe p", status),
             ("uninstall", uninstall(false)),
             ("uninstall --keep-csi-proxy", uninstall(true)),
             ("service", Command::Service),

@@ -64,7 +64,7 @@ impl Event {
             Outcome::Applied => Some(Self::Updated),
             Outcome::RolledBack if failures == 1 => Some(Self::RolledBack),
             Outcome::Failed if failures == 1 => Some(Self::Failed),
-            Outcome::Unchanged | Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => None,
+            Outcome::Unchanged | Outcome::RolledBack | Outcome::Failed => None,
         }
     }
 }

@@ -10,60 +10,26 @@ pub const LINGER: Duration = Duration::from_secs(1);
 /// A service that has been up this long counts as healthy.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// The state of a service, as one check finds it.
+/// The state of csi-proxy, as one check finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It runs and answers on all its pipes, or it is paused.
     Up,
-    /// It runs, but not all its pipes are open, or it does not answer on them.
-    Mute,
-    /// It exists, but its configuration was changed.
+    /// It runs, but its configuration was changed.
     Changed,
-    /// It is starting.
+    /// It is starting, or runs without all its pipes, or without an answer on them.
     Starting,
-    /// It is stopping.
-    Stopping,
-    /// Windows reports it as running, but its process is gone. Windows notices that at once, Wine does not.
-    Dead,
-    /// It is stopped, but its process still exists and keeps its pipes open.
-    Lingering,
+    /// It is stopping, or its process is left over, or is gone without Windows having noticed.
+    Ending,
+    /// It is stopped and its process is gone, or it was deleted.
+    Down,
     /// Another process holds its pipes, so starting it would not help.
     Held,
-    /// It is stopped and its process is gone.
-    Down,
-    /// It was deleted.
-    Missing,
     /// Another program configures it too, and its configuration is left to that program.
     Contested,
     /// It was deleted, but exists until it has stopped and every handle to it is closed. Until then it can be neither
     /// changed nor recreated; if it runs, it may go on.
     Marked,
-}
-
-/// What to do about a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Check again later.
-    Nothing,
-    /// Start it.
-    Start,
-    /// Recreate it, then start it.
-    Create,
-    /// Restore its configuration.
-    Mend,
-    /// Stop it, then start it.
-    Restart,
-    /// Terminate its process, which has exceeded its time limit.
-    EndProcess,
-}
-
-/// Time limits.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// From the stop request to the end of the process.
-    pub stop: Duration,
-    /// From the start until the pipes are open.
-    pub start: Duration,
 }
 
 /// Backoff between attempts.
@@ -99,7 +65,7 @@ fn delay(attempts: u32) -> Duration {
     delay.min(LONGEST_DELAY)
 }
 
-/// What the agent remembers about one service.
+/// Decides when csi-proxy is brought back.
 #[derive(Clone, Debug, Default)]
 pub struct Keeper {
     backoff: Backoff,
@@ -111,8 +77,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Processes one check of the service, and returns what to do now.
-    pub fn check(&mut self, health: Health, now: Instant, limits: Limits) -> Action {
+    /// Processes one check; returns whether csi-proxy is to be brought back now. `start` is how long a start may take.
+    pub fn check(&mut self, health: Health, now: Instant, start: Duration) -> bool {
         self.last = Some(health);
         self.waiting_since = self.waiting_since.filter(|(before, _)| *before == health);
         if health == Health::Up {
@@ -121,38 +87,23 @@ impl Keeper {
                 self.backoff = Backoff::default();
                 self.failed = 0;
             }
-            return Action::Nothing;
+            return false;
         }
         self.up_since = None;
-        let (patience, action) = match health {
-            Health::Up | Health::Held | Health::Contested | Health::Marked => {
-                return Action::Nothing;
-            }
-            Health::Stopping => (limits.stop, Action::EndProcess),
-            Health::Lingering => (LINGER, Action::EndProcess),
-            Health::Dead => (LINGER, Action::Start),
-            Health::Mute | Health::Starting => (limits.start, Action::Restart),
-            Health::Changed => (Duration::ZERO, Action::Mend),
-            Health::Down => (Duration::ZERO, Action::Start),
-            Health::Missing => (Duration::ZERO, Action::Create),
+        let patience = match health {
+            Health::Up | Health::Held | Health::Contested | Health::Marked => return false,
+            Health::Starting => start,
+            Health::Changed | Health::Ending | Health::Down => Duration::ZERO,
         };
         let (_, since) = *self.waiting_since.get_or_insert((health, now));
-        if now.duration_since(since) < patience {
-            return Action::Nothing;
-        }
-        if action == Action::EndProcess {
-            return action;
-        }
         let before = self.backoff.attempts;
-        if !self.backoff.try_now(now) {
-            return Action::Nothing;
+        if now.duration_since(since) < patience || !self.backoff.try_now(now) {
+            return false;
         }
         self.failed = before;
-        if action == Action::Restart {
-            // The restarted service gets its whole time limit again.
-            self.waiting_since = None;
-        }
-        action
+        // What is started again gets its whole time limit again.
+        self.waiting_since = None;
+        true
     }
 
     /// Records that the latest attempt failed.
@@ -183,10 +134,7 @@ impl Keeper {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        stop: Duration::from_secs(10),
-        start: Duration::from_secs(20),
-    };
+    const START: Duration = Duration::from_secs(20);
 
     /// A service that is checked at given seconds.
     struct Rig {
@@ -202,9 +150,9 @@ mod tests {
             }
         }
 
-        fn check(&mut self, second: u64, health: Health) -> Action {
+        fn check(&mut self, second: u64, health: Health) -> bool {
             let now = self.begin + Duration::from_secs(second);
-            self.keeper.check(health, now, LIMITS)
+            self.keeper.check(health, now, START)
         }
 
         /// Returns the number of failed starts, and the delay before the next in seconds.
@@ -219,14 +167,17 @@ mod tests {
         let at_once = &[0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 181][..];
         // Each start gets its whole time limit, and the delays between starts grow beyond it.
         let patiently = &[20, 41, 62, 83, 104, 125, 155, 185][..];
-        for (health, action, expected) in [
-            (Health::Down, Action::Start, at_once),
-            (Health::Changed, Action::Mend, at_once),
-            (Health::Mute, Action::Restart, patiently),
-            (Health::Starting, Action::Restart, patiently),
+        for (health, expected) in [
+            (Health::Down, at_once),
+            (Health::Ending, at_once),
+            (Health::Changed, at_once),
+            (Health::Starting, patiently),
+            (Health::Held, &[]),
+            (Health::Contested, &[]),
+            (Health::Marked, &[]),
         ] {
             let mut rig = Rig::new();
-            let seconds = (0..200).filter(|second| rig.check(*second, health) == action);
+            let seconds = (0..200).filter(|second| rig.check(*second, health));
             assert_eq!(seconds.collect::<Vec<u64>>(), expected, "{health:?}");
         }
     }
@@ -239,26 +190,8 @@ mod tests {
         }
         rig.check(8, Health::Up);
         rig.check(68, Health::Up);
-        assert_eq!(rig.check(69, Health::Down), Action::Start);
-        assert_eq!(rig.check(70, Health::Missing), Action::Create);
-    }
-
-    #[test]
-    fn the_old_process_is_waited_for_but_not_for_ever() {
-        let mut rig = Rig::new();
-        for (second, health, action) in [
-            (0, Health::Stopping, Action::Nothing),
-            (9, Health::Stopping, Action::Nothing),
-            (10, Health::Stopping, Action::EndProcess),
-            (10, Health::Lingering, Action::Nothing),
-            (11, Health::Lingering, Action::EndProcess),
-            (30, Health::Held, Action::Nothing),
-            (30, Health::Dead, Action::Nothing),
-            (31, Health::Dead, Action::Start),
-            (32, Health::Starting, Action::Nothing),
-        ] {
-            assert_eq!(rig.check(second, health), action, "{second} {health:?}");
-        }
+        assert!(rig.check(69, Health::Down));
+        assert!(rig.check(70, Health::Down));
     }
 
     #[test]
@@ -274,7 +207,7 @@ mod tests {
             (65, Health::Up, None),
             (70, Health::Held, Some((0, 1))),
             (70, Health::Marked, Some((0, 1))),
-            (71, Health::Missing, None),
+            (71, Health::Down, None),
         ] {
             rig.check(second, health);
             assert_eq!(rig.failing(), failing, "{second} {health:?}");

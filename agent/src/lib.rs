@@ -5,19 +5,16 @@
 
 pub mod ascii;
 pub mod cli;
-pub mod clock;
 pub mod digest;
 pub mod errors;
 pub mod events;
-pub mod failure_actions;
 pub mod grpc;
 pub mod journal;
 pub mod keep;
 pub mod owners;
-pub mod plan;
 pub mod probe;
 pub mod pulse;
 pub mod rotation;
-pub mod scripts;
 pub mod state;
 pub mod unpack;
+pub mod wanted;

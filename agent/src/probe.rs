@@ -76,15 +76,15 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Converts the problem to a failure of that service and pipe.
+    /// Converts the problem to a failure of csi-proxy on that pipe.
     #[must_use]
-    pub fn failure(&self, service: &str, pipe: &str) -> Failure {
+    pub fn failure(&self, pipe: &str) -> Failure {
         let category = match self {
             Self::Closed | Self::Silent => FailureCategory::PipesMissing,
             Self::Held => FailureCategory::PipesHeld,
             Self::Intruder(_) => FailureCategory::Foreign,
         };
-        category.failure(format!("pipe {pipe} of service {service}: {self}"))
+        category.failure(format!("pipe {pipe} of csi-proxy: {self}"))
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
         ]);
         let (pipe, problem) = first_problem(&probes, Some(7), &[process(9, 1)]).unwrap();
         assert_eq!(pipe, "c");
-        let failure = problem.failure("csi-proxy", &pipe);
+        let failure = problem.failure(&pipe);
         assert_eq!(failure.category, FailureCategory::Foreign);
         assert!(
             failure.message.contains(r"process 9, C:\9.exe"),

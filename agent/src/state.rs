@@ -1,31 +1,21 @@
 //! State that the agent stores on disk besides the request, and the messages between its command and its service.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::{Deserialize, Serialize};
 
-use protocol::seen::DESCRIPTION_MARK;
 use protocol::{ApplyResult, Failing, Failure, LastResult};
 
 /// What the agent remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
-    /// Services that the agent created, or was allowed to replace: the only ones that it may change or delete.
-    pub ours: Vec<String>,
-    /// How often each service was restarted since the agent started.
-    pub restarts: BTreeMap<String, u32>,
+    /// How often csi-proxy was restarted since the agent started.
+    pub restarts: u32,
     /// The result of the last request.
     pub last_result: Option<LastResult>,
-    /// Services that do not stay up.
-    pub failing: BTreeMap<String, Failing>,
-    /// Services that another program also configures, and that the agent leaves to that program.
-    pub contested: BTreeSet<String>,
-    /// Foreign services that were stopped because of a service, by that service, in start order. They are started again once
-    /// the service is up.
-    pub stopped: BTreeMap<String, Vec<String>>,
-    /// Commands of the stored request with the values of scripts filled in, by service.
-    pub commands: BTreeMap<String, String>,
+    /// Present while csi-proxy does not stay up.
+    pub failing: Option<Failing>,
+    /// Whether another program also configures csi-proxy's service, so that the agent leaves it to that program.
+    pub contested: bool,
     /// SHA-256 of the program that the agent's service runs.
     pub running_agent_sha256: Option<String>,
 }
@@ -69,10 +59,4 @@ pub enum Reply {
         /// The reason.
         failure: Failure,
     },
-}
-
-/// Returns the description of a service that the agent creates.
-#[must_use]
-pub fn description(service: &str) -> String {
-    format!("{DESCRIPTION_MARK}{service}")
 }

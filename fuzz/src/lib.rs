@@ -18,14 +18,13 @@ mod yaml;
 pub type Target = fn(&[u8]);
 
 /// All targets by name, each with a folder of that name in `corpus/`.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("agent_answer", targets::agent_answer),
     ("agent_request", targets::agent_request),
     ("files", targets::files),
     ("journal", targets::journal),
     ("known_hosts", targets::known_hosts),
     ("lease", targets::lease),
-    ("node_path", targets::node_path),
     ("private_key", targets::private_key),
     ("redaction", targets::redaction),
     ("report", targets::report),

@@ -2,7 +2,6 @@
 
 use indicatif::HumanBytes;
 use protocol::NodeState;
-use protocol::paths::CSI_PROXY_SERVICE;
 
 use crate::assess::report::ReadinessReport;
 use crate::visible::visible;
@@ -39,21 +38,16 @@ impl NodeLine {
 /// Summarizes the agent's report.
 #[must_use]
 pub fn state_in_words(state: &NodeState) -> String {
-    let mut services = state.services.iter();
-    let csi_proxy = services.find(|service| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE));
-    let csi_proxy = csi_proxy.map_or_else(
-        || "not kept".to_owned(),
-        |service| format!("{:?}", service.state),
-    );
     let answering = state.pipes.iter().filter(|pipe| pipe.answers()).count();
     let foreign = match state.foreign.len() {
         0 => String::new(),
         count => format!(", {count} csi-proxy of another owner"),
     };
     format!(
-        "agent {} {:?}, csi-proxy {csi_proxy}, {answering} of {} pipe(s) answer{foreign}",
+        "agent {} {:?}, csi-proxy {:?}, {answering} of {} pipe(s) answer{foreign}",
         state.agent_version,
         state.agent_service,
+        state.csi_proxy.state,
         state.pipes.len()
     )
 }

@@ -1,16 +1,13 @@
-//! Computes the desired state of a Windows node from the payload, the settings and the services document.
+//! Computes the desired state of a Windows node from the payload and the settings.
 
-use protocol::document::Service;
-use protocol::order::same_name;
-use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
-use protocol::{DesiredFile, Request, ServicePipes};
+use protocol::Request;
 
 use crate::api::{ForeignService, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy::OLDEST_SAFE;
 use crate::assess::versions;
 use crate::node::payload::{Payload, sha256_hex};
 use crate::node::{Desired, NodeError, Reason};
-use crate::services::{CSI_PROXY_PIPES, Document};
+use crate::services::CSI_PROXY_PIPES;
 
 /// Seconds that a service's process may take to stop.
 const STOP_TIMEOUT_SECONDS: u32 = 30;
@@ -44,72 +41,29 @@ pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Res
     )))
 }
 
-/// Returns the desired state of nodes with this document.
-pub(super) fn desired(
-    payload: &Payload,
-    spec: &WindowsStorageSpec,
-    document: &Document,
-) -> Desired {
+/// Returns the desired state of nodes on which csi-proxy runs with these flags.
+pub(super) fn desired(payload: &Payload, spec: &WindowsStorageSpec, flags: Vec<String>) -> Desired {
     let mut request = Request {
         id: String::new(),
-        files: vec![DesiredFile {
-            path: CSI_PROXY_EXE.to_owned(),
-            sha256: payload.csi_proxy.sha256.clone(),
-            upload: None,
-            packed: None,
-        }],
-        services: document.services.clone(),
-        environment: document.environment.clone(),
+        sha256: payload.csi_proxy.sha256.clone(),
+        upload: None,
+        packed: None,
+        flags,
         replace_foreign: spec.csi_proxy.foreign_service == ForeignService::Replace,
-        pipes: vec![ServicePipes {
-            service: CSI_PROXY_SERVICE.to_owned(),
-            pipes: CSI_PROXY_PIPES.map(str::to_owned).to_vec(),
-        }],
+        pipes: CSI_PROXY_PIPES.map(str::to_owned).to_vec(),
         stop_timeout_seconds: STOP_TIMEOUT_SECONDS,
         start_timeout_seconds: START_TIMEOUT_SECONDS,
     };
-    name_by_content(&mut request);
+    // Plain data always serializes; an empty text would only give all such requests the same ID.
+    let text = serde_json::to_string(&request).unwrap_or_default();
+    request.id = sha256_hex(text.as_bytes());
     let agent_sha256 = payload.agent.sha256.clone();
     Desired {
-        revision: revision(&agent_sha256, &request),
+        revision: sha256_hex(format!("{agent_sha256} {}", request.id).as_bytes()),
         agent_sha256,
         request,
         attempt: spec.rollout.resume.clone(),
         refused: None,
         retry: false,
     }
-}
-
-fn revision(agent_sha256: &str, request: &Request) -> String {
-    sha256_hex(format!("{agent_sha256} {}", request.id).as_bytes())
-}
-
-impl Desired {
-    /// Returns whether csi-proxy is to run.
-    #[must_use]
-    pub fn has_csi_proxy(&self) -> bool {
-        let mut services = self.request.services.iter();
-        services.any(|service| same_name(&service.name, CSI_PROXY_SERVICE))
-    }
-
-    /// Returns the same desired state without csi-proxy.
-    #[must_use]
-    pub(super) fn without_csi_proxy(mut self) -> Self {
-        let request = &mut self.request;
-        request.files.clear();
-        request.pipes.clear();
-        let is_other = |service: &Service| !same_name(&service.name, CSI_PROXY_SERVICE);
-        request.services.retain(is_other);
-        name_by_content(request);
-        self.revision = revision(&self.agent_sha256, request);
-        self
-    }
-}
-
-/// Sets the ID of a request to a hash of its content.
-pub(super) fn name_by_content(request: &mut Request) {
-    request.id.clear();
-    // Plain data always serializes; an empty text would only give all such requests the same ID.
-    let text = serde_json::to_string(request).unwrap_or_default();
-    request.id = sha256_hex(text.as_bytes());
 }

@@ -46,8 +46,6 @@ readiness::names! {
         ProgramBlocked,
         /// A csi-proxy that is not this operator's runs on the node.
         ForeignCSIProxy,
-        /// A script or a variable of a service's command has no usable value.
-        UnresolvedCommand,
         /// The new csi-proxy did not work, and the old one was restored.
         RolledBack,
         /// Work took longer than its deadline.
@@ -104,9 +102,9 @@ impl NodeError {
                     "an upload was incomplete and was not used: {said}"
                 ))
             }
-            FailureCategory::InvalidRequest | FailureCategory::Unsupported => {
+            FailureCategory::InvalidRequest => {
                 Reason::InvalidServices.error(format!(
-                    "the agent refused the services document: {said}"
+                    "the agent refused the request: {said}"
                 ))
             }
             FailureCategory::AgentUnavailable => {
@@ -121,17 +119,13 @@ impl NodeError {
             FailureCategory::Foreign => Reason::ForeignCSIProxy.error(format!(
                 "{said}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace if it is a service named csi-proxy, or spec.csiProxy.management to External if another owner manages csi-proxy"
             )),
-            FailureCategory::PreScript => Reason::UnresolvedCommand.error(format!(
-                "{said}; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services"
-            )),
             FailureCategory::ServiceStart
             | FailureCategory::ServiceStop
             | FailureCategory::FileInUse
             | FailureCategory::PipesMissing
             | FailureCategory::PipesHeld
             | FailureCategory::Interrupted
-            | FailureCategory::Internal
-            | FailureCategory::Unknown => Reason::CSIProxyFailed.error(format!(
+            | FailureCategory::Internal => Reason::CSIProxyFailed.error(format!(
                 "{said}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
             )),
         }

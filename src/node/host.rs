@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::paths::{
-    AGENT_EXE, AGENT_PREFIX, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR,
-    REQUEST_PREFIX, STATE_DIR, is_brought, to_sftp,
+    AGENT_EXE, AGENT_PREFIX, BOOTSTRAP_DIR, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
+    STATE_DIR, is_brought, to_sftp,
 };
-use protocol::{Answer, ApplyResult, NodeState, Packed, Request, parts};
+use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
 
 use crate::node::answer::{answer, brief, parse};
 use crate::node::payload::{Payload, Program};
@@ -25,8 +25,6 @@ const MARGIN: Duration = Duration::from_secs(60);
 const ARRIVAL: Duration = Duration::from_secs(15 * 60);
 /// How many leftover agents are removed at a time.
 const MOST_SWEPT: usize = 100;
-/// Most seconds for the agent's work on a request; less than the time limit for all work on a node.
-const MOST_SECONDS: u32 = 15 * 60;
 
 /// A connected host, and the programs that can be sent to it.
 pub struct Host {
@@ -67,7 +65,7 @@ impl Host {
             if !host.is_installed {
                 return Ok(None);
             }
-            let command = format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}");
+            let command = format!("{AGENT_EXE} status");
             let output = host.session.query(&command, COMMAND)?;
             match parse(&output) {
                 Some(Answer::Status(state)) => Ok(Some(state)),
@@ -193,13 +191,11 @@ impl Host {
             "request"
         };
         let running = self.phase(sending, |host| host.send(request, with_files, limit))?;
-        let begin = Instant::now();
-        let span = phases::span("apply").entered();
-        let output = running.finish(&mut self.session, limit + MARGIN);
-        let output = output.map_err(|error| error.in_phase("apply"))?;
-        drop(span);
+        let output = self.phase("apply", |host| {
+            running.finish(&mut host.session, limit + MARGIN)
+        })?;
         let hint = r"; see C:\var\log\windows-storage-agent on the node";
-        let result = answer(
+        answer(
             &output,
             "the agent gave no result",
             hint,
@@ -207,18 +203,7 @@ impl Host {
                 Answer::ApplyResult(result) => Some(result),
                 _ => None,
             },
-        )?;
-        // The rest of the wait is unpacking and the round trip.
-        let mut rest = begin.elapsed();
-        for part in parts::OF_SERVICE {
-            if let Some(&took) = result.durations.get(part) {
-                let took = Duration::from_millis(took);
-                rest = rest.saturating_sub(took);
-                self.phases.add(part, took);
-            }
-        }
-        self.phases.add(parts::UNPACK, rest);
-        Ok(result)
+        )
     }
 
     /// Uploads a request and its files, and starts the agent's command that processes them.
@@ -238,7 +223,7 @@ impl Host {
             let path = announce(&mut request, &csi_proxy, content.len() as u64, &unique);
             let (bytes, version) = (content.len(), &csi_proxy.version);
             tracing::info!(bytes, version, "sending csi-proxy");
-            if csi_proxy.packing.is_some() {
+            if csi_proxy.unpacked_size.is_some() {
                 file = Some((path, content));
             } else {
                 // Upload it before the command starts: the command waits only for packed files.
@@ -303,30 +288,21 @@ fn read(program: &Program) -> Result<Arc<Vec<u8>>, NodeError> {
     read.map_err(|error| Reason::PayloadUnusable.error(error.to_string()))
 }
 
-/// Returns the agent's time limit for a request: each service in turn is stopped and started, and again on a rollback.
+/// Returns the agent's time limit for a request: csi-proxy is stopped and started, and again on a rollback.
 fn limit_of(request: &Request) -> Duration {
-    let services = u32::try_from(request.services.len()).unwrap_or(u32::MAX);
-    let seconds = (request.stop_timeout_seconds)
-        .saturating_add(request.start_timeout_seconds)
-        .saturating_mul(2)
-        .saturating_mul(services.max(1))
-        .min(MOST_SECONDS);
-    Duration::from_secs(u64::from(seconds)) + MARGIN
+    let seconds = request.stop_timeout_seconds + request.start_timeout_seconds;
+    Duration::from_secs(2 * u64::from(seconds)) + MARGIN
 }
 
 /// Sets in a request where and how csi-proxy arrives. Returns the path to upload it to.
 fn announce(request: &mut Request, program: &Program, size: u64, unique: &str) -> String {
     let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.part");
-    let packed = program.packing.map(|packing| Packed {
+    let packed = program.unpacked_size.map(|unpacked_size| Packed {
         path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.zst"),
-        format: packing.format,
         size,
-        unpacked_size: packing.unpacked_size,
+        unpacked_size,
     });
-    let mut files = request.files.iter_mut();
-    if let Some(file) = files.find(|file| file.sha256 == program.sha256) {
-        file.upload = Some(upload.clone());
-        file.packed.clone_from(&packed);
-    }
+    request.upload = Some(upload.clone());
+    request.packed.clone_from(&packed);
     to_sftp(&packed.map_or(upload, |packed| packed.path))
 }

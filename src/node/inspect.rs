@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::paths::{AGENT_EXE, CSI_PROXY_EXE};
+use protocol::paths::AGENT_EXE;
 use protocol::{Answer, NodeState};
 
 use crate::node::answer::answer;
@@ -62,10 +62,7 @@ pub fn state(session: &mut Session) -> Result<Option<NodeState>, NodeError> {
         return Ok(None);
     }
     let pipes: Vec<String> = CSI_PROXY_PIPES.map(|pipe| format!(" --pipe {pipe}")).into();
-    let command = format!(
-        "{AGENT_EXE} status --file {CSI_PROXY_EXE}{}",
-        pipes.concat()
-    );
+    let command = format!("{AGENT_EXE} status{}", pipes.concat());
     let output = session.query(&command, STATUS)?;
     answer(
         &output,

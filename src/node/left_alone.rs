@@ -2,7 +2,7 @@
 
 use protocol::{FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
 
-use crate::node::plan::{failing_service, has_service, in_the_way};
+use crate::node::plan::in_the_way;
 use crate::node::{Desired, NodeError, Reason, printable};
 
 /// Explains why a request that was rolled back is not retried, with the agent's message or the one in the node's status.
@@ -32,7 +32,6 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
     let kind = match instance.kind {
         ForeignKind::Service => "service",
         ForeignKind::Process => "process",
-        ForeignKind::Unknown => "instance",
     };
     let state = if instance.running {
         "running"
@@ -46,31 +45,26 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
 }
 
 /// Explains what fails on a node whose agent already has the request and keeps retrying on its own.
-pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
+pub fn to_agent(state: &NodeState) -> NodeError {
     let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
-    if let Some((name, failing)) = failing_service(state) {
-        if failing.attempts == 0 {
-            // The agent waits for another program, so it has not tried to start the service.
-            let message = format!(
-                "service {name} is not running correctly: {}; {logs}",
-                failing.message
-            );
-            return Reason::CSIProxyFailed.error(message);
-        }
-        return Reason::CrashLoop.error(format!(
-            "service {name} does not stay up: {}; {} starts failed, and the next one is {} s after the last; {logs}",
+    match &state.csi_proxy.failing {
+        // The agent waits for another program, so it has not tried to start the service.
+        Some(failing) if failing.attempts == 0 => Reason::CSIProxyFailed.error(format!(
+            "csi-proxy is not running correctly: {}; {logs}",
+            failing.message
+        )),
+        Some(failing) => Reason::CrashLoop.error(format!(
+            "csi-proxy does not stay up: {}; {} starts failed, and the next one is {} s after the last; {logs}",
             failing.message, failing.attempts, failing.retry_seconds
-        ));
+        )),
+        None => {
+            let pipes = state.pipes.iter();
+            let problems = pipes.filter_map(|pipe| Some((&pipe.name, pipe.problem.as_ref()?)));
+            let problem = problems.map(|(name, problem)| format!("; pipe {name}: {problem}"));
+            Reason::CSIProxyFailed.error(format!(
+                "csi-proxy is not running, or not answering on all pipes{}; the agent on the node starts it again; {logs}",
+                problem.take(1).collect::<String>()
+            ))
+        }
     }
-    let services = request.services.iter();
-    let broken = services.filter(|service| !has_service(request, state, service));
-    let broken: Vec<&str> = broken.map(|service| service.name.as_str()).collect();
-    let pipes = state.pipes.iter();
-    let problems = pipes.filter_map(|pipe| Some((&pipe.name, pipe.problem.as_ref()?)));
-    let problem = problems.map(|(name, problem)| format!("; pipe {name}: {problem}"));
-    Reason::CSIProxyFailed.error(format!(
-        "not running, or not answering on all pipes: {}{}; the agent on the node starts it again; {logs}",
-        broken.join(", "),
-        problem.take(1).collect::<String>()
-    ))
 }

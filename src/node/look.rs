@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::order::same_name;
+use protocol::names::same_name;
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, agent_service_command};
 use protocol::seen::{SeenProcess, SeenService, foreign, is_csi_proxy};
 use protocol::{ForeignInstance, ForeignKind};
@@ -38,7 +38,7 @@ impl Look {
     pub fn owner_of(instance: &ForeignInstance) -> Self {
         let kind = match instance.kind {
             ForeignKind::Service => "service",
-            ForeignKind::Process | ForeignKind::Unknown => "process",
+            ForeignKind::Process => "process",
         };
         Self::unknown(&format!("{kind} {} ({})", instance.name, instance.command))
     }
@@ -103,7 +103,7 @@ fn look_with(
         let of_services = printed.lines().filter(|line| !is_of_another_session(line));
         processes = of_services.flat_map(self::processes).collect();
     }
-    let found = foreign(&services, &processes, &[]);
+    let found = foreign(&services, &processes, false);
     let other = found.iter().find(|it| !(replaces && may_replace(it)));
     Ok(Ok(other.map_or(Look::Nobody, Look::owner_of)))
 }

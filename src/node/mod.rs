@@ -28,7 +28,6 @@ mod session;
 mod slots;
 mod socket;
 mod transfer;
-mod variables;
 mod worker;
 
 #[cfg(test)]

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::NodeState;
-use protocol::order::same_name;
-use protocol::paths::CSI_PROXY_SERVICE;
 use tokio::sync::watch;
 
 use crate::api::WindowsNodeStorageStatus;
@@ -87,16 +85,12 @@ impl Observation {
 /// start: a lower count began again at zero.
 #[must_use]
 pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
-    let count = |state: &NodeState| {
-        let mut services = state.services.iter();
-        let csi_proxy = services.find(|service| same_name(&service.name, CSI_PROXY_SERVICE))?;
-        Some(u64::from(csi_proxy.restarts))
-    };
+    let count = |state: &NodeState| u64::from(state.csi_proxy.restarts);
     // At the first observation, it is unknown when the restarts happened.
-    match (before.and_then(count), count(now)) {
-        (Some(before), Some(now)) => now.checked_sub(before).unwrap_or(now).min(MOST_RESTARTS),
-        _ => 0,
-    }
+    before.map_or(0, |before| {
+        let (before, now) = (count(before), count(now));
+        now.checked_sub(before).unwrap_or(now).min(MOST_RESTARTS)
+    })
 }
 
 /// More restarts than a crashing program reaches between two reconciles. The count comes from the node and is added to
@@ -197,7 +191,7 @@ impl Observations {
 mod tests {
     use super::*;
     use crate::node::Reason;
-    use protocol::{ServiceState, ServiceStatus};
+    use protocol::CsiProxyStatus;
 
     #[test]
     fn what_failed_in_its_slot_counts_until_it_has_worked_or_something_else_is_desired() {
@@ -232,26 +226,19 @@ mod tests {
 
     #[test]
     fn restarts_count_from_the_first_observation_and_from_zero_where_the_count_began_again() {
-        let service = |restarts| ServiceStatus {
-            name: CSI_PROXY_SERVICE.to_owned(),
-            state: ServiceState::Running,
-            process_id: None,
-            command: None,
-            restarts,
-            failing: None,
-        };
-        let state = |restarts: Option<u32>| NodeState {
-            services: restarts.into_iter().map(service).collect(),
+        let state = |restarts| NodeState {
+            csi_proxy: CsiProxyStatus {
+                restarts,
+                ..CsiProxyStatus::default()
+            },
             ..NodeState::default()
         };
-        assert_eq!(restarts_since(None, &state(Some(7))), 0);
+        assert_eq!(restarts_since(None, &state(7)), 0);
         for (before, now, expected) in [
-            (Some(7), Some(7), 0),
-            (Some(7), Some(9), 2),
-            (Some(7), Some(1), 1),
-            (Some(0), Some(u32::MAX), MOST_RESTARTS),
-            (None, Some(3), 0),
-            (Some(3), None, 0),
+            (7, 7, 0),
+            (7, 9, 2),
+            (7, 1, 1),
+            (0, u32::MAX, MOST_RESTARTS),
         ] {
             let restarts = restarts_since(Some(&state(before)), &state(now));
             assert_eq!(restarts, expected, "{before:?} {now:?}");

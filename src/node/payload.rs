@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use protocol::Format;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -61,18 +60,8 @@ struct ManifestEntry {
 #[serde(rename_all = "camelCase")]
 struct PackedEntry {
     file: String,
-    format: Format,
     sha256: String,
     unpacked_size: u64,
-}
-
-/// How a program is compressed, and its unpacked size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packing {
-    /// The format.
-    pub format: Format,
-    /// The size of the program itself, in bytes.
-    pub unpacked_size: u64,
 }
 
 /// A program for Windows nodes, checked against its pinned hash.
@@ -82,8 +71,8 @@ pub struct Program {
     pub version: String,
     /// The SHA-256 of the program itself, in lower-case hexadecimal.
     pub sha256: String,
-    /// How the transferred file is compressed; absent if the program is transferred as it is.
-    pub packing: Option<Packing>,
+    /// The size of the program itself, in bytes, if the transferred file is compressed.
+    pub unpacked_size: Option<u64>,
     /// The SHA-256 of the transferred file.
     pub travels_as: String,
     path: PathBuf,
@@ -158,10 +147,7 @@ fn read(path: &Path) -> Result<Vec<u8>, PayloadError> {
 }
 
 fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError> {
-    let packing = entry.packed.as_ref().map(|packed| Packing {
-        format: packed.format,
-        unpacked_size: packed.unpacked_size,
-    });
+    let unpacked_size = entry.packed.as_ref().map(|packed| packed.unpacked_size);
     let (travels_as, file) = match entry.packed {
         Some(packed) => (packed.sha256, packed.file),
         None => (entry.sha256.clone(), entry.file),
@@ -169,7 +155,7 @@ fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError>
     let program = Program {
         version: entry.version,
         sha256: entry.sha256,
-        packing,
+        unpacked_size,
         travels_as,
         path: folder.join(file),
         in_use: Arc::default(),
@@ -283,11 +269,7 @@ mod tests {
         let csi_proxy = manifest(&sha256_hex(b"proxy")).unwrap().csi_proxy;
         assert_eq!(csi_proxy.sha256, "of the program");
         assert_eq!(*csi_proxy.read().unwrap(), b"proxy");
-        let packing = Packing {
-            format: Format::Zstd,
-            unpacked_size: 7,
-        };
-        assert_eq!(csi_proxy.packing, Some(packing));
+        assert_eq!(csi_proxy.unpacked_size, Some(7));
         assert!(matches!(
             manifest(&sha256_hex(b"another")),
             Err(PayloadError::Changed { .. })

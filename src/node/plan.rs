@@ -1,24 +1,19 @@
 //! Plans the work on a node from its desired and its observed state.
 
-use protocol::document::Service;
-use protocol::order::same_name;
+use protocol::names::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::{
-    Failing, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus, Request,
-    ServicePipes, ServiceState,
+    ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus, Request, ServiceState,
 };
-
-/// Prefix of the names of csi-proxy's pipes.
-const PIPES: &str = "csi-proxy-";
 
 /// The desired state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
-    /// Identifies the desired state, the same for all nodes: a hash of the programs and the services.
+    /// Identifies the desired state, the same for all nodes: a hash of the programs and the flags.
     pub revision: String,
     /// SHA-256 of the agent that should be installed.
     pub agent_sha256: String,
-    /// The request for the agent. Variables from the Node object are not filled in yet.
+    /// The request for the agent.
     pub request: Request,
     /// `spec.rollout.resume`: another text requests another attempt after a rollback.
     pub attempt: String,
@@ -60,11 +55,14 @@ pub enum Comparison {
     Foreign,
 }
 
-/// Returns what to do with the agent on a node in that state; without a state, no agent has answered.
+/// Returns what to do with the agent on a node in that state; without a state, no agent has given one. If one
+/// `is_installed` even so, such as one of another version, csi-proxy may work there.
 #[must_use]
-pub fn agent_step(desired: &Desired, state: Option<&NodeState>) -> AgentStep {
+pub fn agent_step(desired: &Desired, state: Option<&NodeState>, is_installed: bool) -> AgentStep {
     let Some(state) = state else {
-        return AgentStep::Install { interrupts: false };
+        return AgentStep::Install {
+            interrupts: is_installed,
+        };
     };
     let wanted = Some(desired.agent_sha256.as_str());
     if state.agent_sha256.as_deref() != wanted {
@@ -91,8 +89,8 @@ pub fn compare(desired: &Desired, state: &NodeState) -> Comparison {
     }
     let is_kept = is_kept(request, state);
     let is_foreign = !is_working(state) && in_the_way(request, state).is_some();
-    if is_kept && has_files(request, state) {
-        return match (has_all(request, state), is_foreign) {
+    if is_kept && has_program(request, state) {
+        return match (works_as(request, state), is_foreign) {
             (true, _) => Comparison::Same,
             (false, true) => Comparison::Foreign,
             (false, false) => Comparison::Broken,
@@ -141,14 +139,6 @@ fn speaks_against(last: &LastResult) -> bool {
     last.end.outcome == Outcome::RolledBack && (!by_the_host || last.failures > MOST_INTERRUPTIONS)
 }
 
-/// Returns a service that does not stay up, and what the agent says about it; csi-proxy takes precedence.
-#[must_use]
-pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
-    let services = state.services.iter();
-    let failing = services.filter_map(|service| Some((&*service.name, service.failing.as_ref()?)));
-    failing.max_by_key(|(name, _)| same_name(name, CSI_PROXY_SERVICE))
-}
-
 /// Returns a running csi-proxy of another owner that the request may not replace.
 #[must_use]
 pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a ForeignInstance> {
@@ -161,57 +151,29 @@ pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a For
 /// Returns whether the agent's csi-proxy runs and answers on its pipes, whatever its version.
 #[must_use]
 pub fn is_working(state: &NodeState) -> bool {
-    let mut pipes = state.pipes.iter();
-    let is_answered = |pipe: &PipeStatus| !pipe.name.starts_with(PIPES) || pipe.answers();
-    is_serving(state) && pipes.all(is_answered)
+    !state.pipes.is_empty() && is_serving(state) && state.pipes.iter().all(PipeStatus::answers)
 }
 
-/// Returns whether it runs with its pipes open, so that a change would interrupt it, even if a pipe does not answer now.
+/// Returns whether it runs with its pipes open, so that a change would interrupt it, even if a pipe does not answer now. An
+/// agent without a request, such as one that has just replaced another version, knows no pipes.
 #[must_use]
 pub fn is_serving(state: &NodeState) -> bool {
-    let mut pipes = (state.pipes.iter())
-        .filter(|pipe| pipe.name.starts_with(PIPES))
-        .peekable();
-    let runs = state.services.iter().any(|service| {
-        service.state == ServiceState::Running && same_name(&service.name, CSI_PROXY_SERVICE)
-    });
-    state.request_id.is_some() && runs && pipes.peek().is_some() && pipes.all(|pipe| pipe.open)
+    let is_ours = state.request_id.is_some() || !state.foreign.iter().any(may_replace);
+    let runs = state.csi_proxy.state == ServiceState::Running;
+    is_ours && runs && state.pipes.iter().all(|pipe| pipe.open)
 }
 
-/// Returns whether the files on the node are those of the request.
+/// Returns whether csi-proxy's program on the node is that of the request.
 #[must_use]
-pub fn has_files(request: &Request, state: &NodeState) -> bool {
-    request.files.iter().all(|file| {
-        state.files.iter().any(|found| {
-            found.path.eq_ignore_ascii_case(&file.path)
-                && found.sha256.as_deref() == Some(file.sha256.as_str())
-        })
-    })
+pub fn has_program(request: &Request, state: &NodeState) -> bool {
+    state.csi_proxy.sha256.as_deref() == Some(request.sha256.as_str())
 }
 
-/// Returns whether all services run and answer on all their pipes.
-fn has_all(request: &Request, state: &NodeState) -> bool {
-    let (mut services, mut pipes) = (request.services.iter(), request.pipes.iter());
-    services.all(|service| runs(state, service)) && pipes.all(|pipes| all_answer(state, pipes))
-}
-
-/// Returns whether one service of a request runs and answers on all its pipes.
-#[must_use]
-pub fn has_service(request: &Request, state: &NodeState, service: &Service) -> bool {
-    let pipes = request.pipes.iter();
-    let mut pipes = pipes.filter(|pipes| same_name(&pipes.service, &service.name));
-    runs(state, service) && pipes.all(|pipes| all_answer(state, pipes))
-}
-
-fn runs(state: &NodeState, service: &Service) -> bool {
-    (state.services.iter())
-        .any(|found| same_name(&found.name, &service.name) && found.state == ServiceState::Running)
-}
-
-fn all_answer(state: &NodeState, wanted: &ServicePipes) -> bool {
+/// Returns whether csi-proxy runs and answers on all pipes of the request.
+fn works_as(request: &Request, state: &NodeState) -> bool {
     let answers =
         |name: &String| (state.pipes.iter()).any(|pipe| pipe.name == *name && pipe.answers());
-    wanted.pipes.iter().all(answers)
+    state.csi_proxy.state == ServiceState::Running && request.pipes.iter().all(answers)
 }
 
 #[cfg(test)]

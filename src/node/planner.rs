@@ -17,7 +17,7 @@ use crate::node::{
     KnownHosts, ManagedBy, Managers, NOT_NEEDED, NodeError, Present, PrivateKey, REMOVED, Reason,
     Removal, check_private_key, found_owner, may_have_agent,
 };
-use crate::services::{self, ServicesError, ServicesPlan};
+use crate::services::{ServicesError, ServicesPlan, csi_proxy_flags};
 
 /// What to do with one Windows node.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,14 +68,7 @@ impl NodePlan {
     /// Returns whether csi-proxy is to be removed from the node.
     #[must_use]
     pub fn removes_csi_proxy(&self) -> bool {
-        match self {
-            Self::Remove(..) => true,
-            Self::Reconcile(target) => {
-                let desired = target.desired.as_ref();
-                desired.is_ok_and(|desired| !desired.has_csi_proxy())
-            }
-            _ => false,
-        }
+        matches!(self, Self::Remove(..))
     }
 }
 
@@ -156,10 +149,15 @@ impl<'a> Planner<'a> {
         present: Present<'a>,
     ) -> Self {
         let desired = match services {
-            Ok(ServicesPlan::Keep(document)) => Some(Ok(desired(payload, spec, document))),
-            Ok(ServicesPlan::Create(_) | ServicesPlan::Update { .. }) => None,
-            Err(error) => Some(Err(Reason::InvalidServices.error(error.to_string()))),
+            Ok(ServicesPlan::Keep { .. }) => {
+                let flags = csi_proxy_flags(&spec.csi_proxy.extra_args);
+                Some(flags.map(|flags| desired(payload, spec, flags)))
+            }
+            Ok(_) => None,
+            Err(error) => Some(Err(error.clone())),
         };
+        let invalid = |error: ServicesError| Reason::InvalidServices.error(error.to_string());
+        let desired = desired.map(|desired| desired.map_err(invalid));
         let mut planner = Self::with(cluster, spec, desired, present.now);
         planner.present = Some(present);
         for pool in &mut planner.pools {
@@ -222,7 +220,7 @@ impl<'a> Planner<'a> {
             let target = self.target(name, node);
             target.map(|target| Target { purpose, ..target })
         };
-        let without_csi_proxy = match removal {
+        match removal {
             Removal::Waits(hold) => return NodePlan::RemovalWaits(hold),
             Removal::Done(absence) => {
                 let status = self.cluster.node_statuses.get(name);
@@ -233,9 +231,8 @@ impl<'a> Planner<'a> {
             Removal::Due(absence) => {
                 return NodePlan::Remove(absence, target(Purpose::Remove).map(Arc::new));
             }
-            Removal::Stay(_) => false,
-            Removal::CsiProxy => true,
-        };
+            Removal::Stay(_) => {}
+        }
         match (target(Purpose::Reconcile), self.desired.clone()) {
             (Err(error), _) => NodePlan::Blocked(error),
             (Ok(_), None) => NodePlan::Waiting,
@@ -243,13 +240,6 @@ impl<'a> Planner<'a> {
                 let desired = desired.and_then(|desired| {
                     wanted.version.clone()?;
                     Ok(desired)
-                });
-                let desired = desired.map(|desired| {
-                    if without_csi_proxy {
-                        desired.without_csi_proxy()
-                    } else {
-                        desired
-                    }
                 });
                 NodePlan::Reconcile(Arc::new(Target {
                     desired: desired.map(|desired| self.with_history(name, desired)),
@@ -287,14 +277,12 @@ impl<'a> Planner<'a> {
                 _ => Removal::Stay(None),
             };
         };
-        let services = self.cluster.config_maps.get(services::CONFIG_MAP);
         let before = present.plans.get(name);
         removal(&Facts {
             spec,
             used: present.report.csi_proxy_use(name).cloned(),
             status,
             is_pinned: pins(self.cluster).is_some_and(|pins| pins.contains_key(name)),
-            others: services::others(services),
             unused_since: present.unused_since.get(name).copied(),
             now: present.instant,
             listed: present.listed,

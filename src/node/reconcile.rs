@@ -3,13 +3,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use protocol::{ApplyResult, End, Failure, FailureCategory, NodeState, Outcome};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::client::deadline;
 use crate::http::ReconcileGauges;
 use crate::lease::Fence;
 use crate::node::answer::agent_failed;
@@ -17,12 +14,11 @@ use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host::Host;
 use crate::node::payload::Payload;
 use crate::node::plan::{
-    AgentStep, Comparison, agent_step, compare, has_files, is_interruptible, is_kept, is_working,
+    AgentStep, Comparison, agent_step, compare, has_program, is_interruptible, is_kept, is_working,
     may_replace,
 };
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
-use crate::node::variables::{fill_in, needs_node, unresolved};
 use crate::node::{
     Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone, printable,
 };
@@ -92,8 +88,6 @@ pub struct Context {
     pub pins: Pins,
     /// Rollout slots: the nodes that may be interrupted.
     pub slots: RolloutSlots,
-    /// The Node objects, for variables in service commands.
-    pub nodes: Api<Node>,
     /// Closed while this process is not the leader.
     pub fence: Fence,
     /// Where reconciles are counted while they run.
@@ -106,12 +100,11 @@ pub struct Context {
 impl Context {
     /// Creates a context with all places free.
     #[must_use]
-    pub fn new(payload: Payload, pins: Pins, slots: RolloutSlots, nodes: Api<Node>) -> Self {
+    pub fn new(payload: Payload, pins: Pins, slots: RolloutSlots) -> Self {
         Self {
             payload,
             pins,
             slots,
-            nodes,
             fence: Fence::open(),
             gauges: ReconcileGauges::default(),
             connecting: Semaphore::new(CONCURRENT_CONNECTS),
@@ -133,7 +126,6 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     let working = context.working.acquire().await;
     drop(connecting);
     context.gauges.works(&mut gauge);
-    let desired = for_this_node(target, context).await;
     connected.session.fence = context.fence.clone();
     let (payload, slots) = (context.payload.clone(), context.slots.clone());
     let target = target.clone();
@@ -141,7 +133,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     let work = move |session, phases| {
         let _entered = span.entered();
         let host = Host::new(session, payload, phases);
-        work_on(host, &target, &desired, &slots)
+        work_on(host, &target, &slots)
     };
     let mut work = Box::pin(connected.work(WORK, "work on the node", work));
     if let Ok(done) = timeout(context.place, &mut work).await {
@@ -152,12 +144,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
 }
 
 /// Logs in and does the work of the target's purpose. `Err` means that the login did not succeed.
-fn work_on(
-    mut host: Host,
-    target: &Target,
-    desired: &Result<Desired, NodeError>,
-    slots: &RolloutSlots,
-) -> Result<Reconciled, NodeError> {
+fn work_on(mut host: Host, target: &Target, slots: &RolloutSlots) -> Result<Reconciled, NodeError> {
     let ssh_key = host.login(&target.user, &target.key)?;
     let mut found = Reconciled {
         ssh_key: ssh_key.to_owned(),
@@ -165,7 +152,7 @@ fn work_on(
         ..Reconciled::default()
     };
     let done = match target.purpose {
-        Purpose::Reconcile => bring_to_desired(&mut host, target, desired, slots, &mut found),
+        Purpose::Reconcile => bring_to_desired(&mut host, target, slots, &mut found),
         Purpose::Release => take_away(&mut host, &target.node, true, slots, &mut found),
         Purpose::Remove => take_away(&mut host, &target.node, false, slots, &mut found),
     };
@@ -216,7 +203,6 @@ fn take_away(
 fn bring_to_desired(
     host: &mut Host,
     target: &Target,
-    desired: &Result<Desired, NodeError>,
     slots: &RolloutSlots,
     found: &mut Reconciled,
 ) -> Result<(), NodeError> {
@@ -228,6 +214,7 @@ fn bring_to_desired(
         slot.is_some()
     };
 
+    let desired = &target.desired;
     let mut state = host.status()?;
     found.saw(state.as_ref(), desired.as_ref().ok());
     if state.as_ref().is_some_and(is_at_rest) {
@@ -257,7 +244,7 @@ fn bring_to_desired(
             };
         }
     }
-    let step = agent_step(desired, state.as_ref());
+    let step = agent_step(desired, state.as_ref(), host.is_installed);
     if step != AgentStep::Keep {
         if step == (AgentStep::Install { interrupts: true }) {
             if !take_slot(&mut slot) {
@@ -288,8 +275,8 @@ fn bring_to_desired(
         }
         changed = true;
         slot.iter_mut().for_each(Slot::begin);
-        let with_files = !has_files(&desired.request, &state);
-        let applied = host.apply(&desired.request, with_files);
+        let with_program = !has_program(&desired.request, &state);
+        let applied = host.apply(&desired.request, with_program);
         if is_end_known(&applied) {
             slot.iter_mut().for_each(Slot::settle);
         }
@@ -316,7 +303,7 @@ fn bring_to_desired(
             }
             Ok(())
         }
-        Comparison::Broken => Err(left_alone::to_agent(&desired.request, &state)),
+        Comparison::Broken => Err(left_alone::to_agent(&state)),
         Comparison::Foreign => Err(left_alone::foreign(&desired.request, &state)),
         Comparison::Undone => {
             found.standing = Standing::Failed;
@@ -329,7 +316,7 @@ fn bring_to_desired(
 }
 
 fn has_right_agent(desired: &Desired, state: &NodeState) -> bool {
-    agent_step(desired, Some(state)) == AgentStep::Keep
+    agent_step(desired, Some(state), true) == AgentStep::Keep
 }
 
 /// Restarts the installed agent. If that does not help, uploads and installs it again.
@@ -368,7 +355,7 @@ fn no_progress(problem: &str) -> NodeError {
 /// an update. `interrupting`: something worked there before.
 fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError> {
     let failure = end.failure.clone().unwrap_or_else(|| Failure {
-        category: FailureCategory::Unknown,
+        category: FailureCategory::Internal,
         message: "the agent does not say why".to_owned(),
     });
     match end.outcome {
@@ -389,9 +376,7 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
                 "{}; it is retried after spec.rollout.resume of WindowsStorage changes",
                 NodeError::from_agent(&failure, false)
             ))),
-        Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {
-            Err(NodeError::from_agent(&failure, false))
-        }
+        Outcome::RolledBack | Outcome::Failed => Err(NodeError::from_agent(&failure, false)),
     }
 }
 
@@ -401,23 +386,6 @@ fn is_end_known(applied: &Result<ApplyResult, NodeError>) -> bool {
         Ok(result) => result.state.unfinished_request_id.is_none(),
         Err(error) => matches!(error.reason, Reason::DiskFull | Reason::PayloadUnusable),
     }
-}
-
-/// Returns the desired state for this node, with the variables from its Node object filled in.
-async fn for_this_node(target: &Target, context: &Context) -> Result<Desired, NodeError> {
-    let desired = target.desired.clone()?;
-    if !needs_node(&desired.request) {
-        return Ok(desired);
-    }
-    let unread = |problem: &dyn std::fmt::Display| {
-        let what = "the values of nodeVariablesInCommand cannot be read";
-        unresolved(format!("{what}: {problem}"))
-    };
-    let node = deadline::call("read Node", context.nodes.get(&target.node)).await;
-    let node = node.map_err(|error| unread(&error))?;
-    let node = serde_json::to_value(&node).map_err(|error| unread(&error))?;
-    let request = fill_in(&desired.request, &node)?;
-    Ok(Desired { request, ..desired })
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use crate::api::{Install, Management, WindowsNodeStorageStatus, WindowsStorageSpec};
 use crate::assess::{CsiProxyUse, Report};
 use crate::node::{MANAGED, NodePlan, RELEASING, REMOVING};
-use crate::services::Others;
 
 /// How long this process must have seen csi-proxy unused before it is removed. Objects that are deleted and recreated are
 /// gone only briefly, and clocks of other processes may be wrong.
@@ -59,8 +58,6 @@ pub enum Removal {
     Stay(Option<Hold>),
     /// Remove both, but wait for this first.
     Waits(Hold),
-    /// Remove csi-proxy only: the agent runs other services.
-    CsiProxy,
     /// Remove both now.
     Due(Absence),
     /// Do nothing: neither is installed, and neither is to be installed.
@@ -94,8 +91,6 @@ pub struct Facts<'a> {
     pub status: Option<&'a WindowsNodeStorageStatus>,
     /// Whether the node has a pinned host key.
     pub is_pinned: bool,
-    /// The other services in `windows-services`; `None` if the document cannot be read.
-    pub others: Option<Others>,
     /// Since when this process has seen csi-proxy unused; absent if it has not yet.
     pub unused_since: Option<Instant>,
     /// Now.
@@ -112,12 +107,9 @@ pub fn removal(facts: &Facts<'_>) -> Removal {
     let csi_proxy = &facts.spec.csi_proxy;
     let is_removed = csi_proxy.management == Management::Removed;
     let is_wanted = csi_proxy.install == Install::Always || facts.used.is_some();
-    let lists_others = match facts.others {
-        _ if is_removed => false,
-        Some(Others::None) if !is_wanted => false,
-        Some(Others::Independent) if !is_wanted => true,
-        _ => return Removal::Stay(None),
-    };
+    if is_wanted && !is_removed {
+        return Removal::Stay(None);
+    }
     let may_be_there = facts.status.map_or(facts.is_pinned, |status| {
         may_have_agent(status) && (facts.is_pinned || has_contact(status))
     });
@@ -128,7 +120,6 @@ pub fn removal(facts: &Facts<'_>) -> Removal {
     match (may_be_there, held(facts)) {
         (true, Some(hold)) if is_removed || has_begun => Removal::Waits(hold),
         (true, Some(hold)) => Removal::Stay(Some(hold)),
-        _ if lists_others => Removal::CsiProxy,
         (true, None) if is_removed => Removal::Due(Absence::Removed),
         (true, None) => Removal::Due(Absence::NotNeeded),
         (false, _) if is_removed => Removal::Done(Absence::Removed),

@@ -41,12 +41,7 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         lists,
         secrets,
     } = feeds::start(&client, &options.namespace, &metrics, &options.revisions);
-    let mut context = Context::new(
-        payload.clone(),
-        pins.clone(),
-        slots.clone(),
-        Api::all(client.clone()),
-    );
+    let mut context = Context::new(payload.clone(), pins.clone(), slots.clone());
     context.fence = options.fence.clone();
     let workers = Workers::new(
         context,

@@ -1,7 +1,7 @@
 //! Reads, but never writes, the csi-proxy entry in the Windows Machine Config Operator's own services ConfigMap.
 
 use protocol::command::{program, same_path};
-use protocol::order::same_name;
+use protocol::names::same_name;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use serde::Deserialize;
 

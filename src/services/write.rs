@@ -52,7 +52,7 @@ impl ServicesWriter {
             return Ok(());
         }
         let written = match plan {
-            Ok(ServicesPlan::Keep(_)) => return Ok(()),
+            Ok(ServicesPlan::Unneeded | ServicesPlan::Keep { .. }) => return Ok(()),
             Err(error) => {
                 tracing::debug!(%error, "ConfigMap windows-services cannot be used");
                 return Ok(());

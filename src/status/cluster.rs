@@ -307,13 +307,32 @@ fn host_keys(cluster: &Cluster) -> NewCondition {
     no("InvalidKnownHosts", printable(&message))
 }
 
+/// How many of the services that nobody runs are named.
+const MOST_OTHERS: usize = 10;
+
 fn services(services: &Result<ServicesPlan, ServicesError>, problem: Option<&str>) -> NewCondition {
     match (services, problem) {
         (Err(error), _) => no("InvalidServices", printable(&error.to_string())),
-        (Ok(ServicesPlan::Keep(document)), _) => {
-            let count = document.services.len();
-            let message = format!("ConfigMap windows-services lists {count} service(s)");
-            yes("Valid", message)
+        (Ok(ServicesPlan::Unneeded), _) => yes(
+            "Unneeded",
+            "the operator manages csi-proxy on no node, so it keeps no entry in ConfigMap windows-services",
+        ),
+        (Ok(ServicesPlan::Keep { others }), _) if others.is_empty() => yes(
+            "Valid",
+            "ConfigMap windows-services has the csi-proxy entry that is wanted",
+        ),
+        (Ok(ServicesPlan::Keep { others }), _) => {
+            let named: Vec<&str> = others
+                .iter()
+                .take(MOST_OTHERS)
+                .map(String::as_str)
+                .collect();
+            let message = format!(
+                "ConfigMap windows-services also lists {} service(s) besides csi-proxy, which neither the operator nor its agents run: {}",
+                others.len(),
+                named.join(", ")
+            );
+            yes("OthersNotRun", printable(&message))
         }
         (Ok(_), Some(problem)) => {
             let message = format!(

@@ -1,7 +1,5 @@
 //! Builds the csi-proxy part of a node's status.
 
-use protocol::order::same_name;
-use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{NodeState, PipeStatus, ServiceState};
 
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
@@ -22,7 +20,7 @@ const MOST_FOREIGN: usize = 10;
 pub const CSI_PROXY_READY: &str = "CSIProxyReady";
 const UNDECIDED: &str = "another owner that manages other Windows nodes may still be setting up this node, or the node has a taint …/uninitialized; this operator starts to manage it after ten minutes Ready without that taint, or at once if the Node is annotated windowsstorage.dev/management=Managed";
 const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this node uses its pipes; the operator installs it when a driver's DaemonSet needs it";
-const ALL_REMOVED: &str = "nothing of this operator is left on the node, as set in spec.csiProxy.management of WindowsStorage; other services of ConfigMap windows-services keep running but are no longer restarted";
+const ALL_REMOVED: &str = "nothing of this operator is left on the node, as set in spec.csiProxy.management of WindowsStorage";
 /// Reasons that do not come from reconciling the node. They end once it can be reconciled, and do not stand for
 /// observations.
 const NOT_FROM_RECONCILING: [&str; 10] = [
@@ -43,14 +41,10 @@ pub fn csi_proxy_status(
     state: &NodeState,
     (wanted_sha256, version): (&str, &str),
 ) -> CsiProxyStatus {
-    let mut services = state.services.iter();
-    let service = services.find(|service| same_name(&service.name, CSI_PROXY_SERVICE));
-    let mut files = state.files.iter();
-    let sha256 = files
-        .find(|file| file.path.eq_ignore_ascii_case(CSI_PROXY_EXE))
-        .and_then(|file| file.sha256.clone())
-        .filter(|sum| sum.len() == 64 && sum.bytes().all(|digit| digit.is_ascii_hexdigit()));
-    let service_state = service.map_or(ServiceState::Missing, |service| service.state);
+    let service = &state.csi_proxy;
+    let is_sha256 =
+        |sum: &String| sum.len() == 64 && sum.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let sha256 = service.sha256.clone().filter(is_sha256);
     // Look up our pipe names: an untrusted node may list a pipe a thousand times, and all would be written.
     let pipe = |name: &str| state.pipes.iter().find(|pipe| pipe.name == name);
     let mut missing = CSI_PROXY_PIPES.to_vec();
@@ -58,15 +52,15 @@ pub fn csi_proxy_status(
         // What is not listed was not asked for by the version of the operator that set up the node.
         let works = |pipe: &PipeStatus| pipe.open && pipe.answers();
         missing.retain(|name| pipe(name).is_some_and(|pipe| !works(pipe)));
-    } else if service.is_none() {
+    } else if service.state == ServiceState::Missing {
         missing.clear();
     }
     CsiProxyStatus {
         version: (sha256.as_deref() == Some(wanted_sha256)).then(|| version.to_owned()),
         sha256,
-        service_state: format!("{service_state:?}"),
+        service_state: format!("{:?}", service.state),
         missing_pipes: missing.into_iter().map(str::to_owned).collect(),
-        restarts: service.map_or(0, |service| service.restarts.min(MOST_RESTARTS)),
+        restarts: service.restarts.min(MOST_RESTARTS),
     }
 }
 
@@ -214,9 +208,8 @@ fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondi
         | Reason::TimedOut => return unknown(reason, &error.message),
         // An old version that works is better than none, and the node is not at fault.
         Reason::VulnerableVersion | Reason::OtherVersion => true,
-        // If csi-proxy itself is the wanted one, the fault is in another service or in the services document.
+        // The wanted csi-proxy works, so the fault is in the settings, or over.
         Reason::InvalidServices
-        | Reason::UnresolvedCommand
         | Reason::CrashLoop
         | Reason::CSIProxyFailed
         | Reason::RolledBack => is_wanted,

@@ -1,4 +1,4 @@
-//! The command `apply`: unpacks packed files, hands the request to the service and waits. It changes nothing that is in use
+//! The command `apply`: unpacks a packed program, hands the request to the service and waits. It changes nothing that is in use
 //! and can be interrupted at any time.
 
 use std::fs::File;
@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use protocol::paths::{AGENT_PIPE, AGENT_SERVICE, PIPE_VALUE, is_brought, to_sftp};
 use protocol::validate::validate_request_path;
 use protocol::{
-    Answer, ApplyResult, Durations, End, Failure, FailureCategory, Outcome, Request, ServiceState,
-    milliseconds, parts,
+    Answer, ApplyResult, End, Failure, FailureCategory, Outcome, Request, ServiceState,
 };
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::state::{Call, Reply};
@@ -35,8 +34,8 @@ pub fn apply(path: &str, timeout: Duration, arrival: Duration) -> Result<Answer,
     validate_request_path(path)?;
     let deadline = Instant::now() + timeout;
     let arrived_by = deadline.min(Instant::now() + arrival);
-    let done = unpack::unpack_files(path, arrived_by)
-        .and_then(|unpacked| hand_over(path, timeout, deadline, unpacked));
+    let done =
+        unpack::unpack_program(path, arrived_by).and_then(|()| hand_over(path, timeout, deadline));
     if to_sftp(path).rsplit('/').next().is_some_and(is_brought) {
         // The service has read the request, and the sender would only remove the file.
         let _ = std::fs::remove_file(path);
@@ -44,17 +43,12 @@ pub fn apply(path: &str, timeout: Duration, arrival: Duration) -> Result<Answer,
     done
 }
 
-fn hand_over(
-    path: &str,
-    timeout: Duration,
-    deadline: Instant,
-    unpacked: Option<Duration>,
-) -> Result<Answer, Failure> {
+fn hand_over(path: &str, timeout: Duration, deadline: Instant) -> Result<Answer, Failure> {
     let request = path.to_owned();
     let reached_by = deadline.min(Instant::now() + START);
     let pipe = call(&Call::Apply { request }, reached_by)?;
     let error = match pipes::read_line(&pipe, deadline) {
-        Ok(line) => return understand(&line, unpacked),
+        Ok(line) => return understand(&line),
         Err(error) => error,
     };
     let message = if error.kind() == io::ErrorKind::TimedOut {
@@ -71,8 +65,7 @@ fn hand_over(
     Ok(Answer::ApplyResult(ApplyResult {
         id: request.map(|request| request.id).unwrap_or_default(),
         end: End::bad(Outcome::Failed, FailureCategory::Internal.failure(message)),
-        durations: Durations::default(),
-        state: observe::status(&[], &[]).unwrap_or_default(),
+        state: observe::status(&[]).unwrap_or_default(),
     }))
 }
 
@@ -162,35 +155,27 @@ fn reach(deadline: Instant, starts: bool) -> Result<File, Failure> {
     }
 }
 
-/// Connects to the pipe that the service has recorded in the registry, or to that of an older agent.
+/// Connects to the pipe that the service has recorded in the registry.
 fn connect(service: Option<u32>, deadline: Instant) -> Result<File, String> {
-    let noted = registry::text(AGENT_SERVICE, PIPE_VALUE).unwrap_or_default();
+    let path = registry::text(AGENT_SERVICE, PIPE_VALUE).unwrap_or_default();
+    if !path.starts_with(AGENT_PIPE) {
+        return Err("the agent's service has not recorded its pipe".to_owned());
+    }
     // If another process keeps the name busy, the next attempt may find a newly recorded one.
     let deadline = deadline.min(Instant::now() + BUSY);
-    let mut why = String::new();
-    for path in [&*noted, AGENT_PIPE] {
-        if !path.starts_with(AGENT_PIPE) {
-            continue;
-        }
-        let failed = match pipes::connect(path, deadline) {
-            // Any account may take the name of an older agent, or one that is no longer recorded.
-            Ok(pipe) if pipes::server_process(&pipe).ok() == service => return Ok(pipe),
-            Ok(_) => format!("another process than the agent's service serves {path}"),
-            Err(error) => format!("{path}: {error}"),
-        };
-        // Report the error of the recorded pipe, which is the one to fix.
-        why = if why.is_empty() { failed } else { why };
+    match pipes::connect(&path, deadline) {
+        // Any account may take a name that is no longer recorded.
+        Ok(pipe) if pipes::server_process(&pipe).ok() == service => Ok(pipe),
+        Ok(_) => Err(format!(
+            "another process than the agent's service serves {path}"
+        )),
+        Err(error) => Err(format!("{path}: {error}")),
     }
-    Err(why)
 }
 
-fn understand(line: &str, unpacked: Option<Duration>) -> Result<Answer, Failure> {
+fn understand(line: &str) -> Result<Answer, Failure> {
     match serde_json::from_str(line) {
-        Ok(Reply::Result { mut result }) => {
-            let unpack = unpacked.map(|took| (parts::UNPACK.to_owned(), milliseconds(took)));
-            result.durations.extend(unpack);
-            Ok(Answer::ApplyResult(*result))
-        }
+        Ok(Reply::Result { result }) => Ok(Answer::ApplyResult(*result)),
         Ok(Reply::Refused { failure }) => Err(failure),
         other => Err(unavailable(format!(
             "the agent's service answered something else: {other:?}"

@@ -1,6 +1,5 @@
-//! The one thread that changes the node: carries out requests one at a time and keeps services running in between.
+//! The one thread that changes the node: carries out requests one at a time and keeps csi-proxy running in between.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
@@ -9,19 +8,18 @@ use protocol::paths::{
     BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, JOURNAL_FILE, STATE_FILE, is_brought,
 };
 use protocol::validate::validate_request_path;
-use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request, parts};
-use windows_storage_agent::clock::Clock;
+use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
 use windows_storage_agent::keep::Backoff;
 use windows_storage_agent::pulse::Pulse;
 use windows_storage_agent::state::Memory;
 
+use super::keep::Watched;
 use super::observe::{Kept, node_state};
 use super::process::Event;
 use super::services::Services;
-use super::watch::Watched;
 use super::{files, log, store};
 
-/// How often services are checked while all of them are up. The end of a process and a new request are events that are
+/// How often csi-proxy is checked while it is up. The end of a process and a new request are events that are
 /// handled at once. Windows reports no event when a pipe closes while its process lives on, or when a configuration changes.
 const CALM: Duration = Duration::from_secs(1);
 const ALERT: Duration = Duration::from_millis(100);
@@ -48,7 +46,6 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut engine = Engine::open(pulse, this)?;
     engine.recover_or_log();
-    engine.follow_scripts();
     sweep();
     loop {
         engine.beat();
@@ -64,8 +61,7 @@ pub fn run(
             Err(TryRecvError::Empty) => {}
         }
         engine.catch_up();
-        let all_well = engine.keep_services();
-        let pause = if all_well { CALM } else { ALERT };
+        let pause = if engine.keep_running() { CALM } else { ALERT };
         wake.wait_with(engine.services.processes(), pause);
     }
 }
@@ -80,12 +76,10 @@ pub struct Engine {
     pub(super) again: Option<Backoff>,
     /// Set while the memory could not be saved because the disk is full: when to retry.
     pub(super) unsaved: Option<Backoff>,
-    /// The durations of the current request's parts.
-    pub(super) clock: Clock,
     /// The heartbeat of this thread.
     pulse: Arc<Pulse>,
-    /// The services of the stored request, by [`key`](protocol::order::key).
-    pub(super) watched: BTreeMap<String, Watched>,
+    /// What was seen of csi-proxy since the last request.
+    pub(super) watched: Watched,
 }
 
 impl Engine {
@@ -94,9 +88,9 @@ impl Engine {
         let before: Memory = store::load_or_set_aside(STATE_FILE).unwrap_or_default();
         let memory = Memory {
             // These fields cover only the time since this start.
-            restarts: BTreeMap::new(),
-            failing: BTreeMap::new(),
-            contested: BTreeSet::new(),
+            restarts: 0,
+            failing: None,
+            contested: false,
             running_agent_sha256: this,
             ..before.clone()
         };
@@ -107,9 +101,8 @@ impl Engine {
             kept: Kept { request, memory },
             again: None,
             unsaved: None,
-            clock: Clock::start(Instant::now()),
             pulse,
-            watched: BTreeMap::new(),
+            watched: Watched::default(),
         };
         if changed {
             engine.save_memory();
@@ -127,7 +120,7 @@ impl Engine {
         let try_now = |again: &mut Backoff| again.try_now(Instant::now());
         if self.again.as_mut().is_some_and(try_now) {
             self.recover_or_log();
-            self.watched.clear();
+            self.watched = Watched::default();
         }
         if self.unsaved.as_mut().is_some_and(try_now) {
             self.save_memory();
@@ -135,17 +128,17 @@ impl Engine {
     }
 
     fn apply(&mut self, path: &str) -> Result<ApplyResult, Failure> {
-        self.clock = Clock::start(Instant::now());
         let request = read_request(path)?;
-        let (files, services) = (request.files.len(), request.services.len());
-        let id = &request.id;
-        log::line(format!("request {id}: {files} files, {services} services"));
+        log::line(format!(
+            "request {}: csi-proxy {}",
+            request.id, request.sha256
+        ));
         let end = self.carry_out(&request);
-        self.watched.clear();
-        self.kept.memory.contested.clear();
+        self.watched = Watched::default();
+        self.kept.memory.contested = false;
         sweep();
         let state =
-            store::load(JOURNAL_FILE).and_then(|journal| node_state(journal, &self.kept, &[], &[]));
+            store::load(JOURNAL_FILE).and_then(|journal| node_state(journal, &self.kept, &[]));
         let state = state.unwrap_or_else(|failure| {
             log::line(format!("reading the state of the node: {failure}"));
             NodeState {
@@ -153,11 +146,9 @@ impl Engine {
                 ..NodeState::default()
             }
         });
-        self.ended(parts::FINISH);
         Ok(ApplyResult {
             id: request.id,
             end,
-            durations: self.clock.durations.clone(),
             state,
         })
     }

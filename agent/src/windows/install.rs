@@ -2,7 +2,7 @@
 //!
 //! A running program can be renamed but not replaced, and between two renames its path is empty. So `install` first points
 //! the agent's service at a copy of the old program, and at the new program once that is complete: wherever the command is
-//! interrupted, Windows starts one of the two. csi-proxy and the other services are not affected.
+//! interrupted, Windows starts one of the two. csi-proxy is not affected.
 
 use std::fs::{File, OpenOptions};
 use std::os::windows::fs::OpenOptionsExt;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use protocol::command::{program, same_path};
 use protocol::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
-    INCOMING_DIR, PROGRAM_DIR, STATE_DIR, agent_service_command,
+    AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR,
+    PROGRAM_DIR, STATE_DIR, agent_service_command,
 };
 use protocol::{Answer, Failure, FailureCategory, NodeState};
 use windows_storage_agent::errors::{Context, named};
-use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
+use windows_storage_agent::wanted::{AUTO_START, ServiceSettings};
 
 use super::accounts::Accounts;
 use super::apply::ANSWER;
@@ -32,7 +32,7 @@ const START: Duration = Duration::from_secs(60);
 const LOCK: Duration = Duration::from_secs(30);
 
 /// The only privilege that the service keeps: to traverse folders that it may not list. The access control lists alone
-/// decide what the service and its scripts may open, change or terminate.
+/// decide what the service may open, change or terminate.
 const PRIVILEGES: [&str; 1] = ["SeChangeNotifyPrivilege"];
 
 const SETTING_UP: &str = "setting up the agent's service";
@@ -72,7 +72,7 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     }
     // The old program may still be in use; the next install removes it then.
     let _ = std::fs::remove_file(AGENT_RETIRED);
-    let mut state = observe::status(&[CSI_PROXY_EXE.to_owned()], &[]).ok();
+    let mut state = observe::status(&[]).ok();
     if let Some(NodeState {
         running_agent_sha256: Some(running),
         ..
@@ -129,10 +129,10 @@ fn points_at_program(services: &Services) -> Result<bool, Failure> {
 fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
     let wanted = ServiceSettings {
         command: agent_service_command(program),
-        description: "Keeps csi-proxy and the other services of windows-storage-operator's document running on this node.".to_owned(),
+        description: "Keeps csi-proxy running on this node for windows-storage-operator."
+            .to_owned(),
         dependencies: Vec::new(),
         start_type: AUTO_START,
-        environment: Vec::new(),
     };
     let configured = services.scm.configure(AGENT_SERVICE, &wanted);
     let service = configured.context_or(FailureCategory::ServiceStart, SETTING_UP)?;

@@ -4,19 +4,19 @@ mod accounts;
 mod acl;
 mod answers;
 mod apply;
+mod bring;
+mod change;
 mod engine;
 mod events;
 mod failure_actions;
 mod files;
-mod finish;
 mod install;
-mod job;
+mod keep;
 mod log;
 mod machine;
 mod observe;
 mod owners;
 mod pipes;
-mod powershell;
 mod probe;
 mod process;
 mod registry;
@@ -25,11 +25,8 @@ mod serve;
 mod service;
 mod services;
 mod store;
-mod transaction;
-mod undo;
 mod uninstall;
 mod unpack;
-mod watch;
 mod win32;
 
 use std::io::Write;
@@ -56,7 +53,7 @@ pub fn run(command: Command) -> ExitCode {
             timeout,
             arrival,
         } => apply::apply(&request, timeout, arrival),
-        Command::Status { files, pipes } => observe::status(&files, &pipes).map(Answer::Status),
+        Command::Status { pipes } => observe::status(&pipes).map(Answer::Status),
         Command::Uninstall { keeps_csi_proxy } => uninstall::uninstall(keeps_csi_proxy),
         Command::Service => return service::run(),
         // `main` handles these before it calls this function.

@@ -1,24 +1,22 @@
 //! Reads the state of the node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Instant;
 
-use protocol::order::{key, start_order};
 use protocol::paths::{
-    AGENT_EXE, AGENT_SERVICE, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE,
+    AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE,
+    STATE_FILE,
 };
-use protocol::seen::{contains, foreign};
+use protocol::seen::{dependents, foreign};
 use protocol::{
-    Failure, FileStatus, ForeignInstance, NodeState, PipeStatus, Request, ServiceState,
-    ServiceStatus,
+    CsiProxyStatus, Failure, ForeignInstance, NodeState, PipeStatus, Request, ServiceState,
 };
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::Journal;
-use windows_storage_agent::plan::{Observed, ObservedService};
 use windows_storage_agent::probe::Probe;
-use windows_storage_agent::scripts::resolved;
 use windows_storage_agent::state::Memory;
+use windows_storage_agent::wanted::{Observed, ObservedService, Wanted};
 
 use super::probe::{self, GREETING};
 use super::scm::{OpenService, READ, Scm};
@@ -34,25 +32,10 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Returns the request as it was carried out, with the output of scripts filled in.
-    pub fn carried_out(&self) -> Option<Request> {
-        let request = self.request.as_ref()?;
-        Some(resolved(request, &self.memory.commands))
-    }
-
-    /// Returns the services that only the agent changes, each once, in start order where one is known.
-    pub fn ours(&self) -> Vec<String> {
-        let kept = self.request.as_ref().map(|request| &request.services);
-        let order = kept
-            .and_then(|services| start_order(services).ok())
-            .unwrap_or_default();
-        let mut ours: Vec<String> = order.iter().map(|service| service.name.clone()).collect();
-        for name in &self.memory.ours {
-            if !contains(&ours, name) {
-                ours.push(name.clone());
-            }
-        }
-        ours
+    /// Returns whether csi-proxy's service is the agent's whatever its description: it keeps a request, and no other program
+    /// manages the service.
+    pub fn is_ours(&self) -> bool {
+        self.request.is_some() && !self.memory.contested
     }
 }
 
@@ -60,13 +43,13 @@ impl Kept {
 ///
 /// The journal is read first. The end of a request is recorded before its journal is removed, so a reader that finds no
 /// journal also finds the end.
-pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeState, Failure> {
+pub fn status(extra_pipes: &[String]) -> Result<NodeState, Failure> {
     let journal = store::load(JOURNAL_FILE)?;
     let kept = Kept {
         request: store::load(DESIRED_FILE)?,
         memory: store::load(STATE_FILE)?.unwrap_or_default(),
     };
-    let mut state = node_state(journal, &kept, extra_files, extra_pipes)?;
+    let mut state = node_state(journal, &kept, extra_pipes)?;
     if state.agent_service == ServiceState::Running {
         let answers = apply::check_answers(Instant::now() + apply::ANSWER);
         state.agent_problem = answers.err().map(|failure| failure.message);
@@ -78,28 +61,27 @@ pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeStat
 pub fn node_state(
     journal: Option<Journal>,
     kept: &Kept,
-    extra_files: &[String],
     extra_pipes: &[String],
 ) -> Result<NodeState, Failure> {
     let scm = Scm::connect().context("reaching the Service Control Manager")?;
     let (request, memory) = (kept.request.as_ref(), &kept.memory);
-    let services = request.iter().flat_map(|request| &request.services);
-    let services: Vec<ServiceStatus> = services
-        .map(|service| service_status(&scm, &service.name, memory))
-        .collect::<Result<_, _>>()?;
-    let files = request.iter().flat_map(|request| &request.files);
-    let paths = without_doubles(files.map(|file| &file.path).chain(extra_files));
     let pipes = request.iter().flat_map(|request| &request.pipes);
-    let pipes = without_doubles(pipes.flat_map(|of| &of.pipes).chain(extra_pipes));
-    let pipes = pipe_statuses(&scm, request, &pipes)?;
-    let agent_service = service_status(&scm, AGENT_SERVICE, memory)?.state;
+    let mut seen = BTreeSet::new();
+    let mut pipes: Vec<String> = pipes.chain(extra_pipes).cloned().collect();
+    pipes.retain(|name| seen.insert(name.to_lowercase()));
+    let pipes = pipe_statuses(&scm, &pipes)?;
+    let agent_service = observe_service(&scm, AGENT_SERVICE)?;
+    let agent_service = agent_service.map_or(ServiceState::Missing, |there| there.state);
+    let there = observe_service(&scm, CSI_PROXY_SERVICE)?;
+    let there = there.as_ref();
     // Queries Windows while the files are read.
-    let (files, foreign) = thread::scope(|scope| {
-        let files = scope.spawn(|| read_files(&paths));
+    let (hashes, foreign) = thread::scope(|scope| {
+        let read = |path| files::sha256_within(path, files::BRIEF);
+        let hashes = scope.spawn(move || Ok((read(CSI_PROXY_EXE)?, read(AGENT_EXE)?)));
         let foreign = find_foreign(kept);
-        (joined(files), foreign)
+        (joined(hashes), foreign)
     });
-    let (files, agent_sha256) = files?;
+    let (sha256, agent_sha256) = hashes?;
     let running = memory.running_agent_sha256.clone();
     Ok(NodeState {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -110,65 +92,50 @@ pub fn node_state(
         unfinished_request_id: journal.map(|journal| journal.request.id),
         running_agent_sha256: running.filter(|_| agent_service == ServiceState::Running),
         foreign: foreign?,
-        services,
-        files,
+        csi_proxy: CsiProxyStatus {
+            state: there.map_or(ServiceState::Missing, |there| there.state),
+            process_id: there.and_then(|there| there.process_id),
+            command: there.map(|there| there.settings.command.clone()),
+            sha256,
+            restarts: memory.restarts,
+            failing: memory.failing.clone(),
+        },
         pipes,
         last_result: memory.last_result.clone(),
     })
 }
 
-/// Probes each of these pipes as a pipe of the service that it belongs to: csi-proxy's if no request lists it.
-fn pipe_statuses(
-    scm: &Scm,
-    request: Option<&Request>,
-    names: &[String],
-) -> Result<Vec<PipeStatus>, Failure> {
-    let process_of = |name: &String| {
-        let mut of = request.iter().flat_map(|request| &request.pipes);
-        let service = of.find(|of| of.pipes.contains(name));
-        let service = service.map_or(CSI_PROXY_SERVICE, |of| &of.service);
-        let status = scm.status(service);
-        let status = status.context(format_args!("reading the state of service {service}"))?;
-        Ok(status.and_then(|status| status.process_id))
+/// Probes each of these pipes as one of csi-proxy's.
+fn pipe_statuses(scm: &Scm, names: &[String]) -> Result<Vec<PipeStatus>, Failure> {
+    let process = || {
+        let there = observe_service(scm, CSI_PROXY_SERVICE)?;
+        Ok(there.and_then(|there| there.process_id))
     };
-    let all = || names.iter().map(process_of).collect::<Result<Vec<_>, _>>();
-    let before = all()?;
+    let before = process()?;
     let mut probes = probe::all(names.iter(), GREETING);
-    let own = all()?;
+    let own = process()?;
     if own != before {
         // The service was restarted meanwhile, so the result may belong to either process.
         probes = probe::all(names.iter(), GREETING);
     }
     let processes = probe::processes(&probes).context("listing processes")?;
-    let status = |(name, own): (&String, Option<u32>)| {
+    let status = |name: &String| {
         let probe = probes.get(name).copied().unwrap_or(Probe::Closed);
         let open = probe != Probe::Closed;
         let problem = probe.problem(own, &processes).filter(|_| open);
-        Ok(PipeStatus {
+        PipeStatus {
             name: name.clone(),
             open,
             problem: problem.map(|problem| problem.to_string()),
-        })
+        }
     };
-    names.iter().zip(own).map(status).collect()
-}
-
-fn read_files(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
-    let status = |path: &String| {
-        let sha256 = files::sha256_within(path, files::BRIEF)?;
-        let path = path.clone();
-        Ok(FileStatus { path, sha256 })
-    };
-    let files = paths.iter().map(status).collect::<Result<_, _>>()?;
-    Ok((files, files::sha256_within(AGENT_EXE, files::BRIEF)?))
+    Ok(names.iter().map(status).collect())
 }
 
 fn find_foreign(kept: &Kept) -> Result<Vec<ForeignInstance>, Failure> {
     let services = machine::services().context("listing services")?;
     let processes = machine::processes(&[]).context("listing processes")?;
-    let mut ours = kept.ours();
-    ours.retain(|name| !kept.memory.contested.contains(&key(name)));
-    Ok(foreign(&services, &processes, &ours))
+    Ok(foreign(&services, &processes, kept.is_ours()))
 }
 
 /// Returns a thread's result; a panic of the thread is passed on.
@@ -177,45 +144,29 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Returns what the planner needs to know.
-pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Failure> {
-    let ours = kept.ours();
-    let (mut current_files, mut uploads) = (BTreeMap::new(), BTreeMap::new());
-    for file in &request.files {
-        let (current, upload) = thread::scope(|scope| {
-            let upload = file.upload.as_ref();
-            let upload = upload.map(|upload| scope.spawn(|| files::sha256(upload)));
-            (files::sha256(&file.path), upload.map(joined))
-        });
-        let current = current?;
-        if current.as_ref() != Some(&file.sha256)
-            && let Some((path, sha256)) = file.upload.as_ref().zip(upload.transpose()?.flatten())
-        {
-            uploads.insert(path.clone(), sha256);
-        }
-        if let Some(current) = current {
-            current_files.insert(file.path.clone(), current);
-        }
-    }
-    let mut services = BTreeMap::new();
-    let wanted = request.services.iter().map(|service| &service.name);
-    for name in wanted.chain(&ours) {
-        if let Some(there) = observe_service(scm, name)? {
-            services.insert(key(name), there);
-        }
-    }
-    let pipes = request.pipes.iter().flat_map(|of| &of.pipes);
-    let probes = probe::all(pipes, GREETING);
+/// Returns what the plan for a wanted state rests on.
+pub fn observe(scm: &Scm, wanted: &Wanted) -> Result<Observed, Failure> {
+    let (sha256, from_sha256) = thread::scope(|scope| {
+        let from = wanted.from.as_ref();
+        let from = from.map(|from| scope.spawn(|| files::sha256(from)));
+        (files::sha256(CSI_PROXY_EXE), from.map(joined))
+    });
+    let sha256 = sha256?;
+    let from_sha256 = if sha256 == wanted.sha256 {
+        None
+    } else {
+        from_sha256.transpose()?.flatten()
+    };
+    let probes = probe::all(wanted.pipes.iter(), GREETING);
     let processes = probe::processes(&probes).context("listing processes")?;
+    let services = machine::services().context("listing services")?;
     Ok(Observed {
-        files: current_files,
-        uploads,
-        services,
-        ours,
-        kept: kept.request.is_some(),
+        sha256,
+        from_sha256,
+        service: observe_service(scm, CSI_PROXY_SERVICE)?,
         pipes: probes,
         processes,
-        machine: machine::services().context("listing services")?,
+        dependents: dependents(&services).map(str::to_owned).collect(),
     })
 }
 
@@ -226,28 +177,9 @@ fn observe_service(scm: &Scm, name: &str) -> Result<Option<ObservedService>, Fai
             settings: service.settings(name)?,
             state: status.state,
             process_id: status.process_id,
-            failure_actions: service.failure_actions().ok(),
         })
     };
     let opened = scm.open(name, READ);
     let observed = opened.and_then(|it| it.map(observe).transpose());
     observed.context(format_args!("reading the state of service {name}"))
-}
-
-fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatus, Failure> {
-    let there = observe_service(scm, name)?;
-    Ok(ServiceStatus {
-        name: name.to_owned(),
-        state: (there.as_ref()).map_or(ServiceState::Missing, |there| there.state),
-        process_id: there.as_ref().and_then(|there| there.process_id),
-        command: there.map(|there| there.settings.command),
-        restarts: memory.restarts.get(&key(name)).copied().unwrap_or(0),
-        failing: memory.failing.get(&key(name)).cloned(),
-    })
-}
-
-fn without_doubles<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    let first = names.filter(|name| seen.insert(key(name)));
-    first.cloned().collect()
 }

@@ -24,8 +24,8 @@ enum Use {
     Writing,
     /// SYSTEM runs it, and loads libraries from its folder.
     Program,
-    /// SYSTEM reads it as a script.
-    Script,
+    /// A program that SYSTEM runs loads it as a library.
+    Library,
 }
 
 /// Refuses a path on which an account other than an administrator owns a folder or a link. Parts that do not exist yet are
@@ -39,11 +39,6 @@ pub fn check_program(path: &str) -> Result<(), Failure> {
     Checker::new()?.check(path, Use::Program)
 }
 
-/// Refuses a script that accounts other than administrators own, or could change or replace.
-pub fn check_script(path: &str) -> Result<(), Failure> {
-    Checker::new()?.check(path, Use::Script)
-}
-
 /// Refuses a folder with libraries that accounts other than administrators own or could change, because programs there would
 /// load them, or with programs that such accounts own. Write access to programs is checked for those that are run.
 pub fn check_programs(folder: &str) -> Result<(), Failure> {
@@ -53,7 +48,7 @@ pub fn check_programs(folder: &str) -> Result<(), Failure> {
         let path = entry.context(&doing)?.path();
         let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
         let wanted = match ending.to_str() {
-            Some("dll") => Use::Script,
+            Some("dll") => Use::Library,
             Some("exe") => Use::Writing,
             _ => continue,
         };

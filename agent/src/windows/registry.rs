@@ -1,5 +1,4 @@
-//! Settings of a service that only the registry has. The most important are its environment variables: Windows adds the
-//! value `Environment` of its key to the system's variables when it starts the process.
+//! Settings of a service that only the registry has.
 
 use std::ffi::c_void;
 use std::io;
@@ -7,19 +6,17 @@ use std::ptr::null_mut;
 
 use windows_sys::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_MORE_DATA};
 use windows_sys::Win32::System::Registry::{
-    HKEY_LOCAL_MACHINE, REG_DWORD, REG_MULTI_SZ, REG_SZ, RRF_RT_REG_MULTI_SZ, RRF_RT_REG_SZ,
-    RegDeleteKeyValueW, RegDeleteTreeW, RegGetValueW, RegSetKeyValueW,
+    HKEY_LOCAL_MACHINE, REG_DWORD, REG_SZ, RRF_RT_REG_MULTI_SZ, RRF_RT_REG_SZ, RegDeleteTreeW,
+    RegGetValueW, RegSetKeyValueW,
 };
 
-use super::win32::{self, check_error, size, wide, wide_list};
+use super::win32::{self, check_error, size, wide};
 
 /// The command line, with its variables expanded.
 pub const COMMAND: &str = "ImagePath";
 pub const DESCRIPTION: &str = "Description";
 /// The services that it depends on.
 pub const DEPENDENCIES: &str = "DependOnService";
-/// The variables, each `NAME=value`.
-pub const ENVIRONMENT: &str = "Environment";
 
 /// Returns a text value of a service's key; empty if it does not exist.
 pub fn text(service: &str, name: &str) -> io::Result<String> {
@@ -64,20 +61,6 @@ fn value(service: &str, name: &str, kind: u32) -> io::Result<Vec<u16>> {
             }
         }
     }
-}
-
-/// Sets a service's environment to exactly these variables.
-pub fn set_environment(service: &str, variables: &[String]) -> io::Result<()> {
-    if texts(service, ENVIRONMENT)? == variables {
-        return Ok(());
-    }
-    let (key, name) = (key(service), wide(ENVIRONMENT));
-    if variables.is_empty() {
-        // SAFETY: the names are nul-terminated.
-        let error = unsafe { RegDeleteKeyValueW(HKEY_LOCAL_MACHINE, key.as_ptr(), name.as_ptr()) };
-        return check_error(error);
-    }
-    set(service, ENVIRONMENT, REG_MULTI_SZ, &wide_list(variables))
 }
 
 /// Sets a text value of a service's key.

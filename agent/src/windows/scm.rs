@@ -13,7 +13,7 @@ use windows_service::service::{
 };
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_storage_agent::errors::is_stopping;
-use windows_storage_agent::journal::ServiceSettings;
+use windows_storage_agent::wanted::ServiceSettings;
 use windows_sys::Win32::Foundation::{
     ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE,
 };
@@ -25,7 +25,7 @@ use windows_sys::Win32::System::Services::{
     SERVICE_WIN32_SHARE_PROCESS,
 };
 
-use super::registry::{self, DEPENDENCIES, DESCRIPTION, ENVIRONMENT};
+use super::registry::{self, DEPENDENCIES, DESCRIPTION};
 use super::win32::{check, is, size, wide, wide_list};
 
 /// The right to read a service.
@@ -114,7 +114,6 @@ impl Scm {
         change(&service.0, start, command.as_ptr(), needed.as_ptr())?;
         let described = service.0.set_description(&settings.description);
         described.map_err(plain)?;
-        registry::set_environment(name, &settings.environment)?;
         Ok(service)
     }
 
@@ -190,7 +189,6 @@ impl OpenService {
             description: registry::text(name, DESCRIPTION)?,
             dependencies,
             start_type: config.start_type.to_raw(),
-            environment: registry::texts(name, ENVIRONMENT)?,
         })
     }
 

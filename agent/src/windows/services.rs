@@ -6,12 +6,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use protocol::command::{program, same_path};
-use protocol::order::key;
 use protocol::{Failure, FailureCategory, ServiceState};
 use windows_storage_agent::errors::{Context, may_start_again};
-use windows_storage_agent::journal::ServiceSettings;
 use windows_storage_agent::keep::LINGER;
 use windows_storage_agent::probe::Problem;
+use windows_storage_agent::wanted::ServiceSettings;
 
 use super::log;
 use super::probe::{self, GREETING};
@@ -37,7 +36,7 @@ pub enum Held {
 pub struct Services {
     /// The Service Control Manager.
     pub scm: Scm,
-    /// By the service's [`key`].
+    /// By the service's name.
     processes: BTreeMap<String, Process>,
 }
 
@@ -59,7 +58,7 @@ impl Services {
         }
         match Process::open(id) {
             Ok(Some(process)) if !process.has_ended() => {
-                self.processes.insert(key(service), process);
+                self.processes.insert(service.to_owned(), process);
                 Held::Alive
             }
             Ok(_) => Held::Gone,
@@ -86,7 +85,7 @@ impl Services {
             let runs = process.program().unwrap_or_default();
             // The program may have been renamed while it ran.
             if same_path(&runs, program) || same_path(&runs, &format!("{program}.previous")) {
-                self.processes.insert(key(service), process);
+                self.processes.insert(service.to_owned(), process);
                 return None;
             }
         }
@@ -95,7 +94,7 @@ impl Services {
 
     /// Returns a service's process, if a handle to it is open.
     pub fn process(&self, service: &str) -> Option<&Process> {
-        self.processes.get(&key(service))
+        self.processes.get(service)
     }
 
     /// Returns all processes with an open handle.
@@ -106,9 +105,9 @@ impl Services {
     /// Returns whether a service's process is still running; drops the handle to one that has ended.
     pub fn check_alive(&mut self, service: &str) -> bool {
         if self.process(service).is_some_and(Process::has_ended) {
-            self.processes.remove(&key(service));
+            self.processes.remove(service);
         }
-        self.processes.contains_key(&key(service))
+        self.processes.contains_key(service)
     }
 
     /// Stops a service and waits for its process, including one that still serves `wanted`. Returns when the process was
@@ -149,7 +148,7 @@ impl Services {
             }
             if status.is_shared && stopped {
                 // The process keeps running for other services.
-                self.processes.remove(&key(name));
+                self.processes.remove(name);
                 return Ok(Some(now));
             }
             if status.is_shared && now >= deadline {

@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use protocol::command::same_path;
-use protocol::order::{key, same_name};
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
-    CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_DIR, STATE_FILE,
+    CSI_PROXY_LOG_DIR, CSI_PROXY_PREVIOUS, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE,
+    STATE_DIR, STATE_FILE,
 };
-use protocol::seen::contains;
-use protocol::{Answer, Failure, FailureCategory};
+use protocol::seen::DESCRIPTION;
+use protocol::{Answer, Failure, FailureCategory, Request};
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::Journal;
-use windows_storage_agent::state::Memory;
 
 use super::install::{end_running, lock};
 use super::observe::Kept;
@@ -95,51 +94,42 @@ fn finish_change(services: &mut Services) -> Result<(), Failure> {
     ))
 }
 
-/// Stops and removes csi-proxy if the agent created its service. Other services of the document stay as they are.
+/// Stops and removes csi-proxy if it is the agent's. Other services stay as they are.
 fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
     let kept = Kept {
-        request: store::load(DESIRED_FILE)?,
-        memory: store::load::<Memory>(STATE_FILE)?.unwrap_or_default(),
+        request: store::load_or_set_aside(DESIRED_FILE),
+        memory: store::load_or_set_aside(STATE_FILE).unwrap_or_default(),
     };
-    if !contains(&kept.ours(), CSI_PROXY_SERVICE) {
-        return Ok(());
-    }
-    if let Some(command) = command_of_another(services, &kept)? {
-        log::line(format!(
-            "service {CSI_PROXY_SERVICE} stays: another program has configured it as {command}"
-        ));
-        return Ok(());
-    }
-    let pipes = kept.request.iter().flat_map(|request| &request.pipes);
-    let pipes: Vec<String> = pipes.flat_map(|of| of.pipes.clone()).collect();
-    services.stop(CSI_PROXY_SERVICE, &pipes, STOP)?;
-    services.delete(CSI_PROXY_SERVICE)?;
-    // A program that is not the uploaded one is not the agent's to remove.
-    let files = kept.request.iter().flat_map(|request| &request.files);
-    for file in files {
-        if files::sha256(&file.path)?.as_ref() == Some(&file.sha256) {
-            remove(&file.path)?;
-        }
-    }
-    for beside in ["new", "previous"] {
-        remove(&format!("{CSI_PROXY_EXE}.{beside}"))?;
-    }
-    remove_folder(CSI_PROXY_LOG_DIR)
-}
-
-/// Returns the command that another program has set for csi-proxy's service, which then belongs to that program.
-fn command_of_another(services: &Services, kept: &Kept) -> Result<Option<String>, Failure> {
     let there = services.scm.settings(CSI_PROXY_SERVICE);
     let there = there.context(format_args!("reading service {CSI_PROXY_SERVICE}"))?;
-    let listed = kept.carried_out().map(|request| request.services);
-    let mut listed = listed.into_iter().flatten();
-    let ours = listed.find(|service| same_name(&service.name, CSI_PROXY_SERVICE));
-    let Some((there, ours)) = there.zip(ours) else {
-        return Ok(None);
+    let is_ours = match (&kept.request, &there) {
+        (Some(request), Some(there)) => kept.is_ours() && there.command == request.command(),
+        (None, Some(there)) => there.description == DESCRIPTION,
+        (kept, None) => kept.is_some(),
     };
-    let is_contested = kept.memory.contested.contains(&key(CSI_PROXY_SERVICE));
-    let is_another = is_contested || there.command != ours.path;
-    Ok(is_another.then_some(there.command))
+    if !is_ours {
+        if let Some(there) = there {
+            log::line(format!(
+                "service {CSI_PROXY_SERVICE} stays: another program has configured it as {}",
+                there.command
+            ));
+        }
+        return Ok(());
+    }
+    let pipes = kept.request.as_ref().map(|request| request.pipes.clone());
+    services.stop(CSI_PROXY_SERVICE, &pipes.unwrap_or_default(), STOP)?;
+    services.delete(CSI_PROXY_SERVICE)?;
+    let is_others = |request: &Request| {
+        let sha256 = files::sha256(CSI_PROXY_EXE)?;
+        Ok(sha256.is_some_and(|sha256| sha256 != request.sha256))
+    };
+    if !kept.request.as_ref().map_or(Ok(false), is_others)? {
+        remove(CSI_PROXY_EXE)?;
+    }
+    for beside in [CSI_PROXY_PREVIOUS, &format!("{CSI_PROXY_EXE}.new")] {
+        remove(beside)?;
+    }
+    remove_folder(CSI_PROXY_LOG_DIR)
 }
 
 fn remove(path: &str) -> Result<(), Failure> {

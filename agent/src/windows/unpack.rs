@@ -1,10 +1,10 @@
-//! Unpacks the files that SFTP uploads for a request, once they have arrived, before the service gets the request.
+//! Unpacks the program that SFTP uploads for a request, once it has arrived, before the service gets the request.
 
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Packed, Request};
@@ -15,35 +15,26 @@ use windows_storage_agent::unpack::{
 
 use super::{files, store};
 
-/// Creates the uploads of a request from its packed files, if it has any; returns how long that took. On failure nothing is
-/// left behind.
-pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duration>, Failure> {
+/// Creates the upload of a request from its packed file, if it has one. On failure nothing is left behind.
+pub fn unpack_program(request: &str, arrived_by: Instant) -> Result<(), Failure> {
+    // Without a request, the service reports what is wrong with it.
     let Some(request) = arrived(request, arrived_by) else {
-        // The service reports what is wrong with it.
-        return Ok(None);
+        return Ok(());
     };
-    let files = request.files.iter();
-    let packed = files.filter_map(|file| Some((file.packed.as_ref()?, file)));
-    let packed: Vec<_> = packed.collect();
-    if packed.is_empty() {
-        return Ok(None);
-    }
+    let (Some(packed), Some(upload)) = (&request.packed, &request.upload) else {
+        return Ok(());
+    };
     // Before any path of the request is used.
     validate(&request)?;
-    let mut took = Duration::ZERO;
-    for (packed, file) in packed {
-        let announced = Announced {
-            size: packed.unpacked_size,
-            sha256: &file.sha256,
-        };
-        let upload = file.upload.as_deref().unwrap_or_default();
-        let done = unpack_to(packed, upload, announced, arrived_by);
-        // The packed file is no longer needed either way. If the SFTP server still has it open, it stays for the service to
-        // remove.
-        let _ = std::fs::remove_file(&packed.path);
-        took += done?;
-    }
-    Ok(Some(took))
+    let announced = Announced {
+        size: packed.unpacked_size,
+        sha256: &request.sha256,
+    };
+    let done = unpack_to(packed, upload, announced, arrived_by);
+    // The packed file is no longer needed either way. If the SFTP server still has it open, it stays for the service to
+    // remove.
+    let _ = std::fs::remove_file(&packed.path);
+    done
 }
 
 /// Returns the request once it is there and complete; `None` if it does not arrive in time.
@@ -60,18 +51,16 @@ fn arrived(path: &str, by: Instant) -> Option<Request> {
 }
 
 /// Waits for the packed file, then unpacks it to a temporary file that becomes the upload once it is complete. Each process
-/// has its own, because a command whose connection was lost may still be unpacking. Returns how long it took, without the
-/// wait.
+/// has its own, because a command whose connection was lost may still be unpacking.
 fn unpack_to(
     packed: &Packed,
     upload: &str,
     announced: Announced<'_>,
     arrived_by: Instant,
-) -> Result<Duration, Failure> {
+) -> Result<(), Failure> {
     let arrival = Arrival::new(packed.size, Instant::now(), arrived_by);
     let source = open_complete(Path::new(&packed.path), arrival)
         .map_err(|error| refusal(&packed.path, &UnpackError::Read(error)))?;
-    let begin = Instant::now();
     let beside = format!("{upload}.{}", std::process::id());
     let done = File::create(&beside)
         .map_err(UnpackError::Write)
@@ -80,8 +69,7 @@ fn unpack_to(
     done.map_err(|error| {
         let _ = files::remove(&beside);
         named(refusal(&packed.path, &error), [(upload, announced.sha256)])
-    })?;
-    Ok(begin.elapsed())
+    })
 }
 
 fn refusal(path: &str, error: &UnpackError) -> Failure {

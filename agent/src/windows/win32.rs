@@ -9,7 +9,6 @@ use windows_storage_agent::errors::may_pass;
 use windows_sys::Win32::Foundation::{
     ERROR_SUCCESS, HANDLE, INVALID_HANDLE_VALUE, SYSTEMTIME, WIN32_ERROR,
 };
-use windows_sys::Win32::Globalization::{CP_OEMCP, MultiByteToWideChar};
 use windows_sys::Win32::System::SystemInformation::GetSystemTime;
 use windows_sys::Win32::System::Threading::INFINITE;
 
@@ -114,27 +113,4 @@ pub fn now() -> String {
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
         now.wYear, now.wMonth, now.wDay, now.wHour, now.wMinute, now.wSecond, now.wMilliseconds
     )
-}
-
-/// Decodes console output of a program: UTF-8, or else the machine's own code page, such as 932.
-pub fn from_console(bytes: &[u8]) -> String {
-    if let Ok(text) = str::from_utf8(bytes) {
-        return text.to_owned();
-    }
-    let mut units = vec![0; bytes.len()];
-    let (length, room) = (size(bytes.len()), size(units.len()));
-    // SAFETY: both buffers have the given lengths; no code page produces more units than there are bytes.
-    let made = unsafe {
-        let (from, to) = (bytes.as_ptr(), units.as_mut_ptr());
-        MultiByteToWideChar(
-            CP_OEMCP,
-            0,
-            from,
-            length.cast_signed(),
-            to,
-            room.cast_signed(),
-        )
-    };
-    units.truncate(usize::try_from(made).unwrap_or(0));
-    String::from_utf16_lossy(&units)
 }

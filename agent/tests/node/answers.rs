@@ -5,7 +5,7 @@ use std::fs;
 use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::{ApplyResult, FailureCategory, Outcome};
 
-use crate::host::{Node, PIPES, csi_proxy_of, is_well, message_of, request_for};
+use crate::host::{Node, PIPES, is_well, message_of, request_for};
 use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy, variant};
 
 const PIPE: &str = "csi-proxy-smb-v1";
@@ -66,7 +66,7 @@ fn a_process_that_squats_a_pipe_is_named() {
     node.while_tool(&format!("serve {PIPE}"), || {
         node.start_agent();
         let state = node.eventually("it says who is in the way", |state| {
-            let failing = csi_proxy_of(state).failing.as_ref();
+            let failing = state.csi_proxy.failing.as_ref();
             failing.is_some_and(|failing| failing.message.contains(TOOL))
         });
         let mut pipes = state.pipes.iter();
@@ -91,7 +91,7 @@ fn a_name_that_another_program_keeps_is_waited_for_and_not_held_against_a_versio
         assert!(failure.category.is_of_the_host(), "{undone:?}");
         assert!(failure.message.contains("an unknown process"), "{failure}");
         node.eventually("it waits", |state| {
-            let failing = csi_proxy_of(state).failing.as_ref();
+            let failing = state.csi_proxy.failing.as_ref();
             failing.is_some_and(|failing| failing.message.contains("an unknown process"))
         });
     });

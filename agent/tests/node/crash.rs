@@ -47,10 +47,7 @@ impl Node {
         until(point, || !self.local(JOURNAL_FILE).exists());
         self.eventually(point, |state| {
             state.unfinished_request_id.is_none()
-                && state
-                    .services
-                    .iter()
-                    .all(|service| service.process_id.is_some())
+                && state.csi_proxy.process_id.is_some() == state.request_id.is_some()
                 && state.pipes.iter().all(|pipe| pipe.open)
         })
     }

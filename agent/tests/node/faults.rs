@@ -6,13 +6,11 @@ use std::thread;
 use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
 use protocol::{Answer, FailureCategory, Outcome};
 
-use crate::host::{
-    Build, Node, csi_proxy_of, is_well, message_of, request_for, sha256, upload_path,
-};
+use crate::host::{Build, Node, is_well, message_of, request_for, sha256, upload_path};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
 
 /// The free space on a full disk, in bytes.
-const ROOM: usize = 8000;
+const ROOM: usize = 5000;
 
 #[test]
 fn bad_programs_files_and_requests() {
@@ -55,13 +53,13 @@ fn bad_programs_files_and_requests() {
     let applied = node.apply_request(&impatient, Some(&good));
     assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &good), "{applied:?}");
-    let process = csi_proxy_of(&applied.state).process_id;
+    let process = applied.state.csi_proxy.process_id;
 
     // If the file stays held, it is not touched; if it is held for a while, the agent waits.
     let keeps = format!("hold {CSI_PROXY_EXE}");
     let held = node.while_tool(&keeps, || node.apply("better", &better));
     message_of(&held, Outcome::Failed, FailureCategory::FileInUse);
-    assert_eq!(csi_proxy_of(&node.state()).process_id, process);
+    assert_eq!(node.state().csi_proxy.process_id, process);
     let waited = thread::scope(|scope| {
         let apply = node.while_tool(&keeps, || {
             let seen = node.log().len();
@@ -127,18 +125,18 @@ fn a_full_disk() {
     let (good, better) = (variant(0), variant(1));
     let node = Node::new();
     node.applied("good", &good);
-    let process = csi_proxy_of(&node.state()).process_id;
+    let process = node.state().csi_proxy.process_id;
 
     // More than the agent can write; its results still fit.
     let mut large = request_for("better", &better);
-    let padding = |number| (format!("PADDING_{number}"), "x".repeat(8_000));
-    large.environment.extend((0..3 * ROOM / 8_000).map(padding));
+    // Each takes a line of the agent's files.
+    large.flags.extend(std::iter::repeat_n("-v".to_owned(), 600));
     fs::write(node.local(&upload_path("better")), &better).unwrap();
     node.upload_request(&large);
     node.host.fill_disk(ROOM as u64).unwrap();
     let full = node.apply_uploaded("better");
     message_of(&full, Outcome::Failed, FailureCategory::DiskFull);
-    assert_eq!(csi_proxy_of(&full.state).process_id, process);
+    assert_eq!(full.state.csi_proxy.process_id, process);
     node.host.free_disk().unwrap();
 
     // The disk is full from the middle of the change on.

@@ -4,8 +4,8 @@ use std::fs;
 
 use protocol::{FailureCategory, ForeignKind, Outcome};
 
-use crate::host::{Build, Node, csi_proxy, csi_proxy_of, is_well, message_of, request, sha256};
-use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};
+use crate::host::{Node, csi_proxy, is_well, message_of, request, sha256};
+use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
 
 #[test]
 fn are_let_alone_unless_they_may_be_replaced() {
@@ -53,7 +53,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
     replace.replace_foreign = true;
     replace.start_timeout_seconds = 3;
     let broken = standin(Behaviour::Well, &["csi-proxy-disk-v1"]);
-    replace.files[0].sha256 = sha256(&broken);
+    replace.sha256 = sha256(&broken);
     let rolled_back = node.apply_request(&replace, Some(&broken));
     let category = FailureCategory::PipesMissing;
     message_of(&rolled_back, Outcome::RolledBack, category);
@@ -63,8 +63,8 @@ fn are_let_alone_unless_they_may_be_replaced() {
     assert!(!node.local(r"C:\k\csi-proxy.exe").exists());
 
     replace.id = "replaced".to_owned();
-    replace.files[0].sha256 = sha256(&ours);
-    replace.files[0].upload = request("replaced").files[0].upload.clone();
+    replace.sha256 = sha256(&ours);
+    replace.upload = request("replaced").upload.clone();
     replace.start_timeout_seconds = 20;
     let replaced = node.apply_request(&replace, Some(&ours));
     assert_eq!(replaced.end.outcome, Outcome::Applied, "{replaced:?}");
@@ -73,59 +73,26 @@ fn are_let_alone_unless_they_may_be_replaced() {
     // The service now belongs to the agent.
     let next = node.apply("next", &ours);
     assert_eq!(next.end.outcome, Outcome::Unchanged, "{next:?}");
-    assert!(csi_proxy_of(&next.state).failing.is_none());
+    assert!(next.state.csi_proxy.failing.is_none());
 }
 
+/// Windows does not stop a service while others that need it run.
 #[test]
-fn services_that_need_ours_stop_and_start_with_it() {
-    let (old, new) = (standin_for_csi_proxy(Behaviour::Well), csi_proxy("1.3.0"));
-    let node = Node::with(Build::FaultInjection);
-    node.applied("old", &old);
-    fs::write(
-        node.local(r"C:\k\monitor.exe"),
-        standin(Behaviour::Well, &[]),
-    )
-    .unwrap();
+fn a_service_that_needs_ours_is_named_and_not_stopped() {
+    let (old, new) = (variant(0), variant(1));
+    let node = Node::new();
+    let process = node.applied("old", &old).state.csi_proxy.process_id;
     node.bring_tool();
-    node.run(r"sc create monitor binpath= C:\k\monitor.exe");
-    node.run(&format!("{TOOL} need monitor csi-proxy"));
-    node.run("net start monitor");
-    let settings = node.configuration("monitor");
-    let is_running = || node.ask("sc query monitor").contains("RUNNING");
-    let steps = |since: usize| -> Vec<bool> {
-        let log = node.log()[since..].to_owned();
-        let positions = [
-            "stop service monitor",
-            "stop service csi-proxy",
-            "start service monitor",
-        ]
-        .map(|step| log.find(step));
-        positions
-            .windows(2)
-            .map(|pair| pair[0].is_some() && pair[0] < pair[1])
-            .collect()
-    };
-    assert!(settings.contains("DependOnService"), "{settings}");
-    assert!(is_running());
-
-    let since = node.log().len();
-    let upgraded = node.applied("new", &new);
-    assert!(upgraded.end.interruption_milliseconds.is_some());
-    assert!(is_running());
-    assert_eq!(steps(since), [true, true], "{}", node.log());
-
-    // The agent is killed while the service is stopped.
-    let since = node.log().len();
-    node.die_at("replace");
-    node.apply("old", &old);
-    node.points();
-    assert!(!is_running());
-    node.start_agent();
-    let state = node.eventually("what was there is back", |state| {
-        state.unfinished_request_id.is_none() && is_well(state, &new)
+    node.make_logs();
+    node.run(&format!("{TOOL} need logs csi-proxy"));
+    let refused = node.apply("new", &new);
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::Foreign);
+    assert!(message.contains("stop logs first"), "{message}");
+    assert_eq!(refused.state.csi_proxy.process_id, process);
+    assert!(node.ask("sc query logs").contains("RUNNING"));
+    node.run("net stop logs");
+    until("it has stopped", || {
+        node.ask("sc query logs").contains("STOPPED")
     });
-    assert_eq!(state.last_result.unwrap().end.outcome, Outcome::RolledBack);
-    assert!(is_running());
-    assert!(steps(since)[0], "{}", node.log());
-    assert_eq!(node.configuration("monitor"), settings);
+    node.applied("new", &new);
 }

@@ -1,18 +1,16 @@
 //! A Windows host with the agent installed, and the operations of tests on it.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol::document::Service;
-use protocol::paths::{AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR};
+use protocol::paths::{AGENT_EXE, AGENT_SERVICE, INCOMING_DIR};
 use protocol::{
-    Answer, ApplyResult, DesiredFile, Failure, FailureCategory, NodeState, Outcome, PipeStatus,
-    Request, ServicePipes, ServiceState, ServiceStatus,
+    Answer, ApplyResult, Failure, FailureCategory, NodeState, Outcome, PipeStatus, Request,
+    ServiceState,
 };
 use sha2::{Digest, Sha256};
 
@@ -125,7 +123,7 @@ impl Node {
     /// Uploads a request `id` with this content for csi-proxy.exe.
     pub fn upload(&self, id: &str, content: &[u8], announced: &str) {
         let mut request = request(id);
-        announced.clone_into(&mut request.files[0].sha256);
+        announced.clone_into(&mut request.sha256);
         fs::write(self.local(&upload_path(id)), content).unwrap();
         self.upload_request(&request);
     }
@@ -218,13 +216,7 @@ impl Node {
     /// Returns a service's configuration: the lines of its registry key that the agent could change.
     pub fn configuration(&self, service: &str) -> String {
         let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{service}");
-        let names = [
-            "ImagePath",
-            "Start",
-            "Description",
-            "DependOn",
-            "Environment",
-        ];
+        let names = ["ImagePath", "Start", "Description", "DependOn"];
         self.run(&key)
             .lines()
             .map(str::trim)
@@ -287,23 +279,16 @@ pub fn upload_path(id: &str) -> String {
     format!(r"{INCOMING_DIR}\{id}.exe")
 }
 
-/// Returns a request for csi-proxy alone; the file's hash is to be filled in.
+/// Returns a request for csi-proxy; the program's hash is to be filled in.
 pub fn request(id: &str) -> Request {
     Request {
         id: id.to_owned(),
-        files: vec![DesiredFile {
-            path: CSI_PROXY_EXE.to_owned(),
-            sha256: String::new(),
-            upload: Some(upload_path(id)),
-            packed: None,
-        }],
-        services: vec![service(CSI_PROXY_SERVICE, COMMAND)],
-        environment: BTreeMap::new(),
+        sha256: String::new(),
+        upload: Some(upload_path(id)),
+        packed: None,
+        flags: COMMAND.split(' ').skip(1).map(str::to_owned).collect(),
         replace_foreign: false,
-        pipes: vec![ServicePipes {
-            service: CSI_PROXY_SERVICE.to_owned(),
-            pipes: PIPES.map(str::to_owned).to_vec(),
-        }],
+        pipes: PIPES.map(str::to_owned).to_vec(),
         stop_timeout_seconds: 30,
         start_timeout_seconds: 20,
     }
@@ -311,20 +296,9 @@ pub fn request(id: &str) -> Request {
 
 /// Returns a request for this content of csi-proxy.exe.
 pub fn request_for(id: &str, content: &[u8]) -> Request {
-    let mut request = request(id);
-    request.files[0].sha256 = sha256(content);
-    request
-}
-
-pub fn service(name: &str, command: &str) -> Service {
-    Service {
-        name: name.to_owned(),
-        path: command.to_owned(),
-        node_variables_in_command: vec![],
-        powershell_pre_scripts: vec![],
-        dependencies: vec![],
-        bootstrap: false,
-        priority: 2,
+    Request {
+        sha256: sha256(content),
+        ..request(id)
     }
 }
 
@@ -332,14 +306,6 @@ pub fn sha256(content: &[u8]) -> String {
     Sha256::digest(content)
         .iter()
         .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
-}
-
-pub fn csi_proxy_of(state: &NodeState) -> &ServiceStatus {
-    let found = state
-        .services
-        .iter()
-        .find(|service| service.name == CSI_PROXY_SERVICE);
-    found.unwrap_or_else(|| panic!("{state:?}"))
 }
 
 /// Returns the message of a request that ended with this outcome and failure category.
@@ -353,9 +319,8 @@ pub fn message_of(result: &ApplyResult, outcome: Outcome, category: FailureCateg
 
 /// Returns whether csi-proxy runs with this content and answers on all its pipes.
 pub fn is_well(state: &NodeState, content: &[u8]) -> bool {
-    !state.services.is_empty()
-        && csi_proxy_of(state).state == ServiceState::Running
+    state.csi_proxy.state == ServiceState::Running
         && state.pipes.len() == PIPES.len()
         && state.pipes.iter().all(PipeStatus::answers)
-        && state.files[0].sha256 == Some(sha256(content))
+        && state.csi_proxy.sha256 == Some(sha256(content))
 }

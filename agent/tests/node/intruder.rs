@@ -11,8 +11,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use protocol::paths::{AGENT_EXE, AGENT_PIPE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, PROGRAM_DIR};
 use protocol::{FailureCategory, Outcome};
 
-use crate::host::{Build, Node, agent, is_well, message_of, request_for, service, sha256};
-use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};
+use crate::host::{Build, Node, agent, message_of, sha256};
+use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};
 
 /// `nobody`, a user that no host runs as.
 const SOMEBODY: u32 = 65_534;
@@ -96,6 +96,14 @@ fn what_belongs_to_others_is_not_used() {
     assert!(message.starts_with(CSI_PROXY_LOG_DIR), "{message}");
     node.take_back(CSI_PROXY_LOG_DIR);
     node.applied("second", &csi_proxy);
+
+    // SYSTEM would run what its owner may replace.
+    node.give_away(CSI_PROXY_EXE);
+    let refused = node.apply("third", &csi_proxy);
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
+    assert!(message.starts_with(CSI_PROXY_EXE), "{message}");
+    assert_eq!(refused.state.request_id.as_deref(), Some("second"));
+    node.take_back(CSI_PROXY_EXE);
 }
 
 #[test]
@@ -130,42 +138,6 @@ fn rights_to_write_are_taken_away_and_others_stay() {
     assert!(failure.message.starts_with(&begins), "{failure:?}");
     assert!(failure.message.contains("icacls"), "{failure:?}");
     assert_eq!(node.others_may(&theirs), 7);
-}
-
-/// Regardless of its location: SYSTEM runs the program.
-#[test]
-fn a_service_runs_no_program_that_others_could_change() {
-    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
-    let node = Node::new();
-    let (folder, program) = (r"C:\other\bin", r"C:\other\bin\other.exe");
-    fs::create_dir_all(node.local(folder)).unwrap();
-    fs::write(node.local(program), standin(Behaviour::Well, &[])).unwrap();
-    node.applied("first", &csi_proxy);
-    let with_other = |id: &str| {
-        let mut request = request_for(id, &csi_proxy);
-        request.services.push(service("other", program));
-        node.apply_request(&request, None)
-    };
-    for (number, (open, rights)) in [(program, 7), (folder, 7), (r"C:\other", 7)]
-        .into_iter()
-        .enumerate()
-    {
-        let before = node.others_may(open);
-        node.let_others(open, rights);
-        let refused = with_other(&format!("refused-{number}"));
-        let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
-        let begins = format!("{open} can be changed by S-1-1-0");
-        assert!(message.starts_with(&begins), "{message}");
-        assert!(is_well(&refused.state, &csi_proxy), "{refused:?}");
-        node.let_others(open, before);
-    }
-    node.give_away(program);
-    let refused = with_other("theirs");
-    let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
-    assert!(message.starts_with(program), "{message}");
-    node.take_back(program);
-    let applied = with_other("mended");
-    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
 }
 
 /// Wine does not report a Unix link as a link: the target is checked, and not written to if another account owns it.

@@ -5,11 +5,12 @@ use std::fs;
 use protocol::paths::AGENT_SERVICE;
 use protocol::{NodeState, Outcome, ServiceState};
 
-use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request_for};
+use crate::host::{COMMAND, Node, is_well, request_for};
 use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};
 
 fn is_failing(state: &NodeState, message: &str) -> bool {
-    csi_proxy_of(state)
+    state
+        .csi_proxy
         .failing
         .as_ref()
         .is_some_and(|failing| failing.message.contains(message))
@@ -30,17 +31,13 @@ fn a_service_is_brought_back_whatever_becomes_of_it() {
     let node = Node::new();
     node.bring_tool();
     let first = node.applied("first", &content);
-    let process = csi_proxy_of(&first.state).process_id;
+    let process = first.state.csi_proxy.process_id;
 
     node.run(&format!("{TOOL} change csi-proxy - C:\\x.exe"));
     let state = node.eventually("its command is changed back", |state| {
-        csi_proxy_of(state).command.as_deref() == Some(COMMAND)
+        state.csi_proxy.command.as_deref() == Some(COMMAND)
     });
-    assert_eq!(
-        csi_proxy_of(&state).process_id,
-        process,
-        "it went on running"
-    );
+    assert_eq!(state.csi_proxy.process_id, process, "it went on running");
 
     // A repeated change would be left alone: see the next test.
     node.apply("first", &content);
@@ -48,7 +45,7 @@ fn a_service_is_brought_back_whatever_becomes_of_it() {
     // The command may report a broken pipe; what counts is that another process runs.
     node.host.run("net stop csi-proxy").unwrap();
     node.eventually("disabled and stopped, it is back", |state| {
-        is_well(state, &content) && csi_proxy_of(state).process_id != process
+        is_well(state, &content) && state.csi_proxy.process_id != process
     });
     assert_starts_with_the_machine(&node, "csi-proxy");
 
@@ -83,24 +80,24 @@ fn a_service_that_another_program_changes_twice_is_left_to_it() {
     let change = format!("{TOOL} change csi-proxy - {theirs}");
     node.run(&change);
     node.eventually("it is changed back once", |state| {
-        csi_proxy_of(state).command.as_deref() == Some(COMMAND)
+        state.csi_proxy.command.as_deref() == Some(COMMAND)
     });
     node.run(&change);
     node.run("sc description csi-proxy Theirs");
     let state = node.eventually("and not again", |state| is_failing(state, "no longer does"));
-    assert_eq!(csi_proxy_of(&state).command.as_deref(), Some(theirs));
+    assert_eq!(state.csi_proxy.command.as_deref(), Some(theirs));
     let foreign = node.state().foreign;
     assert_eq!(foreign.len(), 1, "{foreign:?}");
     assert_eq!(foreign[0].command, theirs);
     // If they stop the service, it is not started either.
     node.host.run("net stop csi-proxy").unwrap();
     std::thread::sleep(std::time::Duration::from_secs(3));
-    assert_eq!(csi_proxy_of(&node.state()).state, ServiceState::Stopped);
+    assert_eq!(node.state().csi_proxy.state, ServiceState::Stopped);
 
     // A request expresses what an administrator wants.
     node.applied("second", &content);
     let state = node.eventually("it is ours again", |state| is_well(state, &content));
-    assert_eq!(csi_proxy_of(&state).command.as_deref(), Some(COMMAND));
+    assert_eq!(state.csi_proxy.command.as_deref(), Some(COMMAND));
 }
 
 #[test]
@@ -120,14 +117,15 @@ fn a_service_that_does_not_stay_well_is_started_again_and_said_so() {
     });
     fs::remove_file(mute).unwrap();
     let state = node.eventually("it is well again", |state| is_well(state, &mutes));
-    assert!(csi_proxy_of(&state).restarts > 0, "{state:?}");
+    assert!(state.csi_proxy.restarts > 0, "{state:?}");
 
     let crashes = standin_for_csi_proxy(Behaviour::Crashes);
     node.applied("crashes", &crashes);
     let crash = node.local(r"C:\k\crash");
     fs::write(&crash, "").unwrap();
     let state = node.eventually("a crash loop is said", |state| {
-        csi_proxy_of(state)
+        state
+            .csi_proxy
             .failing
             .as_ref()
             .is_some_and(|failing| failing.attempts >= 2 && failing.retry_seconds >= 2)
@@ -138,7 +136,7 @@ fn a_service_that_does_not_stay_well_is_started_again_and_said_so() {
     let well = standin_for_csi_proxy(Behaviour::Well);
     node.applied("well", &well);
     node.eventually("nothing fails any more", |state| {
-        is_well(state, &well) && csi_proxy_of(state).failing.is_none()
+        is_well(state, &well) && state.csi_proxy.failing.is_none()
     });
     assert_starts_with_the_machine(&node, AGENT_SERVICE);
 }

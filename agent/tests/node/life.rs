@@ -17,12 +17,12 @@ fn a_life() {
     let first = node.applied("first", &old);
     let again = node.apply_uploaded("first");
     assert_eq!(again.end.outcome, Outcome::Unchanged, "{again:?}");
-    let process = again.state.services[0].process_id;
-    assert_eq!(process, first.state.services[0].process_id);
+    let process = again.state.csi_proxy.process_id;
+    assert_eq!(process, first.state.csi_proxy.process_id);
 
     node.host.run("net stop csi-proxy").unwrap();
     node.eventually("csi-proxy is back", |state| {
-        is_well(state, &old) && state.services[0].process_id != process
+        is_well(state, &old) && state.csi_proxy.process_id != process
     });
 
     let upgraded = thread::scope(|scope| {
@@ -44,13 +44,13 @@ fn a_life() {
         interruption.is_some_and(|time| time < 10_000),
         "{upgraded:?}"
     );
-    let process = node.state().services[0].process_id;
+    let process = node.state().csi_proxy.process_id;
 
     node.upload("wrong", &old, &"a".repeat(64));
     let wrong = node.apply_uploaded("wrong");
     message_of(&wrong, Outcome::Failed, FailureCategory::HashMismatch);
     assert!(is_well(&wrong.state, &new));
-    assert_eq!(wrong.state.services[0].process_id, process);
+    assert_eq!(wrong.state.csi_proxy.process_id, process);
 
     let junk = node.apply("junk", b"MZ this is no program");
     assert_eq!(junk.end.outcome, Outcome::RolledBack, "{junk:?}");

@@ -25,9 +25,6 @@ mod natively;
 mod packed;
 mod programs;
 mod replace_agent;
-// Replaces PowerShell with another program.
-#[cfg(unix)]
-mod scripts;
 mod standin;
 mod stops;
 mod strange;

@@ -1,10 +1,12 @@
 //! The agent replaces itself without affecting csi-proxy.
 
-use protocol::paths::{AGENT_EXE, AGENT_PREVIOUS, AGENT_SERVICE};
-use protocol::{Answer, FailureCategory, ServiceState};
+use std::fs;
 
-use crate::host::{Build, Node, agent, csi_proxy_of, is_well, sha256};
-use crate::standin::{Behaviour, standin_for_csi_proxy};
+use protocol::paths::{AGENT_EXE, AGENT_PREVIOUS, AGENT_SERVICE, DESIRED_FILE, STATE_FILE};
+use protocol::{Answer, FailureCategory, Outcome, ServiceState};
+
+use crate::host::{Build, COMMAND, Node, agent, is_well, sha256};
+use crate::standin::{Behaviour, standin_for_csi_proxy, until};
 
 /// Returns the same Windows program with another hash.
 fn other(agent: &[u8], mark: u8) -> Vec<u8> {
@@ -19,7 +21,7 @@ fn whole_or_not_at_all() {
     let (payload, faulty) = (agent(Build::Payload), agent(Build::FaultInjection));
     let node = Node::with(Build::Payload);
     let first = node.applied("first", &csi_proxy);
-    let process = csi_proxy_of(&first.state).process_id;
+    let process = first.state.csi_proxy.process_id;
     let runs = |what: &str, agent: &[u8]| {
         let state = node.state();
         let hash = Some(sha256(agent));
@@ -27,7 +29,7 @@ fn whole_or_not_at_all() {
         assert_eq!(state.agent_sha256, hash, "{what}");
         assert_eq!(state.agent_service, ServiceState::Running, "{what}");
         assert!(is_well(&state, &csi_proxy), "{what}: {state:?}");
-        assert_eq!(csi_proxy_of(&state).process_id, process, "{what}");
+        assert_eq!(state.csi_proxy.process_id, process, "{what}");
     };
     runs("installed", &payload);
 
@@ -73,4 +75,38 @@ fn whole_or_not_at_all() {
         runs(point, &next);
         now = next;
     }
+}
+
+/// Until version 0.1 an agent was a general runner of services, and its files had another form.
+#[test]
+fn what_an_earlier_agent_ran_besides_csi_proxy_runs_on_and_is_kept_by_nobody() {
+    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    let process = node.applied("first", &csi_proxy).state.csi_proxy.process_id;
+    node.make_logs();
+    node.run("sc description logs \"Managed by windows-storage-operator: logs\"");
+    node.stop_agent();
+    let listed = |name: &str| serde_json::json!({"name": name, "path": COMMAND, "bootstrap": false, "priority": 2});
+    let desired = serde_json::json!({
+        "id": "earlier", "files": [], "services": [listed("csi-proxy"), listed("logs")],
+        "pipes": [], "stopTimeoutSeconds": 30, "startTimeoutSeconds": 20,
+    });
+    fs::write(node.local(DESIRED_FILE), desired.to_string()).unwrap();
+    let memory = serde_json::json!({"ours": ["csi-proxy", "logs"], "restarts": {"logs": 3}});
+    fs::write(node.local(STATE_FILE), memory.to_string()).unwrap();
+    node.start_agent();
+
+    let state = node.state();
+    assert_eq!((state.request_id, state.foreign), (None, vec![]));
+    assert_eq!(state.csi_proxy.process_id, process);
+    let next = node.apply("next", &csi_proxy);
+    assert_eq!(next.end.outcome, Outcome::Unchanged, "{next:?}");
+    assert_eq!(next.state.csi_proxy.process_id, process);
+    assert!(node.ask("sc query logs").contains("RUNNING"));
+    node.run("net stop logs");
+    until("it has stopped", || {
+        node.ask("sc query logs").contains("STOPPED")
+    });
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(node.ask("sc query logs").contains("STOPPED"));
 }

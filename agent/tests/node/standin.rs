@@ -70,6 +70,16 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Makes and starts a service of another owner.
+    pub fn make_logs(&self) {
+        let program = r"C:\k\logs.exe";
+        fs::write(self.local(program), standin(Behaviour::Well, &[])).unwrap();
+        self.run(&format!("sc create logs binpath= {program}"));
+        self.run("net start logs");
+    }
+}
+
 pub fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {

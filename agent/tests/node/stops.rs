@@ -3,10 +3,10 @@
 use std::fs;
 
 use protocol::paths::AGENT_EXE;
-use protocol::{Answer, FailureCategory, Outcome, ServiceState};
+use protocol::{Answer, FailureCategory, Outcome};
 
-use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request_for};
-use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until};
+use crate::host::{Build, Node, is_well, message_of};
+use crate::standin::{Behaviour, standin_for_csi_proxy, until};
 
 #[test]
 #[cfg_attr(windows, ignore = "this machine does not lose its power")]
@@ -79,34 +79,4 @@ fn a_start_that_came_too_late_is_tried_once_more() {
         "{}",
         node.log()
     );
-}
-
-#[test]
-fn what_needs_a_service_that_the_keeper_restarts_is_stopped_and_started_with_it() {
-    let node = Node::new();
-    node.bring_tool();
-    let mutes = standin_for_csi_proxy(Behaviour::Mutes);
-    let mut first = request_for("mutes", &mutes);
-    first.start_timeout_seconds = 10;
-    let applied = node.apply_request(&first, Some(&mutes));
-    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
-
-    let theirs = r"C:\theirs\theirs.exe";
-    fs::create_dir_all(node.local(r"C:\theirs")).unwrap();
-    fs::write(node.local(theirs), standin(Behaviour::Well, &[])).unwrap();
-    node.run(&format!("sc create theirs binpath= {theirs} start= demand"));
-    node.run(&format!("{TOOL} need theirs csi-proxy"));
-    node.run("net start theirs");
-    let mute = node.local(r"C:\k\mute");
-    fs::write(&mute, "").unwrap();
-    until("it is stopped first", || {
-        node.log()
-            .contains("service theirs needs csi-proxy, and is stopped before it")
-    });
-    fs::remove_file(mute).unwrap();
-    let state = node.eventually("it is well again", |state| is_well(state, &mutes));
-    assert_eq!(csi_proxy_of(&state).state, ServiceState::Running);
-    node.eventually("what needs it runs as well", |_| {
-        node.ask("sc query theirs").contains("RUNNING")
-    });
 }

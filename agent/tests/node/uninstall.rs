@@ -7,9 +7,9 @@ use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, INCOMING_DIR,
     JOURNAL_FILE, STATE_DIR,
 };
-use protocol::{Answer, FailureCategory, Format, Packed, Request};
+use protocol::{Answer, FailureCategory, Packed};
 
-use crate::host::{Build, Node, agent, csi_proxy, request, request_for, service};
+use crate::host::{Build, Node, agent, csi_proxy, request_for};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
 
 const PROGRAM: &str = r"C:\windows\windows-storage\agent.exe";
@@ -27,14 +27,6 @@ impl Node {
         let answer = self.uninstall(build, options);
         assert_eq!(answer, Some(Answer::Uninstalled {}));
         self.assert_agent_is_gone();
-    }
-
-    /// Brings the program of the service `logs`, and returns a request for it and for csi-proxy.
-    fn with_logs(&self, csi_proxy: &[u8]) -> Request {
-        let mut both = request_for("both", csi_proxy);
-        both.services.push(service("logs", r"C:\k\logs.exe"));
-        fs::write(self.local(r"C:\k\logs.exe"), standin(Behaviour::Well, &[])).unwrap();
-        both
     }
 
     fn is_there(&self, path: &str) -> bool {
@@ -68,9 +60,9 @@ impl Node {
 fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
     let node = Node::new();
     let csi_proxy = csi_proxy("1.3.0");
-    let both = node.with_logs(&csi_proxy);
-    let applied = node.apply_request(&both, Some(&csi_proxy));
-    let before = crate::host::csi_proxy_of(&applied.state).process_id;
+    node.make_logs();
+    let applied = node.applied("first", &csi_proxy);
+    let before = applied.state.csi_proxy.process_id;
     assert!(before.is_some());
     assert!(node.is_event_source());
 
@@ -87,8 +79,8 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
     // Managed again, and then removed together with the agent.
     fs::create_dir_all(node.local(protocol::paths::INCOMING_DIR)).unwrap();
     node.install(&agent(Build::Payload)).unwrap();
-    let kept = node.apply_request(&both, None);
-    assert_eq!(crate::host::csi_proxy_of(&kept.state).process_id, before);
+    let kept = node.apply("first", &csi_proxy);
+    assert_eq!(kept.state.csi_proxy.process_id, before);
     for _ in 0..2 {
         node.uninstalled(Build::Payload, "");
         for path in [CSI_PROXY_EXE, CSI_PROXY_LOG_DIR] {
@@ -97,26 +89,6 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
         until("the service is deleted", || !node.has_service("csi-proxy"));
         assert!(node.has_service("logs"));
     }
-}
-
-#[test]
-fn csi_proxy_goes_with_the_request_that_does_not_list_it_and_the_agent_stays() {
-    let node = Node::new();
-    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
-    let both = node.with_logs(&csi_proxy);
-    node.apply_request(&both, Some(&csi_proxy));
-    assert!(node.is_there(CSI_PROXY_EXE));
-
-    let mut one = request("one");
-    one.files.clear();
-    one.pipes.clear();
-    one.services = vec![service("logs", r"C:\k\logs.exe")];
-    let applied = node.apply_request(&one, None);
-    assert_eq!(applied.end.failure, None, "{applied:?}");
-    assert!(!node.is_there(CSI_PROXY_EXE));
-    assert!(!node.has_service("csi-proxy"));
-    assert!(node.ask("sc query logs").contains("RUNNING"));
-    assert_eq!(node.state().request_id.as_deref(), Some("one"));
 }
 
 #[test]
@@ -193,7 +165,7 @@ fn a_service_that_was_left_to_another_program_stays() {
     let change = format!("{TOOL} change csi-proxy - {theirs}");
     node.run(&change);
     node.eventually("it is changed back once", |state| {
-        crate::host::csi_proxy_of(state).command.as_deref() != Some(theirs)
+        state.csi_proxy.command.as_deref() != Some(theirs)
     });
     node.run(&change);
     node.run("sc description csi-proxy Theirs");
@@ -212,9 +184,8 @@ fn a_command_that_still_waits_for_a_file_keeps_nothing() {
     let node = Node::new();
     node.applied("first", &content);
     let mut request = request_for("second", &content[1..]);
-    request.files[0].packed = Some(Packed {
+    request.packed = Some(Packed {
         path: format!(r"{INCOMING_DIR}\second.zst"),
-        format: Format::Zstd,
         size: 1000,
         unpacked_size: 1000,
     });

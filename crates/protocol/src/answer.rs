@@ -1,6 +1,5 @@
 //! The agent's answers: one line of JSON, the last line of standard output.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,8 +18,7 @@ pub enum Answer {
     Installed {
         /// SHA-256 of the installed agent.
         sha256: String,
-        /// The node's state, as from `status` with csi-proxy's program. Absent if the agent is older or could not read
-        /// the state.
+        /// The node's state, as from `status`. Absent if the agent could not read it.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<Box<NodeState>>,
     },
@@ -39,9 +37,6 @@ pub struct ApplyResult {
     /// How it ended.
     #[serde(flatten)]
     pub end: End,
-    /// How long each part took.
-    #[serde(default)]
-    pub durations: Durations,
     /// The node's state after the request.
     pub state: NodeState,
 }
@@ -98,9 +93,6 @@ pub enum Outcome {
     RolledBack,
     /// The request was rejected or could not be completed.
     Failed,
-    /// An outcome that only a newer agent has.
-    #[serde(other)]
-    Unknown,
 }
 
 /// The node's state as the agent sees it.
@@ -127,10 +119,8 @@ pub struct NodeState {
     /// The request in progress, or one that was interrupted and that the agent rolls back at its next start.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unfinished_request_id: Option<String>,
-    /// The services of the current request.
-    pub services: Vec<ServiceStatus>,
-    /// The files of the current request, and any others that the caller asked for.
-    pub files: Vec<FileStatus>,
+    /// csi-proxy's service and program.
+    pub csi_proxy: CsiProxyStatus,
     /// The pipes of the current request, and any others that the caller asked for.
     pub pipes: Vec<PipeStatus>,
     /// How the last request ended, even if its caller had stopped waiting.
@@ -162,9 +152,6 @@ pub enum ForeignKind {
     Service,
     /// A process that belongs to no service, such as a container's.
     Process,
-    /// A kind that only a newer agent has.
-    #[serde(other)]
-    Unknown,
 }
 
 /// How the last request ended.
@@ -189,7 +176,7 @@ impl LastResult {
     pub fn failures_after(last: Option<&Self>, id: &str, outcome: Outcome) -> u32 {
         match outcome {
             Outcome::Applied | Outcome::Unchanged => 0,
-            Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {
+            Outcome::RolledBack | Outcome::Failed => {
                 let before = last
                     .filter(|last| last.id == id)
                     .map_or(0, |last| last.failures);
@@ -199,12 +186,10 @@ impl LastResult {
     }
 }
 
-/// A service as the Service Control Manager shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// csi-proxy's service as the Service Control Manager shows it, and its program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ServiceStatus {
-    /// The service's name.
-    pub name: String,
+pub struct CsiProxyStatus {
     /// The service's state.
     pub state: ServiceState,
     /// The process ID, while the service has a process.
@@ -213,6 +198,9 @@ pub struct ServiceStatus {
     /// The configured command line; absent if the service is missing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub command: Option<String>,
+    /// SHA-256 of the program in its place; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sha256: Option<String>,
     /// How many times the agent restarted the service since the agent's own start.
     #[serde(default)]
     pub restarts: u32,
@@ -249,19 +237,8 @@ pub enum ServiceState {
     Running,
     /// Paused, pausing or resuming.
     Paused,
-    /// A state that only a newer agent has.
-    #[serde(other)]
+    /// A state that Windows does not document.
     Unknown,
-}
-
-/// A file and its hash.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileStatus {
-    /// The file's path.
-    pub path: String,
-    /// SHA-256 of the content; absent if the file does not exist.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub sha256: Option<String>,
 }
 
 /// A named pipe.
@@ -271,8 +248,7 @@ pub struct PipeStatus {
     pub name: String,
     /// Whether the pipe exists, whichever process serves it and whether or not it answers.
     pub open: bool,
-    /// Why the service cannot be used although the pipe exists: nothing answers, or another process does. Older agents do
-    /// not check this and leave it empty.
+    /// Why the service cannot be used although the pipe exists: nothing answers, or another process does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub problem: Option<String>,
 }
@@ -283,29 +259,6 @@ impl PipeStatus {
     pub fn answers(&self) -> bool {
         self.open && self.problem.is_none()
     }
-}
-
-/// How long each part of a request took, in milliseconds, keyed by the names in [`parts`]. Skipped parts are absent.
-pub type Durations = BTreeMap<String, u64>;
-
-/// The parts of a request.
-pub mod parts {
-    /// Unpacking, without waiting for data still being uploaded.
-    pub const UNPACK: &str = "unpack";
-    /// Inspecting the node, checking uploads, running scripts and writing the journal.
-    pub const PREPARE: &str = "prepare";
-    /// Stopping services, including waiting for their processes to exit.
-    pub const STOP: &str = "stop";
-    /// Writing files and configuring services.
-    pub const INSTALL: &str = "install";
-    /// Starting services, until Windows shows them as running.
-    pub const START: &str = "start";
-    /// Waiting for the pipes to open after that.
-    pub const PIPES: &str = "pipes";
-    /// Final bookkeeping.
-    pub const FINISH: &str = "finish";
-    /// The parts that the agent's service performs, in order.
-    pub const OF_SERVICE: [&str; 6] = [PREPARE, STOP, INSTALL, START, PIPES, FINISH];
 }
 
 /// Converts a duration to the protocol's milliseconds.

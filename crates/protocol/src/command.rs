@@ -2,8 +2,7 @@
 
 /// Returns the program of a command line, or `None` if it has none.
 ///
-/// For an unquoted path, Windows tries each prefix that ends before a space. This takes only the first:
-/// [`validate`](crate::validate::validate) rejects unquoted paths with spaces.
+/// For an unquoted path, Windows tries each prefix that ends before a space. This takes only the first.
 #[must_use]
 pub fn program(command: &str) -> Option<&str> {
     let command = command.trim_start();

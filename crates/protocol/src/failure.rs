@@ -34,8 +34,6 @@ impl FailureCategory {
 pub enum FailureCategory {
     /// The request is not valid.
     InvalidRequest,
-    /// The services document uses a feature that this agent does not support.
-    Unsupported,
     /// An uploaded file does not exist.
     UploadMissing,
     /// A file's hash differs from the expected one.
@@ -52,8 +50,6 @@ pub enum FailureCategory {
     ServiceStop,
     /// A service or process of another owner is in the way.
     Foreign,
-    /// A script that computes part of a service's command failed.
-    PreScript,
     /// A service runs, but its pipes do not open or do not answer.
     PipesMissing,
     /// A program with an open connection still holds the name of a pipe, so the service cannot create the pipe.
@@ -68,7 +64,4 @@ pub enum FailureCategory {
     AgentUnavailable,
     /// Any other failure.
     Internal,
-    /// A category that only a newer agent has.
-    #[serde(other)]
-    Unknown,
 }

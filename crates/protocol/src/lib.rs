@@ -1,11 +1,11 @@
 //! The protocol between the operator and the agent on a Windows node.
 //!
-//! A request is a JSON file that SFTP uploads; an answer is one line of JSON, the last line of standard output. Readers
-//! accept unknown fields and enum values, so that an operator and an agent of neighbouring versions work together.
+//! A request is a JSON file that SFTP uploads; an answer is one line of JSON, the last line of standard output. Both sides
+//! are of one version: the operator replaces any other agent before it sends a request.
 
 pub mod command;
-pub mod document;
-pub mod order;
+pub mod flags;
+pub mod names;
 pub mod paths;
 pub mod seen;
 pub mod validate;

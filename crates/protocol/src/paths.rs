@@ -34,13 +34,15 @@ pub const PROGRAM_DIR: &str = r"C:\k";
 pub const AGENT_LOG_DIR: &str = r"C:\var\log\windows-storage-agent";
 /// csi-proxy's program.
 pub const CSI_PROXY_EXE: &str = r"C:\k\csi-proxy.exe";
+/// The program that was in that place before the current one.
+pub const CSI_PROXY_PREVIOUS: &str = r"C:\k\csi-proxy.exe.previous";
 /// csi-proxy's log folder. csi-proxy does not create it.
 pub const CSI_PROXY_LOG_DIR: &str = r"C:\var\log\csi-proxy";
 /// The agent's service name.
 pub const AGENT_SERVICE: &str = "windows-storage-agent";
 /// csi-proxy's service name, the same as WMCO's.
 pub const CSI_PROXY_SERVICE: &str = "csi-proxy";
-/// The pipe between the agent's command and the service of a version 0.1 agent. Only that version uses this fixed name.
+/// The beginning of the name of the pipe between the agent's command and its service.
 pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
 /// The registry value, in the agent service's own key, that holds the current pipe name. The name changes at each start so
 /// that nobody can claim it first. Only administrators can write the value, and writing it works on a full disk.

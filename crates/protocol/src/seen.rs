@@ -1,13 +1,12 @@
 //! The services and processes on a node that are not managed by the agent.
 
-use std::collections::BTreeSet;
-
 use crate::command::{program, same_path};
-use crate::order::{key, same_name};
+use crate::names::same_name;
+use crate::paths::CSI_PROXY_SERVICE;
 use crate::{ForeignInstance, ForeignKind};
 
-/// The prefix of the descriptions of our services; the service's name follows.
-pub const DESCRIPTION_MARK: &str = "Managed by windows-storage-operator: ";
+/// The description of our csi-proxy service. It begins alike in every version.
+pub const DESCRIPTION: &str = "Managed by windows-storage-operator: csi-proxy";
 
 const NAMES: [&str; 2] = ["csi-proxy", "csiproxy"];
 const PROGRAM: &str = "csi-proxy.exe";
@@ -40,15 +39,17 @@ pub struct SeenProcess {
     pub program: String,
 }
 
-/// Returns the csi-proxy instances that are not ours. Services named in `ours` count as ours whatever their description.
+/// Returns the csi-proxy instances that are not ours. With `is_kept`, the service `csi-proxy` is ours whatever its
+/// description.
 #[must_use]
 pub fn foreign(
     services: &[SeenService],
     processes: &[SeenProcess],
-    ours: &[String],
+    is_kept: bool,
 ) -> Vec<ForeignInstance> {
     let (own, others): (Vec<_>, Vec<_>) = services.iter().partition(|service| {
-        service.description.starts_with(DESCRIPTION_MARK) || contains(ours, &service.name)
+        same_name(&service.name, CSI_PROXY_SERVICE)
+            && (is_kept || service.description == DESCRIPTION)
     });
     let (others, _): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| is_csi_proxy(it));
     let belongs = |process: &&SeenProcess| {
@@ -78,12 +79,6 @@ pub fn foreign(
     services.chain(processes).collect()
 }
 
-/// Whether `names` contains a name, compared as the Service Control Manager does.
-#[must_use]
-pub fn contains(names: &[String], name: &str) -> bool {
-    names.iter().any(|known| same_name(known, name))
-}
-
 /// Whether a process is a service's own, or was started by it as with wrappers such as nssm.
 #[must_use]
 pub fn belongs_to(process: &SeenProcess, service: Option<u32>) -> bool {
@@ -99,7 +94,8 @@ pub fn runs(command: &str, path: &str) -> bool {
 /// Whether a service is csi-proxy, judged by its name or program.
 #[must_use]
 pub fn is_csi_proxy(service: &SeenService) -> bool {
-    NAMES.contains(&key(&service.name).as_str()) || service.command.to_lowercase().contains(PROGRAM)
+    let is_name = NAMES.iter().any(|name| same_name(name, &service.name));
+    is_name || service.command.to_lowercase().contains(PROGRAM)
 }
 
 fn is_program(path: &str) -> bool {
@@ -107,34 +103,13 @@ fn is_program(path: &str) -> bool {
     name.is_some_and(|name| name.eq_ignore_ascii_case(PROGRAM))
 }
 
-/// Returns the active services that depend on one of `stopping`, directly or transitively, in start order. Excludes
-/// `stopping` itself.
-#[must_use]
-pub fn dependents<'a>(
-    stopping: &BTreeSet<String>,
-    services: &'a [SeenService],
-) -> Vec<&'a SeenService> {
-    let mut known = stopping.clone();
-    let mut found: Vec<&SeenService> = Vec::new();
-    while let Some(next) = services.iter().find(|service| {
-        service.active && !known.contains(&key(&service.name)) && needs(service, &known)
-    }) {
-        known.insert(key(&next.name));
-        found.push(next);
-    }
-    let mut order = Vec::new();
-    while !found.is_empty() {
-        let left = found.iter().map(|service| key(&service.name)).collect();
-        let next = found.iter().position(|service| !needs(service, &left));
-        // Break a cycle anywhere: Windows could not start it either.
-        order.push(found.remove(next.unwrap_or_default()));
-    }
-    order
-}
-
-fn needs(service: &SeenService, names: &BTreeSet<String>) -> bool {
-    let mut needed = service.dependencies.iter();
-    needed.any(|name| names.contains(&key(name)))
+/// Returns the running services that need csi-proxy: Windows does not stop a service that others depend on.
+pub fn dependents(services: &[SeenService]) -> impl Iterator<Item = &str> {
+    let needs = |service: &&SeenService| {
+        let mut needed = service.dependencies.iter();
+        service.active && needed.any(|name| same_name(name, CSI_PROXY_SERVICE))
+    };
+    services.iter().filter(needs).map(|it| it.name.as_str())
 }
 
 #[cfg(test)]
@@ -176,55 +151,39 @@ mod tests {
             process(41, 40, r"C:\container\csi-proxy.exe"),
             process(42, 40, r"C:\container\pause.exe"),
         ];
-        let ours = ["CSI-proxy".to_owned()];
         let names = |found: Vec<ForeignInstance>| -> Vec<String> {
             found.into_iter().map(|instance| instance.name).collect()
         };
         assert_eq!(
-            names(foreign(&services, &processes, &ours)),
+            names(foreign(&services, &processes, true)),
             ["CsiProxy", "storage", "wrapped", "11", "41"]
         );
         // A service with the right name that the agent did not create.
         assert_eq!(
-            names(foreign(&services[..1], &processes[..1], &[])),
+            names(foreign(&services[..1], &processes[..1], false)),
             ["csi-proxy"]
         );
         let mut marked = services[0].clone();
-        marked.description = format!("{DESCRIPTION_MARK}csi-proxy");
-        assert_eq!(names(foreign(&[marked], &processes[..1], &[])), [""; 0]);
+        DESCRIPTION.clone_into(&mut marked.description);
+        assert_eq!(names(foreign(&[marked], &processes[..1], false)), [""; 0]);
         // A process of ours that outlives its stopped service.
         let stopped = [service("csi-proxy", r"C:\k\csi-proxy.exe", None)];
-        assert_eq!(foreign(&stopped, &processes[..1], &ours), []);
-    }
-
-    fn needing(name: &str, dependencies: &[&str], active: bool) -> SeenService {
-        SeenService {
-            name: name.into(),
-            dependencies: dependencies.iter().map(|&name| name.into()).collect(),
-            active,
-            ..SeenService::default()
-        }
+        assert_eq!(foreign(&stopped, &processes[..1], true), []);
     }
 
     #[test]
-    fn dependents_of_dependents_in_start_order() {
+    fn running_services_that_need_csi_proxy() {
+        let needing = |name: &str, needed: &str, active| SeenService {
+            name: name.into(),
+            dependencies: vec!["rpcss".into(), needed.into()],
+            active,
+            ..SeenService::default()
+        };
         let services = [
-            needing("top", &["left", "right"], true),
-            needing("right", &["BASE"], true),
-            needing("left", &["base", "right"], true),
-            needing("base", &[], true),
-            needing("idle", &["base"], false),
-            needing("above-idle", &["idle"], true),
-            needing("other", &["rpcss"], true),
+            needing("monitor", "CSI-Proxy", true),
+            needing("idle", "csi-proxy", false),
+            needing("other", "csi-proxy-2", true),
         ];
-        let circle = [
-            needing("a", &["b", "base"], true),
-            needing("b", &["a"], true),
-        ];
-        let stopping = BTreeSet::from(["base".to_owned()]);
-        let found = dependents(&stopping, &services);
-        let names: Vec<_> = found.iter().map(|service| &*service.name).collect();
-        assert_eq!(names, ["right", "left", "top"]);
-        assert_eq!(dependents(&stopping, &circle).len(), 2, "it ends");
+        assert_eq!(dependents(&services).collect::<Vec<_>>(), ["monitor"]);
     }
 }

@@ -3,14 +3,12 @@
 use std::io::{self, Write};
 
 use protocol::Request;
-use protocol::order::{key, start_order};
 use protocol::validate::validate;
-use windows_storage_agent::journal::{Contents, Journal, bad_end, recover, undo_file};
-use windows_storage_agent::plan::{Observed, plan};
-use windows_storage_agent::scripts::{Ran, commands, resolved};
+use windows_storage_agent::journal::Journal;
 use windows_storage_agent::unpack::{self, Announced};
+use windows_storage_agent::wanted::{Observed, Wanted, plan};
 
-/// A request: what is accepted has only files of its own folders, and an order to start in.
+/// A request: what is accepted has only files of the agent's folder, and one program with plain flags.
 pub fn agent_request(bytes: &[u8]) {
     let Ok(request) = serde_json::from_slice::<Request>(bytes) else {
         return;
@@ -20,45 +18,25 @@ pub fn agent_request(bytes: &[u8]) {
     if validate(&request).is_err() {
         return;
     }
-    for file in &request.files {
-        let packed = file.packed.as_ref().map(|packed| &packed.path);
-        let paths = [Some(&file.path), file.upload.as_ref(), packed];
-        for path in paths.into_iter().flatten() {
-            let path = path.to_lowercase();
-            assert!(path.starts_with(r"c:\"), "{path}");
-            // Neither out of the folder nor to a stream, a device or another name of the same file. Windows takes dots at
-            // the end of a part for `..` or drops them; at its beginning, as in `..con`, they are of the name.
-            let name = &path[3..];
-            assert!(!name.contains(':') && !name.contains('/'), "{path}");
-            let mut parts = name.split('\\');
-            let is_literal = |part: &str| !part.is_empty() && !part.ends_with(['.', ' ']);
-            assert!(parts.all(is_literal), "{path}");
-        }
-        let path = file.path.to_lowercase();
-        let of_agent = path.starts_with(r"c:\k\windows-storage\");
-        assert!(path.starts_with(r"c:\k\") && !of_agent, "{path}");
+    let packed = request.packed.as_ref().map(|packed| &packed.path);
+    for path in request.upload.iter().chain(packed) {
+        let path = path.to_lowercase();
+        // Neither out of the folder nor to a stream, a device or another name of the same file. Windows takes dots at
+        // the end of a part for `..` or drops them; at its beginning, as in `..con`, they are of the name.
+        let name = path
+            .strip_prefix(r"c:\k\windows-storage\incoming\")
+            .unwrap();
+        assert!(!name.contains(':') && !name.contains('/'), "{path}");
+        let mut parts = name.split('\\');
+        let is_literal = |part: &str| !part.is_empty() && !part.ends_with(['.', ' ']);
+        assert!(parts.all(is_literal), "{path}");
     }
-    let order = start_order(&request.services).unwrap();
-    assert_eq!(order.len(), request.services.len());
-    for (number, service) in order.iter().enumerate() {
-        for dependency in &service.dependencies {
-            let mut before = order[..number].iter();
-            let is_before = before.any(|other| key(&other.name) == key(dependency));
-            assert!(is_before, "{dependency} comes too late");
-        }
-    }
-    let _ = plan(&request, &Observed::default());
-    let said = |_: &_| Ran {
-        printed: b" 10.0.0.1\r\n".to_vec(),
-        ..Ran::default()
-    };
-    if let Ok(commands) = commands(&request, said) {
-        let services = resolved(&request, &commands).services;
-        let mut scripts = services
-            .iter()
-            .map(|service| &service.powershell_pre_scripts);
-        assert!(scripts.all(Vec::is_empty));
-    }
+    let command = request.command();
+    let mut words = command.split(' ');
+    assert_eq!(words.next(), Some(r"C:\k\csi-proxy.exe"));
+    assert!(words.all(|word| word.starts_with('-')), "{command}");
+    assert!(!command.contains(['"', '\t', '\n', '\0']), "{command}");
+    let _ = plan(&Wanted::of(&request), &Observed::default());
 }
 
 /// The journal that an agent finds: there is a way to go on or back from whatever it says.
@@ -68,21 +46,17 @@ pub fn journal(bytes: &[u8]) {
     };
     let text = serde_json::to_string(&journal).unwrap();
     assert_eq!(serde_json::from_str::<Journal>(&text).unwrap(), journal);
-    let recovery = recover(&journal);
-    let _ = bad_end(&journal, recovery, &["a".to_owned()]);
-    for change in &journal.change.files {
-        let sums = [None, Some("0"), change.previous_sha256.as_deref()];
-        for current in sums {
-            for set_aside in sums {
-                for upload in sums {
-                    let there = Contents {
-                        current,
-                        set_aside,
-                        upload,
-                    };
-                    let _ = undo_file(change, there);
-                }
-            }
+    let _ = journal.bad_end(journal.recovery(), Some("a".to_owned()));
+    let sums = [None, Some("0"), journal.before.sha256.as_deref()];
+    for current in sums {
+        for set_aside in sums {
+            let (back, _) = Wanted::before(&journal, None, current, set_aside);
+            let node = Observed {
+                sha256: current.map(str::to_owned),
+                from_sha256: set_aside.map(str::to_owned),
+                ..Observed::default()
+            };
+            assert!(plan(&back, &node).is_ok(), "{back:?}");
         }
     }
 }

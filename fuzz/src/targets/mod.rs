@@ -11,7 +11,7 @@ pub use agent::{agent_request, journal, unpack};
 pub use cluster::{files, report};
 pub use nodes::{agent_answer, known_hosts, lease, private_key};
 pub use redaction::redaction;
-pub use services::{node_path, services};
+pub use services::services;
 pub use words::words;
 
 /// What separates the parts of an input that has several.

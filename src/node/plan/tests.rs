@@ -1,16 +1,14 @@
-use protocol::{End, Failing, Failure, FailureCategory, FileStatus, PipeStatus, ServiceStatus};
+use protocol::{CsiProxyStatus, End, Failing, Failure, FailureCategory, PipeStatus};
 
 use super::*;
-use crate::services::csi_proxy_service;
 
 fn desired() -> Desired {
     let mut desired = Desired::of_test("revision", "");
     desired.agent_sha256 = "agent".to_owned();
     let request = &mut desired.request;
     request.id = "request".to_owned();
-    request.files[0].sha256 = "new".to_owned();
-    request.services = vec![csi_proxy_service(&[])];
-    request.pipes[0].pipes = vec!["csi-proxy-p".to_owned()];
+    request.sha256 = "new".to_owned();
+    request.pipes = vec!["csi-proxy-p".to_owned()];
     desired
 }
 
@@ -21,18 +19,12 @@ fn good() -> NodeState {
         agent_service: ServiceState::Running,
         request_id: Some("request".to_owned()),
         unfinished_request_id: None,
-        services: vec![ServiceStatus {
-            name: "csi-proxy".to_owned(),
+        csi_proxy: CsiProxyStatus {
             state: ServiceState::Running,
             process_id: Some(1),
-            command: None,
-            restarts: 0,
-            failing: None,
-        }],
-        files: vec![FileStatus {
-            path: r"c:\k\CSI-Proxy.exe".to_owned(),
             sha256: Some("new".to_owned()),
-        }],
+            ..CsiProxyStatus::default()
+        },
         pipes: vec![PipeStatus {
             name: "csi-proxy-p".to_owned(),
             open: true,
@@ -51,13 +43,6 @@ fn last(state: &mut NodeState, outcome: Outcome) -> &mut LastResult {
     })
 }
 
-fn other_service(state: &mut NodeState) -> &mut ServiceStatus {
-    let mut other = state.services[0].clone();
-    other.name = "other".to_owned();
-    state.services.push(other);
-    &mut state.services[1]
-}
-
 fn failing(attempts: u32) -> Failing {
     Failing {
         attempts,
@@ -73,26 +58,18 @@ fn with(facts: &str) -> (Desired, NodeState) {
         match fact {
             "good" => {}
             "other request" => state.request_id = Some("before".to_owned()),
-            "other file" => state.files[0].sha256 = Some("old".to_owned()),
-            "no file" => state.files.clear(),
+            "other file" => state.csi_proxy.sha256 = Some("old".to_owned()),
+            "no file" => state.csi_proxy.sha256 = None,
             "nothing kept" => {
                 state.request_id = None;
-                state.services.clear();
+                state.csi_proxy = CsiProxyStatus::default();
                 state.pipes.clear();
             }
-            "stopped" => state.services[0].state = ServiceState::Stopped,
-            "no service" => state.services.clear(),
+            "stopped" => state.csi_proxy.state = ServiceState::Stopped,
+            "no service" => state.csi_proxy.state = ServiceState::Missing,
             "closed pipe" => state.pipes[0].open = false,
             "no pipe" => state.pipes.clear(),
-            "crash loop" => state.services[0].failing = Some(failing(7)),
-            "another fails" => {
-                let mut service = csi_proxy_service(&[]);
-                service.name = "other".to_owned();
-                desired.request.services.push(service);
-                let other = other_service(&mut state);
-                other.state = ServiceState::Stopped;
-                other.failing = Some(failing(3));
-            }
+            "crash loop" => state.csi_proxy.failing = Some(failing(7)),
             "unfinished" => state.unfinished_request_id = Some("other".to_owned()),
             "failed" => drop(last(&mut state, Outcome::Failed).failures),
             "undone" => drop(last(&mut state, Outcome::RolledBack).failures),
@@ -133,7 +110,6 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
         ("closed pipe", Broken),
         ("no pipe", Broken),
         ("stopped, crash loop", Broken),
-        ("another fails", Broken),
         // Whatever works is interrupted only in a slot.
         ("other request", UPDATE),
         ("other file", UPDATE),
@@ -203,13 +179,30 @@ fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_dow
             state.agent_service = ServiceState::Stopped;
         }
         state.pipes[0].open = works;
-        assert_eq!(agent_step(&desired(), Some(&state)), expected, "{state:?}");
+        assert_eq!(
+            agent_step(&desired(), Some(&state), true),
+            expected,
+            "{state:?}"
+        );
     }
     let mut dead = good();
     dead.agent_problem = some("its process has ended");
-    assert_eq!(agent_step(&desired(), Some(&dead)), Restart);
-    let silent = agent_step(&desired(), None);
-    assert_eq!(silent, Install { interrupts: false });
+    assert_eq!(agent_step(&desired(), Some(&dead), true), Restart);
+    for is_installed in [false, true] {
+        let silent = agent_step(&desired(), None, is_installed);
+        let interrupts = is_installed;
+        assert_eq!(silent, Install { interrupts });
+    }
+}
+
+#[test]
+fn an_agent_that_has_just_replaced_another_version_changes_csi_proxy_only_in_a_slot() {
+    let mut state = good();
+    state.request_id = None;
+    state.pipes.clear();
+    let update = Comparison::Differs { interrupts: true };
+    assert_eq!(compare(&desired(), &state), update);
+    assert!(!is_working(&state), "nothing shows that it answers");
 }
 
 #[test]
@@ -254,7 +247,7 @@ fn one_pipe_that_does_not_answer_now_undoes_no_caution() {
     silent(&mut state);
     assert_eq!(compare(&desired, &state), Comparison::Undone);
     state.agent_sha256 = None;
-    let step = agent_step(&desired, Some(&state));
+    let step = agent_step(&desired, Some(&state), true);
     assert_eq!(step, AgentStep::Install { interrupts: true });
     let mut state = good();
     silent(&mut state);
@@ -265,66 +258,21 @@ fn one_pipe_that_does_not_answer_now_undoes_no_caution() {
 fn csi_proxy_works_where_the_agent_keeps_it_it_runs_and_answers_on_all_its_pipes() {
     assert!(is_working(&good()));
     for broken in [
-        (|state| state.request_id = None) as fn(&mut NodeState),
-        |state| state.services[0].state = ServiceState::Stopped,
-        |state| state.services[0].name = "other".to_owned(),
+        (|state| state.csi_proxy.state = ServiceState::Stopped) as fn(&mut NodeState),
         |state| state.pipes.clear(),
-        |state| state.pipes[0].name = "other".to_owned(),
+        |state| {
+            state.request_id = None;
+            state.foreign = with("service csi-proxy").1.foreign;
+        },
         |state| state.pipes[0].problem = Some("its server does not answer".to_owned()),
         |state| {
             let open = state.pipes[0].clone();
             state.pipes[0].open = false;
             state.pipes.push(open);
         },
-        |state| {
-            other_service(state);
-            state.services[0].state = ServiceState::Stopped;
-        },
     ] {
         let mut state = good();
         broken(&mut state);
         assert!(!is_working(&state), "{state:?}");
     }
-}
-
-#[test]
-fn a_service_of_the_request_is_judged_by_its_own_pipes() {
-    let mut request = desired().request;
-    // Names are compared case-insensitively, as Windows does.
-    request.services[0].name = "CSI-Proxy".to_owned();
-    let mut other = csi_proxy_service(&[]);
-    other.name = "other".to_owned();
-    request.services.push(other);
-    request.pipes.push(ServicePipes {
-        service: "OTHER".to_owned(),
-        pipes: vec!["other-pipe".to_owned()],
-    });
-    let mut state = good();
-    other_service(&mut state);
-    let has = |state: &NodeState| {
-        [0, 1].map(|index| has_service(&request, state, &request.services[index]))
-    };
-    assert_eq!(has(&state), [true, false]);
-    state.pipes.push(PipeStatus {
-        name: "other-pipe".to_owned(),
-        open: true,
-        problem: None,
-    });
-    assert_eq!(has(&state), [true, true]);
-    state.services[0].state = ServiceState::Stopped;
-    assert_eq!(has(&state), [false, true]);
-}
-
-#[test]
-fn of_the_services_that_do_not_stay_up_csi_proxy_is_named() {
-    let mut state = good();
-    assert_eq!(failing_service(&state), None);
-    other_service(&mut state).failing = Some(failing(1));
-    let named = |state: &NodeState| {
-        failing_service(state).map(|(name, failing)| (name.to_owned(), failing.attempts))
-    };
-    assert_eq!(named(&state), Some(("other".to_owned(), 1)));
-    state.services[0].failing = Some(failing(2));
-    state.services.reverse();
-    assert_eq!(named(&state), Some(("csi-proxy".to_owned(), 2)));
 }

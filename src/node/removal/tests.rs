@@ -42,7 +42,6 @@ fn facts<'a>(
         status,
         is_pinned: true,
         unused_since: Some(at(0)),
-        others: Some(Others::None),
         now: at(NOW),
         listed: Some(at(NOW)),
         has_begun: false,
@@ -89,11 +88,6 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         ..facts()
     };
     assert_eq!(removal(&new), Removal::Done(Absence::NotNeeded));
-    let depends = Facts {
-        others: Some(Others::Dependent),
-        ..facts()
-    };
-    assert_eq!(removal(&depends), Removal::Stay(None));
     // A removal in progress does not reinstall csi-proxy while it waits for lists.
     let begun = status(REMOVING);
     let begun = Facts {
@@ -106,17 +100,6 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         ..listed(None)
     };
     assert_eq!(removal(&begun), Removal::Due(Absence::NotNeeded));
-    // While the document cannot be read, it is unknown which services the agent runs.
-    let unread = Facts {
-        others: None,
-        ..facts()
-    };
-    assert_eq!(removal(&unread), Removal::Stay(None));
-    let others = Facts {
-        others: Some(Others::Independent),
-        ..facts()
-    };
-    assert_eq!(removal(&others), Removal::CsiProxy);
     let everywhere = spec(&json!({}));
     let facts = Facts {
         spec: &everywhere,
@@ -139,14 +122,8 @@ fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
         (status("Removed"), Removal::Done(Absence::Removed)),
         (status("NotNeeded"), Removal::Done(Absence::Removed)),
     ] {
-        // Services of others are no longer kept.
-        for others in [Some(Others::Dependent), Some(Others::None), None] {
-            let facts = Facts {
-                others,
-                ..facts(&removed, Some(&status))
-            };
-            assert_eq!(removal(&facts), expected, "{status:?}");
-        }
+        let facts = facts(&removed, Some(&status));
+        assert_eq!(removal(&facts), expected, "{status:?}");
     }
     let ours = status(MANAGED);
     let just_unused = Facts {

@@ -18,7 +18,6 @@ use crate::node::{
     Context, Desired, HostKeyPolicy, Pins, PrivateKey, Purpose, Reason, RolloutSlots, Target,
     check_private_key,
 };
-use crate::services::Document;
 
 impl Target {
     /// Creates a target on this machine, with an unknown key.
@@ -61,9 +60,8 @@ impl Context {
     pub(crate) fn of_test(payload: &Payload, slots: &RolloutSlots) -> Self {
         let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
         let client = kube::Client::try_from(config).unwrap();
-        let pins = Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned());
-        let nodes = kube::Api::all(client);
-        Self::new(payload.clone(), pins, slots.clone(), nodes)
+        let pins = Pins::new(kube::Api::namespaced(client, "ns"), "ns".to_owned());
+        Self::new(payload.clone(), pins, slots.clone())
     }
 }
 
@@ -75,7 +73,7 @@ impl Desired {
         Self {
             revision: revision.to_owned(),
             attempt: attempt.to_owned(),
-            ..desired(&payload, &spec, &Document::default())
+            ..desired(&payload, &spec, Vec::new())
         }
     }
 }

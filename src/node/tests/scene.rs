@@ -16,7 +16,7 @@ use crate::node::{
     Context, Desired, HostKey, HostKeyPolicy, NodeError, PrivateKey, Purpose, Reconciled,
     RolloutSlots, Target, reconcile_node,
 };
-use crate::services::{Document, csi_proxy_service};
+use crate::services::csi_proxy_flags;
 
 /// Two payloads, the second newer than the first, and the fleet to install them on.
 pub struct Scene {
@@ -69,12 +69,9 @@ impl Programs {
         });
         write("payload.json", manifest.to_string().as_bytes());
         let payload = Payload::load(folder.path()).unwrap();
-        let document = Document {
-            services: vec![csi_proxy_service(&[])],
-            ..Document::default()
-        };
+        let flags = csi_proxy_flags(&[]).unwrap();
         Self {
-            desired: desired(&payload, &WindowsStorageSpec::default(), &document),
+            desired: desired(&payload, &WindowsStorageSpec::default(), flags),
             payload,
             folder,
         }

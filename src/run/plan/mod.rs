@@ -19,7 +19,7 @@ use crate::index::{Cluster, Listed, Node};
 use crate::node::payload::Payload;
 use crate::node::{Awaited, NodePlan, Observation, Planner, Present, Rollout, SlotState};
 use crate::run::History;
-use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
+use crate::services::{self, Entry, ServicesError, ServicesPlan, csi_proxy_flags, wmco_entry};
 use crate::status::{
     MOST_BLOCKED, NodeInputs, NodeStatus, NodeStatuses, is_ready, is_used, node_status,
 };
@@ -127,6 +127,10 @@ pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
     if is_removed {
         let map = inputs.cluster.config_maps.get(services::CONFIG_MAP);
         plan.services = services::plan_removal(map);
+    } else if matches!(plan.services, Ok(ServicesPlan::Create(_)))
+        && !plan.nodes.values().any(NodePlan::is_managed)
+    {
+        plan.services = Ok(ServicesPlan::Unneeded);
     }
     let slots_want = plan.decide_slots(inputs, slots, listed);
     plan.in_progress = plan.of_these(slots.in_progress(&plan.rollout.slots));
@@ -336,8 +340,11 @@ fn plan_services(
 ) -> Result<ServicesPlan, ServicesError> {
     let map = cluster.config_maps.get(services::CONFIG_MAP);
     match spec.csi_proxy.management {
-        Management::Removed => Ok(ServicesPlan::Keep(Document::default())),
-        _ => services::plan(map, &csi_proxy_service(&spec.csi_proxy.extra_args)),
+        Management::Removed => Ok(ServicesPlan::Unneeded),
+        _ => services::plan(
+            map,
+            &Entry::of(&csi_proxy_flags(&spec.csi_proxy.extra_args)?),
+        ),
     }
 }
 

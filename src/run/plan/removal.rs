@@ -41,7 +41,7 @@ impl Plan {
         if self.spec.csi_proxy.management != Management::Removed {
             return None;
         }
-        let is_written = matches!(self.services, Ok(ServicesPlan::Keep(_)) | Err(_));
+        let is_written = matches!(self.services, Ok(ServicesPlan::Unneeded) | Err(_));
         let mut progress = RemovalProgress {
             is_stored: has_left_keys || !is_written,
             ..RemovalProgress::default()

@@ -99,8 +99,7 @@ impl Plan {
     fn revision(&self) -> Option<&str> {
         self.nodes.values().find_map(|plan| match plan {
             NodePlan::Reconcile(target) => {
-                let desired = target.desired.as_ref().ok();
-                let desired = desired.filter(|desired| desired.has_csi_proxy())?;
+                let desired = target.desired.as_ref().ok()?;
                 Some(desired.revision.as_str())
             }
             _ => None,

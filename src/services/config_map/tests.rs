@@ -1,7 +1,12 @@
 //! Tests with documents as others wrote them, and the changes made to them.
 
 use super::*;
-use crate::services::csi_proxy_service;
+use crate::services::csi_proxy_flags;
+
+fn csi_proxy(extra: &[&str]) -> Entry {
+    let extra: Vec<String> = extra.iter().map(|&flag| flag.to_owned()).collect();
+    Entry::of(&csi_proxy_flags(&extra).unwrap())
+}
 
 fn config_map(services: &str) -> ConfigMap {
     ConfigMap {
@@ -15,7 +20,7 @@ fn config_map(services: &str) -> ConfigMap {
     }
 }
 
-fn updated(existing: &ConfigMap, entry: &Service) -> String {
+fn updated(existing: &ConfigMap, entry: &Entry) -> String {
     let ServicesPlan::Update {
         data,
         resource_version,
@@ -33,17 +38,18 @@ const OTHERS: &str = "[\n  {\"name\" : \"kubelet\", \"path\":\"C:\\\\k\\\\kubele
 
 #[test]
 fn a_missing_config_map_is_made_with_our_entry_alone() {
-    let entry = csi_proxy_service(&[]);
+    let entry = csi_proxy(&[]);
     let ServicesPlan::Create(data) = plan(None, &entry).unwrap() else {
         panic!("expected a creation")
     };
-    assert_eq!(parse(&data).unwrap().services, [entry]);
+    let entries: Vec<Entry> = serde_json::from_str(&data["services"]).unwrap();
+    assert_eq!(entries, [entry]);
     assert_eq!(data["files"], "[]");
 }
 
 #[test]
 fn writing_our_entry_leaves_every_other_byte() {
-    let entry = csi_proxy_service(&[]);
+    let entry = csi_proxy(&[]);
     let wanted = serde_json::to_string(&entry).unwrap();
     let added = updated(&config_map(&format!("{OTHERS}\n]\n")), &entry);
     assert_eq!(added, format!("{OTHERS},{wanted}]\n"));
@@ -51,25 +57,25 @@ fn writing_our_entry_leaves_every_other_byte() {
     let text = format!(
         "{OTHERS} , {{\"name\":\"csi-proxy\",\"path\":\"old\",\"bootstrap\":false,\"priority\":2}}{tail}"
     );
-    let entry = csi_proxy_service(&["-require-privacy=false".to_owned()]);
+    let entry = csi_proxy(&["-require-privacy=false"]);
     let changed = updated(&config_map(&text), &entry);
     let wanted = serde_json::to_string(&entry).unwrap();
     assert_eq!(changed, format!("{OTHERS} , {wanted}{tail}"));
     let kept = plan(Some(&config_map(&changed)), &entry);
-    assert!(matches!(kept, Ok(ServicesPlan::Keep(_))), "{kept:?}");
+    assert!(matches!(kept, Ok(ServicesPlan::Keep { .. })), "{kept:?}");
 }
 
 #[test]
 fn our_entry_in_another_case_is_ours_and_keeps_it() {
-    let entry = csi_proxy_service(&[]);
+    let entry = csi_proxy(&[]);
     let written = serde_json::to_string(&entry).unwrap();
     let written = written.replace("\"csi-proxy\"", "\"CSI-Proxy\"");
     let dependent = r#"{"name":"x","path":"C:\\k\\x.exe","bootstrap":false,"priority":3,"dependencies":["csi-PROXY"]}"#;
     let as_wanted = config_map(&format!("[ {written}, {dependent} ]"));
-    let Ok(ServicesPlan::Keep(document)) = plan(Some(&as_wanted), &entry) else {
+    let Ok(ServicesPlan::Keep { others }) = plan(Some(&as_wanted), &entry) else {
         panic!("it is as wanted, but for the case of its name")
     };
-    assert_eq!(document.services[0].name, "CSI-Proxy");
+    assert_eq!(others, ["x"]);
     let other = written.replace("--v=2", "--v=5");
     let changed = updated(&config_map(&format!("[ {other}, {dependent} ]")), &entry);
     assert_eq!(changed, format!("[ {written}, {dependent} ]"));
@@ -77,8 +83,8 @@ fn our_entry_in_another_case_is_ours_and_keeps_it() {
 
 #[test]
 fn text_that_is_not_a_list_of_services_is_refused_with_its_key() {
-    let entry = csi_proxy_service(&[]);
-    for text in ["", "{", "{}", "null", "[1]", "[{\"path\":\"x\"}]"] {
+    let entry = csi_proxy(&[]);
+    for text in ["", "{", "{}", "null", "[1"] {
         let error = plan(Some(&config_map(text)), &entry).unwrap_err();
         let words = "key services of ConfigMap windows-services is not as expected";
         assert!(error.to_string().contains(words), "{text}: {error}");
@@ -86,34 +92,70 @@ fn text_that_is_not_a_list_of_services_is_refused_with_its_key() {
 }
 
 #[test]
-fn what_makes_no_sense_or_every_agent_would_refuse_is_refused_here() {
-    let entry = csi_proxy_service(&[]);
+fn of_other_entries_nothing_is_asked() {
+    let entry = csi_proxy(&[]);
     let ours = serde_json::to_string(&entry).unwrap();
-    let dangling =
-        r#"{"name":"a","path":"C:\\k\\a.exe","bootstrap":false,"priority":1,"dependencies":["b"]}"#;
-    let named = |name: &str, path: &str| {
-        let service =
-            serde_json::json!({"name": name, "path": path, "bootstrap": false, "priority": 3});
-        service.to_string()
-    };
-    for (other, words) in [
-        (ours.as_str(), "lists the service csi-proxy twice"),
-        (dangling, "depends on b, which is not listed"),
+    // The last two are of WMCO's own: a script, and a literal in place of a path into the Node.
+    let others = r#"1,{"name":5},{"name":"../../x y","path":"a.exe","dependencies":["b"]},
+        {"name":"kubelet","powershellPreScripts":[{"variableName":"","path":"Get-Date","NodeArgs":null}]},
+        {"name":"kube-proxy","nodeVariablesInCommand":[{"name":"N","nodeObjectJsonPath":"literal"}]}"#;
+    let kept = plan(Some(&config_map(&format!("[{others},{ours}]"))), &entry);
+    let others = ["../../x y", "kubelet", "kube-proxy"]
+        .map(str::to_owned)
+        .to_vec();
+    assert_eq!(kept, Ok(ServicesPlan::Keep { others }));
+}
+
+#[test]
+fn an_entry_of_ours_with_anything_else_is_written_anew() {
+    let entry = csi_proxy(&[]);
+    let written = serde_json::to_string(&entry).unwrap();
+    for (key, value) in [
         (
-            &named("CSI-PROXY", r"C:\k\a.exe"),
-            "lists the service csi-proxy twice",
+            "powershellPreScripts",
+            serde_json::json!([{"variableName": "X", "path": "Get-Date"}]),
         ),
-        (&named("../../x y", r"C:\k\a.exe"), "cannot be carried out"),
-        (&named("a", "a.exe"), "cannot be carried out"),
+        (
+            "nodeVariablesInCommand",
+            serde_json::json!([{"name": "X", "nodeObjectJsonPath": "{.x}"}]),
+        ),
+        ("dependencies", serde_json::json!(["kubelet"])),
+        (
+            "path",
+            serde_json::json!(r"C:\other\csi-proxy.exe -windows-service"),
+        ),
+        ("priority", serde_json::json!(9)),
     ] {
-        let error = plan(Some(&config_map(&format!("[{ours},{other}]"))), &entry).unwrap_err();
-        assert!(error.to_string().contains(words), "{other}: {error}");
+        let mut theirs = serde_json::to_value(&entry).unwrap();
+        theirs[key] = value;
+        let mut map = config_map(&format!("[{theirs}]"));
+        assert_eq!(updated(&map, &entry), format!("[{written}]"), "{key}");
+        map.immutable = true;
+        assert!(plan(Some(&map), &entry).is_err(), "{key}");
+    }
+}
+
+#[test]
+fn one_csi_proxy_is_enough() {
+    let entry = csi_proxy(&[]);
+    let ours = serde_json::to_string(&entry).unwrap();
+    let twice = ours.replace("csi-proxy\"", "CSI-PROXY\"");
+    let error = plan(Some(&config_map(&format!("[{ours},{twice}]"))), &entry).unwrap_err();
+    let words = "lists the service csi-proxy twice";
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+#[test]
+fn flags_that_csi_proxy_does_not_have_are_refused() {
+    for bad in ["-overlay=1", r"C:\x.exe", "-v=1 -x"] {
+        let error = csi_proxy_flags(&[bad.to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("extraArgs"), "{error}");
     }
 }
 
 #[test]
 fn an_immutable_config_map_is_compared_and_never_written() {
-    let entry = csi_proxy_service(&[]);
+    let entry = csi_proxy(&[]);
     let mut existing = config_map("[]");
     existing.immutable = true;
     let error = plan(Some(&existing), &entry).unwrap_err();
@@ -124,41 +166,18 @@ fn an_immutable_config_map_is_compared_and_never_written() {
     );
     assert!(matches!(
         plan(Some(&existing), &entry),
-        Ok(ServicesPlan::Keep(_))
+        Ok(ServicesPlan::Keep { .. })
     ));
 }
 
-#[test]
-fn variables_scripts_and_environment_are_read() {
-    let service = r#"[{"name":"x","path":"C:\\k\\x.exe -ip=IP","bootstrap":false,"priority":1,
-        "nodeVariablesInCommand":[{"name":"IP","nodeObjectJsonPath":"{.metadata.name}"}],
-        "powershellPreScripts":[{"variableName":"","path":"C:\\k\\x.ps1","NodeArgs":null}]}]"#;
-    let mut map = config_map(service);
-    let environment = r#"{"HTTP_PROXY":"http://10.0.0.1:3128","NO_PROXY":""}"#;
-    map.data
-        .insert("environmentVars".to_owned(), environment.to_owned());
-    let document = parse(&map.data).unwrap();
-    assert_eq!(document.services[0].node_variables_in_command.len(), 1);
-    assert_eq!(document.environment["HTTP_PROXY"], "http://10.0.0.1:3128");
-    for (text, expected) in [
-        (r#"{"a b":"x"}"#, "a b"),
-        ("{\"a\":\"x\\u0000y\"}", "'a'"),
-        ("[1]", "environmentVars"),
-    ] {
-        map.data
-            .insert("environmentVars".to_owned(), text.to_owned());
-        let error = parse(&map.data).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
-    }
-    map.data
-        .insert("environmentVars".to_owned(), "null".to_owned());
-    assert!(parse(&map.data).unwrap().environment.is_empty());
-    let misspelt = service.replace("{.metadata.name}", "metadata.name");
-    let error = parse(&config_map(&misspelt).data).unwrap_err();
-    assert!(
-        error.to_string().contains("write a path such as"),
-        "{error}"
-    );
+/// A service as WMCO's own reader takes it.
+#[derive(serde::Deserialize)]
+struct Service {
+    name: String,
+    #[serde(default)]
+    dependencies: Vec<String>,
+    bootstrap: bool,
+    priority: u32,
 }
 
 /// What WMCO's own reader refuses. A refusal stops WMCO's daemon on every node that follows the document. Source:
@@ -179,7 +198,7 @@ fn wmco_refuses(data: &BTreeMap<String, String>) -> Option<String> {
     else {
         return Some("services".to_owned());
     };
-    let is_array = |text: &String| serde_json::from_str::<Vec<IgnoredAny>>(text).is_ok();
+    let is_array = |text: &String| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(text).is_ok();
     if data.get("files").is_none_or(|text| !is_array(text)) {
         return Some("files".to_owned());
     }
@@ -189,9 +208,7 @@ fn wmco_refuses(data: &BTreeMap<String, String>) -> Option<String> {
         named.next().is_none_or(|service| service.bootstrap)
     };
     for service in services.iter().filter(|service| service.bootstrap) {
-        if !service.node_variables_in_command.is_empty()
-            || !service.dependencies.iter().all(is_bootstrap)
-        {
+        if !service.dependencies.iter().all(is_bootstrap) {
             return Some(format!("bootstrap service {}", service.name));
         }
     }
@@ -230,14 +247,14 @@ fn wmcos_reader_takes_what_is_written() {
             data,
             ..config_map("")
         });
-        let written = match plan(existing.as_ref(), &csi_proxy_service(&[])).unwrap() {
+        let written = match plan(existing.as_ref(), &csi_proxy(&[])).unwrap() {
             ServicesPlan::Create(data) => data,
             ServicesPlan::Update { data: changed, .. } => {
                 let mut data = data.clone().unwrap_or_default();
                 data.extend(changed);
                 data
             }
-            ServicesPlan::Keep(_) => panic!("the entry is not there"),
+            kept => panic!("the entry is not there: {kept:?}"),
         };
         assert_eq!(wmco_refuses(&written), None, "{data:?}");
         assert!(written["services"].contains("csi-proxy"));

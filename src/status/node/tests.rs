@@ -1,7 +1,4 @@
-use protocol::paths::CSI_PROXY_EXE;
-use protocol::{
-    FileStatus, ForeignInstance, ForeignKind, NodeState, PipeStatus, ServiceState, ServiceStatus,
-};
+use protocol::{CsiProxyStatus, ForeignInstance, ForeignKind, NodeState, PipeStatus, ServiceState};
 
 use super::*;
 use crate::node::{Desired, Look, Purpose, Reason, Target, UNKNOWN_OWNER};
@@ -11,18 +8,12 @@ const SUM: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abc
 
 fn state(open: bool) -> NodeState {
     NodeState {
-        services: vec![ServiceStatus {
-            name: "CSI-Proxy".to_owned(),
+        csi_proxy: CsiProxyStatus {
             state: ServiceState::Running,
-            process_id: None,
-            command: None,
-            restarts: 2,
-            failing: None,
-        }],
-        files: vec![FileStatus {
-            path: CSI_PROXY_EXE.to_owned(),
             sha256: Some(SUM.to_owned()),
-        }],
+            restarts: 2,
+            ..CsiProxyStatus::default()
+        },
         pipes: Vec::from(CSI_PROXY_PIPES.map(|name| PipeStatus {
             name: name.to_owned(),
             open,
@@ -173,7 +164,7 @@ fn an_undone_update_is_remembered_until_another_attempt_has_worked() {
 #[test]
 fn only_csi_proxys_own_faults_are_held_against_it() {
     let mut other = state(true);
-    other.files[0].sha256 = Some("previous".to_owned());
+    other.csi_proxy.sha256 = Some("previous".to_owned());
     let mut waiting = observed(Some(state(true)), None);
     waiting.standing = Standing::Waiting;
     let running = |reason| observed(Some(state(true)), Some(reason));
@@ -185,7 +176,6 @@ fn only_csi_proxys_own_faults_are_held_against_it() {
             ("False", "NotRunning"),
         ),
         (waiting, ("True", "UpdatePending"), ready),
-        // The fault is in another service or in the services document.
         (
             running(Reason::InvalidServices),
             ("True", "PipesOpen"),
@@ -239,7 +229,7 @@ fn foreign_instances_are_named_as_long_as_they_are_there() {
     );
     // Also beside a csi-proxy that does not work.
     let mut stopped = seen.state.clone().unwrap();
-    stopped.services[0].state = ServiceState::Stopped;
+    stopped.csi_proxy.state = ServiceState::Stopped;
     for problem in [None, Some(Reason::CrashLoop)] {
         let seen = observed(Some(stopped.clone()), problem);
         let after = status(&first, &NodePlan::Waiting, Some(&seen), 15);
@@ -263,7 +253,7 @@ fn a_pipe_that_the_agent_was_not_asked_for_is_not_missing() {
     // One that says nothing of any shows nothing that works.
     earlier.pipes.clear();
     assert_eq!(missing(earlier.clone()), CSI_PROXY_PIPES.len());
-    earlier.services.clear();
+    earlier.csi_proxy = CsiProxyStatus::default();
     assert_eq!(missing(earlier), 0, "csi-proxy is not there");
 }
 
@@ -284,8 +274,8 @@ fn a_login_stays_known_while_an_agent_is_to_be_removed() {
 #[test]
 fn what_a_node_says_is_bounded_before_it_is_written() {
     let mut hostile = state(true);
-    hostile.services[0].restarts = u32::MAX;
-    hostile.files[0].sha256 = Some("\u{1b}[2J".to_owned());
+    hostile.csi_proxy.restarts = u32::MAX;
+    hostile.csi_proxy.sha256 = Some("\u{1b}[2J".to_owned());
     hostile.pipes.push(PipeStatus {
         name: format!("csi-proxy-{}", "x".repeat(100_000)),
         open: false,

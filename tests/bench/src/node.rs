@@ -1,12 +1,10 @@
 //! A sandboxed Windows host, and the operator's own code to connect to it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
-use protocol::paths::CSI_PROXY_EXE;
-use protocol::{DesiredFile, Request, ServicePipes};
+use protocol::Request;
 use testbed::windows_host::{Fleet, WindowsHost};
 use tokio::runtime::Runtime;
 use windows_storage_operator::api::PrivateKeySecretRef;
@@ -16,7 +14,7 @@ use windows_storage_operator::node::{
     Context, Cutter, Desired, HANDSHAKE, Host, HostKey, HostKeyPolicy, Pins, PrivateKey, Purpose,
     Reconciled, RolloutSlots, Target, check_private_key, connect, reconcile_node,
 };
-use windows_storage_operator::services::{CSI_PROXY_PIPES, csi_proxy_service};
+use windows_storage_operator::services::{CSI_PROXY_PIPES, csi_proxy_flags};
 use zeroize::Zeroizing;
 
 /// A host, with the payload and credentials that the operator uses.
@@ -56,31 +54,19 @@ impl Node {
         Ok((host, connected.cutter))
     }
 
-    /// Returns a request for csi-proxy.exe, with its service or only as a file.
-    pub fn request(&self, id: &str, with_service: bool) -> Request {
-        let pipes = CSI_PROXY_PIPES.map(str::to_owned).to_vec();
-        let service = ServicePipes {
-            service: "csi-proxy".to_owned(),
-            pipes,
-        };
-        Request {
+    /// Returns a request for csi-proxy.
+    pub fn request(&self, id: &str) -> Result<Request> {
+        Ok(Request {
             id: id.to_owned(),
-            files: vec![DesiredFile {
-                path: CSI_PROXY_EXE.to_owned(),
-                sha256: self.payload.csi_proxy.sha256.clone(),
-                upload: None,
-                packed: None,
-            }],
-            services: with_service
-                .then(|| csi_proxy_service(&[]))
-                .into_iter()
-                .collect(),
-            environment: BTreeMap::new(),
+            sha256: self.payload.csi_proxy.sha256.clone(),
+            upload: None,
+            packed: None,
+            flags: csi_proxy_flags(&[])?,
             replace_foreign: false,
-            pipes: with_service.then_some(service).into_iter().collect(),
+            pipes: CSI_PROXY_PIPES.map(str::to_owned).to_vec(),
             stop_timeout_seconds: 30,
             start_timeout_seconds: 60,
-        }
+        })
     }
 
     /// Reconciles the host as an operator that already knows its host key.
@@ -94,9 +80,8 @@ impl Node {
             slots.decide(|_| ([self.host.name().to_owned()].into(), ()));
             let context = Context::new(
                 self.payload.clone(),
-                Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned()),
+                Pins::new(kube::Api::namespaced(client, "ns"), "ns".to_owned()),
                 slots,
-                kube::Api::all(client),
             );
             let reconciled = reconcile_node(&self.target(request)?, &context).await?;
             match reconciled.problem {

@@ -163,7 +163,7 @@ impl Scene {
                 .map(|path| json!([path, content(path)]))
                 .collect()
         });
-        json!({"command": host.command_of("csi-proxy"), "files": files})
+        json!({"command": host.command(), "files": files})
     }
 
     /// Waits until the results are the same as in `calm`.

@@ -64,7 +64,8 @@ pub struct CsiProxySpec {
     /// Where the operator installs csi-proxy. `Always`: on every managed node. `WhereNeeded`: on managed nodes that run a CSI driver that uses
     /// csi-proxy; the operator removes it once nothing has used the pipes for ten minutes.
     pub install: Install,
-    /// Additional flags for csi-proxy, such as -kubelet-path=D:\kubelet. A flag contains neither spaces nor quotes.
+    /// Additional flags for csi-proxy, such as -kubelet-path=D:\kubelet. A flag is one that csi-proxy has, and contains neither spaces nor
+    /// quotes; all flags together fit in 2048 characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),

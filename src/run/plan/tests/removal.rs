@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::node::{Absence, FIRST_CONTACT, HOST_KEYS_CONFIG_MAP, Hold, Purpose};
-use crate::services::Document;
 
 /// A DaemonSet for a driver, with this image and these volumes.
 fn driver(image: &str, volumes: &Value, host_process: bool) -> Value {
@@ -187,6 +186,10 @@ fn a_node_counts_as_one_without_csi_proxy_before_the_entry_is_written() {
     rig.finish_configuration();
     rig.act();
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
+    assert_eq!(rig.last.services, Ok(ServicesPlan::Unneeded));
+    rig.want(&json!({}));
+    rig.act();
+    assert_eq!(*rig.plan("win-1"), NodePlan::Waiting);
     assert!(matches!(rig.last.services, Ok(ServicesPlan::Create(_))));
 }
 
@@ -223,38 +226,6 @@ fn a_driver_of_the_host_counts_unless_it_is_known_to_do_without_and_a_pod_stands
     assert_eq!(is_used(&mut rig), "False NotUsed");
     rig.taint("win-1", "node.kubernetes.io/not-ready");
     assert_eq!(is_used(&mut rig), "True PipesMounted");
-}
-
-#[test]
-fn the_agent_stays_for_the_services_of_others_and_csi_proxy_where_one_depends_on_it() {
-    for (needs, expected) in [
-        (json!([]), &["logs"][..]),
-        (json!(["csi-proxy"]), &["csi-proxy", "logs"]),
-    ] {
-        let mut rig = Rig::with_labels(&["win-1"]);
-        rig.want(&where_needed());
-        let map = rig.cluster.config_maps.get(services::CONFIG_MAP).unwrap();
-        let mut data = map.data.clone();
-        let mut entries: Vec<Value> = serde_json::from_str(&data["services"]).unwrap();
-        entries.push(json!({"name": "logs", "path": r"C:\k\logs.exe", "bootstrap": false, "priority": 3, "dependencies": needs}));
-        data.insert("services".to_owned(), json!(entries).to_string());
-        rig.put_config_map(services::CONFIG_MAP, data);
-        rig.act();
-        rig.later(600);
-        rig.act();
-        let NodePlan::Reconcile(target) = rig.plan("win-1") else {
-            panic!("{:?}", rig.plan("win-1"))
-        };
-        let desired = target.desired.as_ref().unwrap();
-        let request = &desired.request;
-        let names: Vec<&str> = request.services.iter().map(|it| &*it.name).collect();
-        assert_eq!(names, expected);
-        let has_csi_proxy = names.len() == 2;
-        assert_eq!(request.files.is_empty(), !has_csi_proxy);
-        assert_eq!(request.pipes.is_empty(), !has_csi_proxy);
-        assert_eq!(protocol::validate::validate(request), Ok(()));
-        assert_eq!(desired.agent_sha256, rig.payload.agent.sha256);
-    }
 }
 
 /// A cluster with two managed nodes, one node that has become another owner's, and a driver that uses csi-proxy.
@@ -319,10 +290,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::Removed));
     assert_eq!(rig.slots(), ["win-2"]);
     // Until the last node is done, whatever the operator needs for it stays.
-    assert_eq!(
-        rig.last.services,
-        Ok(ServicesPlan::Keep(Document::default()))
-    );
+    assert_eq!(rig.last.services, Ok(ServicesPlan::Unneeded));
     assert!(rig.act().left.is_empty());
     let failed = Observation {
         purpose: Purpose::Remove,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::node::Slot;
+use crate::services::{Entry, csi_proxy_flags};
 
 /// All inputs of a plan, and the last plan.
 pub(super) struct Rig {
@@ -111,7 +112,7 @@ impl Rig {
     pub(super) fn add_configuration_with(&mut self, private_key: Vec<u8>) {
         let pem = Zeroizing::new(private_key);
         self.ssh_secret().insert("private-key.pem".to_owned(), pem);
-        let entry = csi_proxy_service(&[]);
+        let entry = Entry::of(&csi_proxy_flags(&[]).unwrap());
         let Ok(ServicesPlan::Create(data)) = services::plan(None, &entry) else {
             unreachable!("without a ConfigMap one is made");
         };

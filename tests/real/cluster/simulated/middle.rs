@@ -27,7 +27,7 @@ fn what_is_wanted_may_change_in_the_middle() {
     host.release();
     harness.expect_csi_proxy("win-000");
     harness.eventually("the node is kept to what is wanted now", || {
-        host.command_of("csi-proxy")
+        host.command()
             .is_some_and(|command| command.ends_with("-v=9"))
     });
     harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");

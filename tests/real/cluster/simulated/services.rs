@@ -1,69 +1,85 @@
-//! Services whose commands contain values from their Node, and a document that is edited while nodes are reconciled.
+//! The `windows-services` ConfigMap, edited by others while nodes are reconciled.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Simulation;
 use crate::cluster::harness::{SETTINGS, assert_has};
 
+const MAP: &str = "configmap/windows-services";
+
 #[test]
-fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
+fn our_entry_stays_as_it_is_and_what_else_is_listed_is_run_by_nobody() {
     let simulation = Simulation::new(2);
     let harness = &simulation.harness;
-    harness.kubectl("annotate node win-000 example.org/subnet=10.1.0.0/24");
-    let service = json!({
-        "name": "overlay",
-        "path": r"C:\k\overlay.exe --subnet=SUBNET",
-        "nodeVariablesInCommand": [{
-            "name": "SUBNET",
-            "nodeObjectJsonPath": r"{.metadata.annotations.example\.org/subnet}",
-        }],
-        "bootstrap": false,
-        "priority": 3,
+    // As the Windows Machine Config Operator writes its own.
+    let kubelet = json!({
+        "name": "kubelet",
+        "path": r"C:\k\kubelet.exe --node-ip=NODE_IP",
+        "nodeVariablesInCommand": [{"name": "NODE_IP", "nodeObjectJsonPath": "literal"}],
+        "powershellPreScripts": [{"variableName": "", "path": "Get-Date", "NodeArgs": null}],
+        "dependencies": ["containerd"],
+        "bootstrap": true,
+        "priority": 1,
     });
-    let write = |services: &str| {
+    let write = |ours: &Value| {
+        let services = json!([kubelet, ours]).to_string();
         simulation.write_config_map(
             "windows-services",
-            &json!({
-                "services": services,
-                "files": "[]",
-                "environmentVars": r#"{"HTTP_PROXY":"http://10.0.0.1:3128"}"#,
-            }),
+            &json!({"services": services, "files": "[]"}),
         );
     };
-    // The operator's own entry, as someone else has written it.
-    let ours = json!({"name": "CSI-Proxy", "path": r"C:\k\csi-proxy.exe", "bootstrap": false, "priority": 2});
-    write(&json!([service, ours]).to_string());
+    let listed = || -> Vec<Value> {
+        let map = harness.get(MAP);
+        serde_json::from_str(map["data"]["services"].as_str().unwrap()).unwrap()
+    };
+    let theirs = json!({"name": "CSI-Proxy", "path": r"C:\k\csi-proxy.exe", "bootstrap": false, "priority": 2});
+    write(&theirs);
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
-    harness.expect_csi_proxy("win-000");
-    let told = harness.expect_node("win-001", "False", "UnresolvedCommand");
-    assert_has(&told, &["overlay", "SUBNET"]);
-    harness.kubectl("annotate node win-001 example.org/subnet=10.1.1.0/24");
-    harness.expect_csi_proxy("win-001");
+    for node in ["win-000", "win-001"] {
+        harness.expect_csi_proxy(node);
+    }
+    let told = harness.expect(SETTINGS, "ServicesValid", "True", "OthersNotRun");
+    assert_has(&told, &["kubelet"]);
+    let [other, ours] = &listed()[..] else {
+        panic!("{:?}", listed())
+    };
+    assert_eq!(*other, kubelet);
+    assert_eq!(ours["name"], "CSI-Proxy", "it is mended and not added");
+    let command = ours["path"].as_str().unwrap().to_owned();
+    assert_eq!(simulation.host("win-000").command(), Some(command));
 
-    // An invalid edit and its correction do not disturb working services.
     let uploads = simulation.host("win-000").counters().uploads;
-    let good = harness.get("configmap/windows-services")["data"]["services"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    assert!(
-        good.contains("-windows-service") && !good.contains("\"csi-proxy\""),
-        "our own entry is mended and not added: {good}"
-    );
-    write(&good.replace("{.metadata", "metadata"));
-    let message = harness.expect(SETTINGS, "ServicesValid", "False", "InvalidServices");
-    assert!(message.contains("overlay"), "{message}");
-    assert_eq!(simulation.ready().len(), 2);
-    write(&good);
-    harness.expect(SETTINGS, "ServicesValid", "True", "Valid");
+    for (key, value) in [
+        (
+            "powershellPreScripts",
+            json!([{"variableName": "X", "path": "Get-Date", "NodeArgs": null}]),
+        ),
+        (
+            "nodeVariablesInCommand",
+            json!([{"name": "X", "nodeObjectJsonPath": "{.metadata.name}"}]),
+        ),
+        ("dependencies", json!(["kubelet"])),
+        ("path", json!(r"C:\other\csi-proxy.exe -windows-service")),
+    ] {
+        let mut changed = ours.clone();
+        changed[key] = value;
+        write(&changed);
+        harness.eventually(&format!("{key} is mended"), || listed()[1] == *ours);
+    }
+
+    // Flags that csi-proxy does not have are refused before anything is written.
+    harness.want(&json!({"csiProxy": {"extraArgs": ["-overlay=1"]}}));
+    let told = harness.expect(SETTINGS, "ServicesValid", "False", "InvalidServices");
+    assert_has(&told, &["extraArgs", "csi-proxy has no flag -overlay"]);
+    assert_eq!(listed()[1], *ours);
+    harness.want(&json!({"csiProxy": null}));
+    harness.expect(SETTINGS, "ServicesValid", "True", "OthersNotRun");
     let logins = simulation.host("win-000").counters().logins;
     harness.eventually("the node was looked at again", || {
         simulation.host("win-000").counters().logins > logins
     });
-    assert_eq!(
-        simulation.host("win-000").counters().uploads,
-        uploads,
-        "nothing is handed over again"
-    );
+    let now = simulation.host("win-000").counters().uploads;
+    assert_eq!(now, uploads, "nothing is handed over again");
+    assert_eq!(simulation.ready().len(), 2);
     harness.assert_nothing_was_forbidden();
 }

@@ -1,26 +1,23 @@
 //! The agent of a simulated host: executes its commands on the simulated disk and answers like the real agent.
 //!
-//! Services are only reported as running. Tests with the real agent under Wine verify that its answers are correct.
+//! csi-proxy is only reported as running. Tests with the real agent under Wine verify that its answers are correct.
 
 use std::collections::BTreeMap;
 
-use protocol::Durations;
-use protocol::command::same_path;
-use protocol::order::same_name;
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_SERVICE, CSI_PROXY_EXE, INCOMING_DIR, STATE_DIR,
     agent_service_command,
 };
 use protocol::validate::{validate, validate_request_path};
 use protocol::{
-    Answer, ApplyResult, End, Failure, FailureCategory, FileStatus, LastResult, NodeState, Outcome,
-    PipeStatus, Request, ServiceState, ServiceStatus,
+    Answer, ApplyResult, CsiProxyStatus, End, Failure, FailureCategory, LastResult, NodeState,
+    Outcome, PipeStatus, Request, ServiceState,
 };
 use windows_storage_agent::cli::{self, Command};
 
 use super::disk::{Disk, Refusal};
 use super::file::File;
-use super::handed::{remove_brought, sweep_brought, unpack_files};
+use super::handed::{remove_brought, sweep_brought, unpack_program};
 use super::profile::Shell;
 
 /// Error of both shells for a program that another process has opened without sharing.
@@ -111,9 +108,7 @@ impl Agent {
         }
         let answer = match cli::parse(words.map(str::to_owned)) {
             Ok(Command::Install { sha256 }) => self.install(disk, program, sha256.as_deref()),
-            Ok(Command::Status { files, pipes }) => {
-                Ok(Answer::Status(self.state(disk, &files, &pipes)))
-            }
+            Ok(Command::Status { pipes }) => Ok(Answer::Status(self.state(disk, &pipes))),
             Ok(Command::Apply { request, .. }) => {
                 let answer = self.apply(disk, &request);
                 remove_brought(disk, &request);
@@ -154,13 +149,9 @@ impl Agent {
         ))
     }
 
-    /// Returns the command line of a service of the kept request.
-    pub fn command_of(&self, service: &str) -> Option<String> {
-        let services = self.kept.iter().flat_map(|request| &request.services);
-        services
-            .filter(|kept| same_name(&kept.name, service))
-            .map(|kept| kept.path.clone())
-            .next()
+    /// Returns the command line of csi-proxy's service.
+    pub fn command(&self) -> Option<String> {
+        self.kept.as_ref().map(Request::command)
     }
 
     /// Recovers an interrupted request, as the service does when the host starts after a power cut.
@@ -198,7 +189,7 @@ impl Agent {
         disk.put(AGENT_EXE, file);
         self.service = ServiceState::Running;
         self.running = Some(sha256.clone());
-        let state = self.state(disk, &[CSI_PROXY_EXE.to_owned()], &[]);
+        let state = self.state(disk, &[]);
         Ok(Answer::Installed {
             sha256,
             state: Some(Box::new(state)),
@@ -222,7 +213,7 @@ impl Agent {
             return Err(FailureCategory::AgentUnavailable.failure("the service does not run"));
         }
         let request = Self::request(disk, path)?;
-        unpack_files(disk, &request)?;
+        unpack_program(disk, &request)?;
         let ending = validate(&request).and_then(|()| self.carry_out(disk, &request));
         if ending.is_ok() {
             self.kept = Some(request.clone());
@@ -240,8 +231,7 @@ impl Agent {
         Ok(Answer::ApplyResult(ApplyResult {
             id: request.id,
             end,
-            durations: Durations::default(),
-            state: self.state(disk, &[], &[]),
+            state: self.state(disk, &[]),
         }))
     }
 
@@ -255,35 +245,26 @@ impl Agent {
             .map_err(|error| invalid(format!("{path} does not parse: {error}")))
     }
 
-    /// Checks all files before it changes any.
     fn carry_out(&mut self, disk: &mut Disk, request: &Request) -> Result<Outcome, Failure> {
-        let mut moves: Vec<(String, File)> = Vec::new();
-        for file in &request.files {
-            let is_right = |found: &File| found.sha256() == file.sha256;
-            if disk.file(&file.path).is_some_and(is_right) {
-                continue;
-            }
+        let is_right = |found: &File| found.sha256() == request.sha256;
+        let upload = request.upload.as_deref();
+        let mut changed = self.command().as_ref() != Some(&request.command());
+        if !disk.file(CSI_PROXY_EXE).is_some_and(is_right) {
             let missing = |what: &str| {
-                let message = format!("{} is not as requested, and {what}", file.path);
+                let message = format!("{CSI_PROXY_EXE} is not as requested, and {what}");
                 FailureCategory::UploadMissing.failure(message)
             };
-            let upload = file.upload.as_deref();
             let upload = upload.ok_or_else(|| missing("no upload is named"))?;
-            let found = disk
-                .file(upload)
-                .ok_or_else(|| missing(&format!("{upload} is not there")))?;
-            if !is_right(found) {
+            let found = disk.file(upload).cloned();
+            let found = found.ok_or_else(|| missing(&format!("{upload} is not there")))?;
+            if !is_right(&found) {
                 return Err(FailureCategory::HashMismatch
                     .failure(format!("{upload} has sha256 {}", found.sha256())));
             }
-            moves.push((file.path.clone(), found.clone()));
+            disk.put(CSI_PROXY_EXE, found);
+            changed = true;
         }
-        let services = self.kept.as_ref().map(|kept| &kept.services);
-        let changed = !moves.is_empty() || services != Some(&request.services);
-        for (path, file) in moves {
-            disk.put(&path, file);
-        }
-        for upload in request.files.iter().filter_map(|file| file.upload.as_ref()) {
+        if let Some(upload) = upload {
             // An earlier request may have removed it.
             let _ = disk.remove(upload);
         }
@@ -305,25 +286,10 @@ impl Agent {
         });
     }
 
-    fn state(&self, disk: &Disk, files: &[String], pipes: &[String]) -> NodeState {
+    fn state(&self, disk: &Disk, pipes: &[String]) -> NodeState {
         let kept = self.kept.as_ref();
-        let stopped = self.unfinished.is_some();
-        let services = kept.iter().flat_map(|request| &request.services);
-        let served: Vec<&String> = kept
-            .iter()
-            .flat_map(|request| &request.pipes)
-            .flat_map(|service| &service.pipes)
-            .collect();
-        let mut paths: Vec<&String> = kept
-            .iter()
-            .flat_map(|request| &request.files)
-            .map(|file| &file.path)
-            .collect();
-        for path in files {
-            if !paths.iter().any(|known| same_path(known, path)) {
-                paths.push(path);
-            }
-        }
+        let runs = kept.is_some() && self.unfinished.is_none();
+        let served = kept.map_or(&[][..], |request| &request.pipes);
         let asked = pipes.iter().filter(|pipe| !served.contains(pipe));
         let hash = |path: &str| disk.file(path).map(File::sha256);
         NodeState {
@@ -333,28 +299,19 @@ impl Agent {
             running_agent_sha256: self.running.clone(),
             request_id: kept.map(|request| request.id.clone()),
             unfinished_request_id: self.unfinished.as_ref().map(|request| request.id.clone()),
-            services: services
-                .map(|service| ServiceStatus {
-                    name: service.name.clone(),
-                    state: if stopped {
-                        ServiceState::Stopped
-                    } else {
-                        ServiceState::Running
-                    },
-                    process_id: (!stopped).then_some(4),
-                    command: Some(service.path.clone()),
-                    restarts: 0,
-                    failing: None,
-                })
-                .collect(),
-            files: paths
-                .into_iter()
-                .map(|path| FileStatus {
-                    path: path.clone(),
-                    sha256: hash(path),
-                })
-                .collect(),
-            pipes: (served.iter().map(|pipe| (*pipe, !stopped)))
+            csi_proxy: CsiProxyStatus {
+                state: match (kept, runs) {
+                    (None, _) => ServiceState::Missing,
+                    (Some(_), true) => ServiceState::Running,
+                    (Some(_), false) => ServiceState::Stopped,
+                },
+                process_id: runs.then_some(4),
+                command: self.command(),
+                sha256: hash(CSI_PROXY_EXE),
+                restarts: 0,
+                failing: None,
+            },
+            pipes: (served.iter().map(|pipe| (pipe, runs)))
                 .chain(asked.map(|pipe| (pipe, false)))
                 .map(|(name, open)| PipeStatus {
                     name: name.clone(),

@@ -1,10 +1,10 @@
-//! Parses the agent's command line on a simulated host: whether all files have arrived, and what the request changes.
+//! Parses the agent's command line on a simulated host: whether its program has arrived, and what the request changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use protocol::paths::{INCOMING_DIR, is_brought, to_sftp};
+use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Request};
 use windows_storage_agent::cli::{self, Command};
@@ -32,20 +32,13 @@ impl Agent {
         let request = Self::requested(disk, line)?;
         let kept = self.kept.as_ref()?;
         validate(&request).ok()?;
-        let is_right = |path: &str, sha256: &str| {
-            let found = disk.file(path);
-            found.is_some_and(|found| found.sha256() == sha256)
-        };
-        let mut changes = kept.services != request.services;
-        for file in &request.files {
-            if is_right(&file.path, &file.sha256) {
-                continue;
-            }
-            let packed = file.packed.as_ref().map(|packed| &packed.path);
-            disk.file(packed.or(file.upload.as_ref())?)?;
-            changes = true;
+        let found = disk.file(CSI_PROXY_EXE).map(File::sha256);
+        if found.as_ref() == Some(&request.sha256) {
+            return (kept.command() != request.command()).then_some(request);
         }
-        changes.then_some(request)
+        let packed = request.packed.as_ref().map(|packed| &packed.path);
+        disk.file(packed.or(request.upload.as_ref())?)?;
+        Some(request)
     }
 
     /// Returns the request of an `apply` command line.
@@ -54,13 +47,13 @@ impl Agent {
     }
 }
 
-/// The wait of an `apply` command for its files.
+/// The wait of an `apply` command for its program.
 #[derive(Debug)]
 pub struct Wait {
     request: String,
     begun: Instant,
     deadline: Instant,
-    arrivals: BTreeMap<String, Arrival>,
+    arrival: Option<Arrival>,
 }
 
 impl Wait {
@@ -72,7 +65,7 @@ impl Wait {
             request,
             begun,
             deadline: begun + arrival,
-            arrivals: BTreeMap::new(),
+            arrival: None,
         })
     }
 
@@ -82,49 +75,45 @@ impl Wait {
         let Ok(request) = Agent::request(disk, &self.request) else {
             return Ok(now >= self.deadline.min(self.begun + patience));
         };
-        let mut all = true;
-        for packed in request.files.iter().filter_map(|file| file.packed.as_ref()) {
-            let arrival = self.arrivals.entry(packed.path.clone());
-            let arrival = arrival.or_insert_with(|| Arrival::new(packed.size, now, self.deadline));
-            arrival.patience = patience;
-            let sight = match disk.read_locally(&packed.path) {
-                Ok(file) => Sight::Size(file.size()),
-                Err(Refusal::Shared) => Sight::Held,
-                Err(Refusal::Denied) => Sight::Refused,
-                Err(_) => Sight::Absent,
-            };
-            match arrival.is_complete(sight, now) {
-                Ok(complete) => all &= complete,
-                Err(error) => {
-                    let _ = disk.remove(&packed.path);
-                    remove_brought(disk, &self.request);
-                    let message = format!("unpacking {}: reading it: {error}", packed.path);
-                    return Err(FailureCategory::UploadMissing.failure(message));
-                }
-            }
-        }
-        Ok(all)
+        let Some(packed) = &request.packed else {
+            return Ok(true);
+        };
+        let new = || Arrival::new(packed.size, now, self.deadline);
+        let arrival = self.arrival.get_or_insert_with(new);
+        arrival.patience = patience;
+        let sight = match disk.read_locally(&packed.path) {
+            Ok(file) => Sight::Size(file.size()),
+            Err(Refusal::Shared) => Sight::Held,
+            Err(Refusal::Denied) => Sight::Refused,
+            Err(_) => Sight::Absent,
+        };
+        arrival.is_complete(sight, now).map_err(|error| {
+            let _ = disk.remove(&packed.path);
+            remove_brought(disk, &self.request);
+            let message = format!("unpacking {}: reading it: {error}", packed.path);
+            FailureCategory::UploadMissing.failure(message)
+        })
     }
 }
 
-/// Unpacks the files of a request, as the agent's command does before the service gets the request.
-pub fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
-    for file in &request.files {
-        let Some(packed) = &file.packed else { continue };
-        validate(request)?;
-        let arrived = disk.read_locally(&packed.path).cloned();
-        let _ = disk.remove(&packed.path);
-        let missing = || {
-            let message = format!("{} is not there", packed.path);
-            FailureCategory::UploadMissing.failure(message)
-        };
-        let announced = Announced {
-            size: packed.unpacked_size,
-            sha256: &file.sha256,
-        };
-        let unpacked = unpacked(&arrived.map_err(|_| missing())?, announced)?;
-        disk.put(file.upload.as_deref().unwrap_or_default(), unpacked);
-    }
+/// Unpacks the program of a request, as the agent's command does before the service gets the request.
+pub fn unpack_program(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
+    let (Some(packed), Some(upload)) = (&request.packed, &request.upload) else {
+        return Ok(());
+    };
+    validate(request)?;
+    let arrived = disk.read_locally(&packed.path).cloned();
+    let _ = disk.remove(&packed.path);
+    let missing = || {
+        let message = format!("{} is not there", packed.path);
+        FailureCategory::UploadMissing.failure(message)
+    };
+    let announced = Announced {
+        size: packed.unpacked_size,
+        sha256: &request.sha256,
+    };
+    let unpacked = unpacked(&arrived.map_err(|_| missing())?, announced)?;
+    disk.put(upload, unpacked);
     Ok(())
 }
 

@@ -245,8 +245,8 @@ impl SimulatedHost {
 
     /// Returns the command line of a service that the agent keeps.
     #[must_use]
-    pub fn command_of(&self, service: &str) -> Option<String> {
-        self.host.change(|state| state.agent.command_of(service))
+    pub fn command(&self) -> Option<String> {
+        self.host.change(|state| state.agent.command())
     }
 
     /// Adds a service of another owner to the host.

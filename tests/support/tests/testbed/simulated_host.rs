@@ -1,17 +1,13 @@
 //! Simulated hosts answer like real ones: the same script runs against the real agent, under Wine behind OpenSSH, and
 //! against a simulated host, and the answers are compared.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::path::Path;
 
-use protocol::document::Service;
-use protocol::paths::{
-    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR, to_sftp,
-};
-use protocol::{DesiredFile, Format, Packed, Request, ServicePipes};
+use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, INCOMING_DIR, to_sftp};
+use protocol::{Packed, Request};
 use serde_json::{Value, json};
 use ssh2::{ErrorCode, OpenFlags, OpenType, Session};
 use testbed::parts::part;
@@ -109,7 +105,6 @@ fn without_accidents(answer: &mut Value) {
                 "processId",
                 "finished",
                 "interruptionMilliseconds",
-                "durations",
                 "message",
             ] {
                 fields.remove(accident);
@@ -126,30 +121,20 @@ fn sha256(content: &[u8]) -> String {
 }
 
 fn request(id: &str, sha256: &str, upload: Option<&str>) -> Request {
-    let command = r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -logtostderr=false -windows-service -v=2";
+    let flags = [
+        r"-log_file=C:\var\log\csi-proxy\csi-proxy.log",
+        "-logtostderr=false",
+        "-windows-service",
+        "-v=2",
+    ];
     Request {
         id: id.to_owned(),
-        files: vec![DesiredFile {
-            path: CSI_PROXY_EXE.to_owned(),
-            sha256: sha256.to_owned(),
-            upload: upload.map(|name| format!(r"{INCOMING_DIR}\{name}")),
-            packed: None,
-        }],
-        services: vec![Service {
-            name: CSI_PROXY_SERVICE.to_owned(),
-            path: command.to_owned(),
-            node_variables_in_command: vec![],
-            powershell_pre_scripts: vec![],
-            dependencies: vec![],
-            bootstrap: false,
-            priority: 2,
-        }],
-        environment: BTreeMap::new(),
+        sha256: sha256.to_owned(),
+        upload: upload.map(|name| format!(r"{INCOMING_DIR}\{name}")),
+        packed: None,
+        flags: flags.map(str::to_owned).to_vec(),
         replace_foreign: false,
-        pipes: vec![ServicePipes {
-            service: CSI_PROXY_SERVICE.to_owned(),
-            pipes: vec![PIPE.to_owned()],
-        }],
+        pipes: vec![PIPE.to_owned()],
         stop_timeout_seconds: 30,
         start_timeout_seconds: 60,
     }
@@ -157,7 +142,7 @@ fn request(id: &str, sha256: &str, upload: Option<&str>) -> Request {
 
 /// Runs everything in the life of a node: a fresh install, a second check, an upgrade, a damaged file, a missing one.
 fn live(script: &mut Script, agent: &[u8], old: &[u8], [new, packed]: [&[u8]; 2]) {
-    let status = format!("{AGENT_EXE} status --file {CSI_PROXY_EXE} --pipe {PIPE}");
+    let status = format!("{AGENT_EXE} status --pipe {PIPE}");
     let program = format!(r"{BOOTSTRAP_DIR}\agent.exe");
     let folder = to_sftp(BOOTSTRAP_DIR);
     script.run(&status);
@@ -198,9 +183,8 @@ fn live(script: &mut Script, agent: &[u8], old: &[u8], [new, packed]: [&[u8]; 2]
             script.upload(&path, arrives);
         }
         let mut request = request(id, &sha256(new), Some("csi-proxy-unpacked.part"));
-        request.files[0].packed = Some(Packed {
+        request.packed = Some(Packed {
             path: path.clone(),
-            format: Format::Zstd,
             size: arrives.unwrap_or(packed).len() as u64,
             unpacked_size: new.len() as u64,
         });

@@ -40,7 +40,7 @@ impl State {
                 lines.collect::<Vec<_>>().join("\n")
             });
             state.insert(format!("disk of {}", host.name()), plain(&files));
-            let command = host.command_of("csi-proxy").unwrap_or_default();
+            let command = host.command().unwrap_or_default();
             state.insert(format!("csi-proxy of {}", host.name()), plain(&command));
         }
         Self(state)
