@@ -7,8 +7,8 @@
 /// `NT SERVICE\TrustedInstaller`.
 const TRUSTED_INSTALLER: &str = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464";
 const SYSTEM: &str = "S-1-5-18";
-/// The group of accounts that can do whatever SYSTEM can.
-pub const ADMINISTRATORS: &str = "S-1-5-32-544";
+/// The group of accounts that can do whatever SYSTEM can. Its members' files belong to the group.
+const ADMINISTRATORS: &str = "S-1-5-32-544";
 /// The group that contains every account.
 pub const EVERYONE: &str = "S-1-1-0";
 /// Placeholders for the owner, who is judged separately.
@@ -35,10 +35,9 @@ const ADD: u32 = REPLACE | WRITE_DATA | APPEND_DATA;
 /// The rights to make any change.
 const WRITE: u32 = ADD | WRITE_ATTRIBUTES;
 
-/// Returns whether an account, as a SID in text form, can do whatever SYSTEM can by its identity alone. `own` is the calling
-/// account, which is about to create a service. Other accounts may still be members of Administrators.
-#[must_use]
-pub fn is_trusted(account: &str, own: &str) -> bool {
+/// Returns whether an account, as a SID in text form, may change what SYSTEM runs. `own` is the calling account, which may
+/// create services. Members of Administrators have their rights through the group.
+fn is_trusted(account: &str, own: &str) -> bool {
     [SYSTEM, ADMINISTRATORS, TRUSTED_INSTALLER, own].contains(&account)
 }
 
@@ -70,7 +69,7 @@ pub enum Place {
     Way,
     /// The folder of a program, which loads libraries from there.
     ProgramFolder,
-    /// The object that is run, or a link to it.
+    /// The object that is run.
     Target,
 }
 
@@ -89,22 +88,19 @@ impl Objection<'_> {
     pub fn explain(self, path: &str) -> String {
         match self {
             Self::Owner(owner) => format!(
-                "{path} belongs to {owner}, who is not an administrator and could replace what SYSTEM runs or writes there; check its contents, then remove it or give it to the administrators: takeown /A /F {path}"
+                "{path} belongs to {owner}, which could replace what SYSTEM runs or writes there; check its contents, then remove it or give it to the administrators: takeown /A /F {path}"
             ),
             Self::Writer(account) => format!(
-                "{path} can be changed by {account}, who is not an administrator and could replace what SYSTEM runs there; check its contents, then revoke that right: icacls {path} /inheritance:d /remove:g *{account}"
+                "{path} can be changed by {account}, which could replace what SYSTEM runs there; check its contents, then revoke that right: icacls {path} /inheritance:d /remove:g *{account}"
             ),
         }
     }
 }
 
-/// Returns the first untrusted account that could change an object.
-pub fn objection(
-    security: &Security,
-    place: Place,
-    trusts: impl Fn(&str) -> bool,
-) -> Option<Objection<'_>> {
-    if !trusts(&security.owner) {
+/// Returns the first untrusted account that could change an object. `own` is the calling account.
+#[must_use]
+pub fn objection<'a>(security: &'a Security, place: Place, own: &str) -> Option<Objection<'a>> {
+    if !is_trusted(&security.owner, own) {
         return Some(Objection::Owner(&security.owner));
     }
     let harmful = match place {
@@ -118,14 +114,15 @@ pub fn objection(
         !grant.inherit_only
             && grant.rights & harmful != 0
             && !OWNERS.contains(&account)
-            && !trusts(account)
+            && !is_trusted(account, own)
     });
     writer.map(|grant| Objection::Writer(&grant.account))
 }
 
 /// Returns the rights that an account keeps when it may read and run but no longer write; a trusted account keeps all.
-pub fn reduced(account: &str, rights: u32, trusts: impl Fn(&str) -> bool) -> u32 {
-    if rights & WRITE == 0 || OWNERS.contains(&account) || trusts(account) {
+#[must_use]
+pub fn reduced(account: &str, rights: u32, own: &str) -> u32 {
+    if rights & WRITE == 0 || OWNERS.contains(&account) || is_trusted(account, own) {
         return rights;
     }
     let all = rights & GENERIC_ALL != 0;
@@ -135,48 +132,6 @@ pub fn reduced(account: &str, rights: u32, trusts: impl Fn(&str) -> bool) -> u32
         0
     };
     (rights | instead) & !WRITE
-}
-
-/// Returns what a path becomes when its part `link` leads to `target`; `None` if that cannot be determined. A volume mounted
-/// in a folder is not a link to elsewhere: the path continues through it.
-#[must_use]
-pub fn follow(path: &str, link: &str, target: &str) -> Option<String> {
-    let prefixes = [r"\\?\", r"\??\"];
-    let plain = prefixes
-        .iter()
-        .find_map(|prefix| target.strip_prefix(prefix));
-    let (target, is_full) = (plain.unwrap_or(target), plain.is_some());
-    let rest = path.get(link.len()..)?;
-    let is_absolute =
-        matches!(target.as_bytes(), [drive, b':', b'\\', ..] if drive.is_ascii_alphabetic());
-    let is_relative =
-        !is_full && !target.is_empty() && !target.contains([':', '/']) && !target.starts_with('\\');
-    let base = if is_absolute {
-        String::new()
-    } else if is_relative {
-        link.rsplit_once('\\')?.0.to_owned() + r"\"
-    } else {
-        return None;
-    };
-    let joined = format!(r"{base}{target}\{}", rest.trim_start_matches('\\'));
-    let mut parts: Vec<&str> = Vec::new();
-    for part in joined.split('\\') {
-        match part {
-            "" | "." => {}
-            ".." if parts.len() > 1 => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    Some(parts.join(r"\"))
-}
-
-/// Returns whether a link leads to a volume that is mounted there.
-#[must_use]
-pub fn is_volume(target: &str) -> bool {
-    let target = target
-        .trim_start_matches(r"\??\")
-        .trim_start_matches(r"\\?\");
-    target.to_ascii_lowercase().starts_with("volume{")
 }
 
 /// Returns a path and its parent folders below the drive, starting with the uppermost.
@@ -203,14 +158,9 @@ mod tests {
     use super::*;
 
     const OWN: &str = "S-1-5-21-1-2-3-1001";
-    const MEMBER: &str = "S-1-5-21-1-2-3-1002";
     const USERS: &str = "S-1-5-32-545";
     /// The rights to read and run.
     const READ: u32 = 0x12_00a9;
-
-    fn trusts(account: &str) -> bool {
-        account == MEMBER || is_trusted(account, OWN)
-    }
 
     fn grant(account: &str, rights: u32) -> Grant {
         Grant {
@@ -228,16 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_an_administrator_anyway_may_own_what_system_uses() {
+    fn four_accounts_may_own_what_system_uses() {
         for (owner, trusted) in [
             (SYSTEM, true),
             (ADMINISTRATORS, true),
             (TRUSTED_INSTALLER, true),
             (OWN, true),
-            (MEMBER, true),
-            // The Administrator of another machine or domain.
-            ("S-1-5-21-4-5-6-500", false),
-            ("S-1-5-21-1-2-3-1500", false),
+            // An Administrator: what belongs to the group is fine, what belongs to a person is not.
+            ("S-1-5-21-1-2-3-500", false),
             (USERS, false),
             ("S-1-5-11", false),
             (EVERYONE, false),
@@ -250,7 +198,7 @@ mod tests {
                 grants: vec![grant(owner, READ)],
             };
             let expected = (!trusted).then_some(Objection::Owner(owner));
-            assert_eq!(objection(&security, Place::Way, trusts), expected);
+            assert_eq!(objection(&security, Place::Way, OWN), expected);
         }
     }
 
@@ -271,7 +219,6 @@ mod tests {
             ("S-1-5-11", modify, &[Way, ProgramFolder, Target]),
             (EVERYONE, ALL, &[Way, ProgramFolder, Target]),
             (SYSTEM, ALL, &[]),
-            (MEMBER, ALL, &[]),
             (OWN, modify, &[]),
             ("S-1-3-0", ALL, &[]),
             ("S-1-3-4", ALL, &[]),
@@ -279,17 +226,17 @@ mod tests {
             for place in [Way, ProgramFolder, Target] {
                 let list = security(&[grant(SYSTEM, ALL), grant(account, rights)]);
                 let expected = at.contains(&place).then_some(Objection::Writer(account));
-                let found = objection(&list, place, trusts);
+                let found = objection(&list, place, OWN);
                 assert_eq!(found, expected, "{account} {rights:#x} {place:?}");
                 let later = Grant {
                     inherit_only: true,
                     ..grant(account, rights)
                 };
-                assert_eq!(objection(&security(&[later]), place, trusts), None);
+                assert_eq!(objection(&security(&[later]), place, OWN), None);
             }
             // The reduced rights leave nothing to object to.
-            let kept = grant(account, reduced(account, rights, trusts));
-            assert_eq!(objection(&security(&[kept]), Target, trusts), None);
+            let kept = grant(account, reduced(account, rights, OWN));
+            assert_eq!(objection(&security(&[kept]), Target, OWN), None);
         }
     }
 
@@ -302,15 +249,10 @@ mod tests {
             (USERS, WRITE_DATA, 0),
             (EVERYONE, GENERIC_ALL, GENERIC_READ | GENERIC_EXECUTE),
             (EVERYONE, GENERIC_READ | GENERIC_WRITE, GENERIC_READ),
-            (MEMBER, GENERIC_ALL, GENERIC_ALL),
             (SYSTEM, 0x1f_01ff, 0x1f_01ff),
             ("S-1-3-0", GENERIC_ALL, GENERIC_ALL),
         ] {
-            assert_eq!(
-                reduced(account, rights, trusts),
-                kept,
-                "{account} {rights:#x}"
-            );
+            assert_eq!(reduced(account, rights, OWN), kept, "{account} {rights:#x}");
         }
     }
 
@@ -326,32 +268,6 @@ mod tests {
             let text = objection.explain(r"C:\x");
             assert!(text.contains(action) && text.contains(USERS), "{text}");
         }
-    }
-
-    #[test]
-    fn a_link_leads_to_another_path() {
-        for (path, link, target, leads) in [
-            (r"C:\k\a.exe", r"C:\k", r"D:\", Some(r"D:\a.exe")),
-            (r"C:\k\a.exe", r"C:\k", r"\??\D:\x\y", Some(r"D:\x\y\a.exe")),
-            (r"C:\k\a.exe", r"C:\k", r"\\?\D:\x\", Some(r"D:\x\a.exe")),
-            (r"C:\p\k\a.exe", r"C:\p\k", r"..\q", Some(r"C:\q\a.exe")),
-            (
-                r"C:\p\k\a.exe",
-                r"C:\p\k",
-                r"..\..\..\q",
-                Some(r"C:\q\a.exe"),
-            ),
-            (r"C:\k\a.exe", r"C:\k\a.exe", "b.exe", Some(r"C:\k\b.exe")),
-            // The access control lists of another machine do not show who may write.
-            (r"C:\k\a.exe", r"C:\k", r"\\?\UNC\host\share", None),
-            (r"C:\k\a.exe", r"C:\k", r"\\host\share", None),
-            (r"C:\k\a.exe", r"C:\k", r"\x", None),
-            (r"C:\k\a.exe", r"C:\k", "", None),
-        ] {
-            assert_eq!(follow(path, link, target).as_deref(), leads, "{target}");
-        }
-        assert!(is_volume(r"\??\Volume{0-1}\") && is_volume(r"\\?\Volume{0-1}\"));
-        assert!(!is_volume(r"D:\Volume{0-1}"));
     }
 
     #[test]

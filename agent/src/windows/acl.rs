@@ -27,7 +27,7 @@ use windows_sys::Win32::System::SystemServices::{
     ACCESS_ALLOWED_ACE_TYPE, ACCESS_ALLOWED_CALLBACK_ACE_TYPE,
 };
 
-use super::accounts::{Accounts, sid_text};
+use super::accounts::{own_account, sid_text};
 use super::win32::{check, check_error, size, wide};
 
 /// For folders and pipes: only SYSTEM and Administrators have access; objects created in the folders inherit that.
@@ -230,9 +230,10 @@ pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
     there.protect(sddl)
 }
 
-/// Removes write access to a folder from all accounts other than administrators, and no other rights. Returns whether there
-/// was any to remove.
-pub fn take_writing_away(folder: &str, accounts: &Accounts) -> io::Result<bool> {
+/// Removes write access to a folder from all accounts that are not trusted, and no other rights. Returns whether there was
+/// any to remove.
+pub fn take_writing_away(folder: &str) -> io::Result<bool> {
+    let own = own_account()?;
     let there = Opened::open(
         folder,
         READ_CONTROL | FILE_READ_ATTRIBUTES | WRITE_DAC | WRITE_OWNER,
@@ -243,8 +244,7 @@ pub fn take_writing_away(folder: &str, accounts: &Accounts) -> io::Result<bool> 
             return there.protect(PROGRAM_FOLDER).map(|()| true);
         };
         let grants = list.grants()?;
-        let trusts = |account: &str| accounts.trusts(account);
-        let kept = |grant: &Grant| reduced(&grant.account, grant.rights, trusts);
+        let kept = |grant: &Grant| reduced(&grant.account, grant.rights, &own);
         if grants.iter().all(|grant| kept(grant) == grant.rights) {
             return Ok(false);
         }

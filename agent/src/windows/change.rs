@@ -332,7 +332,7 @@ fn make_log_folders(request: &Request) -> Result<(), Failure> {
         let doing = format!("making the log folder {folder}");
         if is_log_folder(folder) {
             // SYSTEM writes there under a well-known name.
-            owners::check_way(folder)?;
+            owners::check_logs_way(folder)?;
             let made = acl::make_folder(folder, acl::PROGRAM_FOLDER);
             made.context(&doing)?;
             owners::check_logs(folder)?;

@@ -17,7 +17,6 @@ use protocol::{Answer, Failure, FailureCategory, NodeState};
 use windows_storage_agent::errors::{Context, named};
 use windows_storage_agent::wanted::{AUTO_START, ServiceSettings};
 
-use super::accounts::Accounts;
 use super::apply::ANSWER;
 use super::services::{Held, Services};
 use super::win32::retry_for;
@@ -207,12 +206,15 @@ fn put_back(services: &mut Services, previous: &str) -> Result<(), Failure> {
 }
 
 fn make_folders() -> Result<(), Failure> {
-    owners::check_way(PROGRAM_DIR)?;
+    owners::check_folder(PROGRAM_DIR)?;
     make_program_folder().context(format_args!("making {PROGRAM_DIR}"))?;
-    for folder in [STATE_DIR, INCOMING_DIR, AGENT_LOG_DIR] {
-        owners::check_way(folder)?;
+    for folder in [STATE_DIR, INCOMING_DIR] {
+        owners::check_folder(folder)?;
         acl::make_folder(folder, acl::PRIVATE).context(format_args!("making {folder}"))?;
     }
+    owners::check_logs_way(AGENT_LOG_DIR)?;
+    acl::make_folder(AGENT_LOG_DIR, acl::PRIVATE)
+        .context(format_args!("making {AGENT_LOG_DIR}"))?;
     for program in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED] {
         files::protect_program(program)?;
     }
@@ -226,13 +228,9 @@ fn make_program_folder() -> std::io::Result<()> {
     if !std::fs::exists(PROGRAM_DIR)? {
         return acl::make_folder(PROGRAM_DIR, acl::PROGRAM_FOLDER);
     }
-    // An administrator may have replaced the folder with a link, such as to another drive. The root of that drive is not
-    // changed.
-    let folder = std::fs::canonicalize(PROGRAM_DIR)?;
-    let folder = folder.to_str().map_or(PROGRAM_DIR, plain_path);
-    if !folder.ends_with('\\') && acl::take_writing_away(folder, &Accounts::new()?)? {
+    if acl::take_writing_away(PROGRAM_DIR)? {
         log::line(format!(
-            "{folder}: accounts that are not administrators can no longer write there"
+            "{PROGRAM_DIR}: accounts that are not administrators can no longer write there"
         ));
     }
     Ok(())

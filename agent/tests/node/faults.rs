@@ -130,7 +130,9 @@ fn a_full_disk() {
     // More than the agent can write; its results still fit.
     let mut large = request_for("better", &better);
     // Each takes a line of the agent's files.
-    large.flags.extend(std::iter::repeat_n("-v".to_owned(), 600));
+    large
+        .flags
+        .extend(std::iter::repeat_n("-v".to_owned(), 600));
     fs::write(node.local(&upload_path("better")), &better).unwrap();
     node.upload_request(&large);
     node.host.fill_disk(ROOM as u64).unwrap();
