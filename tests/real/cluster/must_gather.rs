@@ -105,7 +105,7 @@ fn a_real_host_gives_its_state_and_its_logs() {
     let node = dest.join("nodes/win-1");
     let state: Value = serde_json::from_slice(&fs::read(node.join("state.json")).unwrap()).unwrap();
     assert_eq!(state["agentService"], "Running", "{summary}");
-    assert_eq!(state["services"][0]["state"], "Running", "{summary}");
+    assert_eq!(state["csiProxy"]["state"], "Running", "{summary}");
     let log = fs::read_to_string(node.join("windows-storage-agent/agent.log")).unwrap();
     let there = host
         .drive_c()
