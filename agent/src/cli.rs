@@ -18,8 +18,6 @@ pub enum Command {
         request: String,
         /// The total time to wait.
         timeout: Duration,
-        /// How long the request and its packed program may take to arrive; part of the timeout.
-        arrival: Duration,
     },
     /// Print the state of the node.
     Status {
@@ -48,11 +46,10 @@ Usage:
   windows-storage-agent install [--sha256 HEX]
       Put this program at C:\\k\\windows-storage-agent.exe and start it as the service windows-storage-agent.
       With --sha256 it refuses unless its own file has that hash. May be run again at any time.
-  windows-storage-agent apply --request FILE [--timeout SECONDS] [--arrival-timeout SECONDS]
+  windows-storage-agent apply --request FILE [--timeout SECONDS]
       Hand the request FILE, in C:\\k\\windows-storage\\incoming, to the service and wait for the result
       (300 seconds unless said otherwise). The service finishes even if this command is stopped.
-      A packed program that the request names is unpacked first. With --arrival-timeout the request and that file
-      may still be on their way.
+      A packed program that the request names is unpacked first.
   windows-storage-agent status [--pipe NAME]...
       Show csi-proxy's service, its program and its pipes, and the pipes named here.
       Changes nothing, and works while the service is down.
@@ -84,7 +81,6 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
         "apply" => Command::Apply {
             request: String::new(),
             timeout: DEFAULT_TIMEOUT,
-            arrival: Duration::ZERO,
         },
         "status" => Command::Status { pipes: Vec::new() },
         "uninstall" => Command::Uninstall {
@@ -121,9 +117,6 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             (Command::Install { sha256 }, "--sha256") => *sha256 = Some(value.to_ascii_lowercase()),
             (Command::Apply { request, .. }, "--request") => *request = value,
             (Command::Apply { timeout, .. }, "--timeout") => *timeout = seconds(option, &value)?,
-            (Command::Apply { arrival, .. }, "--arrival-timeout") => {
-                *arrival = seconds(option, &value)?;
-            }
             (Command::Status { pipes }, "--pipe") => pipes.push(value),
             _ => return Err(format!("{name} has no option {option}")),
         }
@@ -158,10 +151,9 @@ mod tests {
         let install = |sha256: Option<&str>| Command::Install {
             sha256: sha256.map(str::to_owned),
         };
-        let apply = |timeout, arrival| Command::Apply {
+        let apply = |timeout| Command::Apply {
             request: r"C:\k\r.json".into(),
             timeout: Duration::from_secs(timeout),
-            arrival: Duration::from_secs(arrival),
         };
         let status = Command::Status {
             pipes: vec!["p".into()],
@@ -170,11 +162,8 @@ mod tests {
         for (line, command) in [
             ("install", install(None)),
             ("install --sha256 AB", install(Some("ab"))),
-            (r"apply --request C:\k\r.json --timeout=7", apply(7, 0)),
-            (
-                r"apply --arrival-timeout 5 --request C:\k\r.json",
-                apply(300, 5),
-            ),
+            (r"apply --request C:\k\r.json --timeout=7", apply(7)),
+            (r"apply --request C:\k\r.json", apply(300)),
             ("status --pipe p", status),
             ("uninstall", uninstall(false)),
             ("uninstall --keep-csi-proxy", uninstall(true)),
@@ -195,7 +184,6 @@ mod tests {
             "apply --request",
             "apply --request x --timeout 0",
             "apply --request x --timeout soon",
-            "apply --request x --arrival-timeout 0",
             "status x",
             "status --keep-csi-proxy",
             "uninstall --keep",

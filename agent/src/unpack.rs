@@ -1,25 +1,16 @@
 //! Unpacks compressed files that SFTP uploads, in bounded memory, and only to exactly the announced content.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use protocol::FailureCategory;
 use sha2::{Digest, Sha256};
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
 
 use crate::digest::hexadecimal;
-use crate::errors::category;
 
 /// The largest window that a frame may ask for, as a power of two in bytes: the 8 MiB of `zstd -19`. Source:
 /// `ZSTD_defaultCParameters` in libzstd's `clevels.h`.
 const WINDOW_LOG: u32 = 23;
 const BUFFER: usize = 512 << 10;
-/// The shortest and the longest interval between checks for a file that is arriving.
-const POLL: Duration = Duration::from_millis(2);
-const SLOWEST_POLL: Duration = Duration::from_millis(100);
 
 /// The announced properties of the content.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +24,7 @@ pub struct Announced<'a> {
 /// Why a file cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// The packed file cannot be read, or does not arrive.
+    /// The packed file cannot be read.
     #[error("reading it: {0}")]
     Read(io::Error),
     /// The content cannot be written.
@@ -112,113 +103,6 @@ impl Announced<'_> {
         wrong(format!(
             "its content has {found} bytes or more, not {announced} as announced"
         ))
-    }
-}
-
-/// Returns the interval before the next check for something that has been awaited since `since`. It lengthens the wait by at
-/// most an eighth, or by a few milliseconds.
-#[must_use]
-pub fn pause(since: Instant) -> Duration {
-    (since.elapsed() / 8).clamp(POLL, SLOWEST_POLL)
-}
-
-/// The state of a file that is being uploaded, as one check finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// It does not exist.
-    Absent,
-    /// Another process has it open without read sharing: it is still arriving. Windows' SFTP server opens every file that it
-    /// writes in this way (`createFile_flags_setup` in Win32-OpenSSH's `fileio.c`).
-    Held,
-    /// It exists but cannot be read at the moment.
-    Refused,
-    /// It can be read and has this many bytes.
-    Size(u64),
-}
-
-impl Sight {
-    /// Interprets the result of opening the file and reading its size; returns errors that waiting cannot fix.
-    pub fn of(opened: io::Result<u64>) -> io::Result<Self> {
-        match opened {
-            Ok(size) => Ok(Self::Size(size)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::Absent),
-            Err(error) => match category(&error) {
-                FailureCategory::FileInUse => Ok(Self::Held),
-                FailureCategory::AccessDenied => Ok(Self::Refused),
-                _ => Err(error),
-            },
-        }
-    }
-}
-
-/// How long a file may make no progress. The sender has given up by then.
-pub const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The wait for a file that another process uploads, until it has its announced size.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    size: u64,
-    deadline: Instant,
-    /// How long the file may make no progress.
-    pub patience: Duration,
-    last: Sight,
-    /// When `last` was first observed.
-    since: Instant,
-}
-
-impl Arrival {
-    /// Creates a wait for a file of `size` bytes. It times out at the deadline, or after [`PATIENCE`] without progress.
-    #[must_use]
-    pub fn new(size: u64, now: Instant, deadline: Instant) -> Self {
-        Self {
-            size,
-            deadline,
-            patience: PATIENCE,
-            last: Sight::Absent,
-            since: now,
-        }
-    }
-
-    /// Returns whether the file is complete. Time during which it is held counts as progress: over a slow connection that is
-    /// most of the time.
-    pub fn is_complete(&mut self, sight: Sight, now: Instant) -> io::Result<bool> {
-        let before = std::mem::replace(&mut self.last, sight);
-        if before != sight || sight == Sight::Held {
-            self.since = now;
-        }
-        let arrived = match sight {
-            Sight::Size(size) if size >= self.size => return Ok(true),
-            Sight::Absent if before != Sight::Absent => {
-                let why = "it was removed before it was complete";
-                return Err(io::Error::new(ErrorKind::NotFound, why));
-            }
-            Sight::Size(size) => format!("{size} of {} bytes have arrived", self.size),
-            Sight::Absent => "it has not arrived".to_owned(),
-            Sight::Held => "another process still has it open".to_owned(),
-            Sight::Refused => "it may not be read".to_owned(),
-        };
-        if now >= self.deadline.min(self.since + self.patience) {
-            return Err(io::Error::new(ErrorKind::TimedOut, arrived));
-        }
-        Ok(false)
-    }
-}
-
-/// Opens a file once it has arrived. It is not held open between checks, so that the sender can remove it.
-pub fn open_complete(path: &Path, mut arrival: Arrival) -> io::Result<File> {
-    let begin = Instant::now();
-    loop {
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
-        let (size, file) = match opened {
-            Ok((size, file)) => (Ok(size), Some(file)),
-            Err(error) => (Err(error), None),
-        };
-        if arrival.is_complete(Sight::of(size)?, Instant::now())?
-            && let Some(file) = file
-        {
-            return Ok(file);
-        }
-        sleep(pause(begin));
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Res
 pub(super) fn desired(payload: &Payload, spec: &WindowsStorageSpec, flags: Vec<String>) -> Desired {
     let mut request = Request {
         id: String::new(),
+        attempt: String::new(),
         sha256: payload.csi_proxy.sha256.clone(),
         upload: None,
         packed: None,
@@ -57,13 +58,11 @@ pub(super) fn desired(payload: &Payload, spec: &WindowsStorageSpec, flags: Vec<S
     // Plain data always serializes; an empty text would only give all such requests the same ID.
     let text = serde_json::to_string(&request).unwrap_or_default();
     request.id = sha256_hex(text.as_bytes());
+    request.attempt.clone_from(&spec.rollout.resume);
     let agent_sha256 = payload.agent.sha256.clone();
     Desired {
         revision: sha256_hex(format!("{agent_sha256} {}", request.id).as_bytes()),
         agent_sha256,
         request,
-        attempt: spec.rollout.resume.clone(),
-        refused: None,
-        retry: false,
     }
 }

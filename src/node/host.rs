@@ -11,7 +11,7 @@ use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
 
 use crate::node::answer::{answer, brief, parse};
 use crate::node::payload::{Payload, Program};
-use crate::node::session::{Running, Session};
+use crate::node::session::Session;
 use crate::node::{Look, NodeError, Phases, PrivateKey, Reason, look, phases};
 
 /// Time limit for the agent's `status` command.
@@ -21,8 +21,6 @@ const COMMAND: Duration = Duration::from_secs(60);
 const INSTALL: Duration = Duration::from_secs(4 * 60);
 /// How much longer than the agent's own limits its answer may take.
 const MARGIN: Duration = Duration::from_secs(60);
-/// Time limit for a request's files to arrive, from the start of the command that waits for them.
-const ARRIVAL: Duration = Duration::from_secs(15 * 60);
 /// How many leftover agents are removed at a time.
 const MOST_SWEPT: usize = 100;
 
@@ -182,17 +180,36 @@ impl Host {
         }
     }
 
-    /// Sends the agent a request, with csi-proxy's program if `with_files`, and waits for the result.
-    pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
-        let limit = limit_of(request);
-        let sending = if with_files {
-            "csi-proxy upload"
-        } else {
-            "request"
-        };
-        let running = self.phase(sending, |host| host.send(request, with_files, limit))?;
+    /// Sends the agent a request, with csi-proxy's program if `with_program`, and waits for the result.
+    pub fn apply(
+        &mut self,
+        request: &Request,
+        with_program: bool,
+    ) -> Result<ApplyResult, NodeError> {
+        // Unique names: a command that outlives its connection must not find files of the next reconcile.
+        let unique = unique();
+        let mut request = request.clone();
+        if with_program {
+            self.phase("csi-proxy upload", |host| {
+                let csi_proxy = host.payload.csi_proxy.clone();
+                let content = read(&csi_proxy)?;
+                let path = announce(&mut request, &csi_proxy, &unique);
+                let (bytes, version) = (content.len(), &csi_proxy.version);
+                tracing::info!(bytes, version, "sending csi-proxy");
+                host.session.upload(&path, &content)
+            })?;
+        }
         let output = self.phase("apply", |host| {
-            running.finish(&mut host.session, limit + MARGIN)
+            let text = serde_json::to_vec(&request).map_err(|error| {
+                let problem = format!("the request cannot be written: {error}");
+                Reason::InvalidServices.error(problem)
+            })?;
+            let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{unique}.json");
+            host.session.upload(&to_sftp(&path), &text)?;
+            let limit = limit_of(&request);
+            let seconds = limit.as_secs();
+            let command = format!("{AGENT_EXE} apply --request {path} --timeout {seconds}");
+            host.session.run(&command, limit + MARGIN)
         })?;
         let hint = r"; see C:\var\log\windows-storage-agent on the node";
         answer(
@@ -206,57 +223,8 @@ impl Host {
         )
     }
 
-    /// Uploads a request and its files, and starts the agent's command that processes them.
-    fn send(
-        &mut self,
-        request: &Request,
-        with_files: bool,
-        limit: Duration,
-    ) -> Result<Running, NodeError> {
-        // Unique names: a command that outlives its connection must not find files of the next reconcile.
-        let unique = unique();
-        let mut request = request.clone();
-        let mut file = None;
-        if with_files {
-            let csi_proxy = self.payload.csi_proxy.clone();
-            let content = read(&csi_proxy)?;
-            let path = announce(&mut request, &csi_proxy, content.len() as u64, &unique);
-            let (bytes, version) = (content.len(), &csi_proxy.version);
-            tracing::info!(bytes, version, "sending csi-proxy");
-            if csi_proxy.unpacked_size.is_some() {
-                file = Some((path, content));
-            } else {
-                // Upload it before the command starts: the command waits only for packed files.
-                self.session.upload(&path, &content)?;
-            }
-        }
-        let text = serde_json::to_vec(&request).map_err(|error| {
-            let problem = format!("the request cannot be written: {error}");
-            Reason::InvalidServices.error(problem)
-        })?;
-        let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{unique}.json");
-        self.session.upload(&to_sftp(&path), &text)?;
-        let running = self.session.start(&format!(
-            "{AGENT_EXE} apply --request {path} --timeout {} --arrival-timeout {}",
-            (ARRIVAL + limit).as_secs(),
-            ARRIVAL.as_secs()
-        ))?;
-        if let Some((packed, content)) = file {
-            // The command starts meanwhile, and waits: Windows' server lets nobody read a file before it is closed.
-            self.session.upload(&packed, &content).inspect_err(|_| {
-                let _ = self.session.remove(&to_sftp(&path));
-                self.clean_up();
-                // Otherwise the command would wait for a file that never arrives.
-                self.session.give_up();
-            })?;
-        }
-        Ok(running)
-    }
-
     /// Removes files that only this reconcile needed.
     pub fn clean_up(&mut self) {
-        // The agent has already reported a file that was refused.
-        let _ = self.session.confirm_closed();
         if let Some(path) = self.left_over.take() {
             // What cannot be removed now is swept next time.
             let _ = self.session.remove(&path);
@@ -295,11 +263,10 @@ fn limit_of(request: &Request) -> Duration {
 }
 
 /// Sets in a request where and how csi-proxy arrives. Returns the path to upload it to.
-fn announce(request: &mut Request, program: &Program, size: u64, unique: &str) -> String {
+fn announce(request: &mut Request, program: &Program, unique: &str) -> String {
     let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.part");
     let packed = program.unpacked_size.map(|unpacked_size| Packed {
         path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.zst"),
-        size,
         unpacked_size,
     });
     request.upload = Some(upload.clone());

@@ -3,18 +3,14 @@
 use protocol::{FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
 
 use crate::node::plan::in_the_way;
-use crate::node::{Desired, NodeError, Reason, printable};
+use crate::node::{NodeError, Reason, printable};
 
-/// Explains why a request that was rolled back is not retried, with the agent's message or the one in the node's status.
-pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
+/// Explains why an update that was rolled back is not retried.
+pub fn undone(state: &NodeState) -> NodeError {
     let last = state.last_result.as_ref();
-    let said = last
-        .filter(|last| last.id == desired.request.id)
-        .and_then(|last| last.end.failure.as_ref());
-    match (said, &desired.refused) {
-        (Some(failure), _) => NodeError::from_agent(failure, true),
-        (None, Some(message)) => Reason::RolledBack.error(message),
-        (None, None) => Reason::RolledBack.error("the update failed and was rolled back"),
+    match last.and_then(|last| last.end.failure.as_ref()) {
+        Some(failure) => NodeError::from_agent(failure, true),
+        None => Reason::RolledBack.error("the update failed and was rolled back"),
     }
 }
 

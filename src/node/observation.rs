@@ -124,9 +124,10 @@ impl Observations {
             let observation = all.entry(target.node.clone()).or_default();
             observation.reconciles += 1;
             if let Ok(Desired {
-                revision, attempt, ..
+                revision, request, ..
             }) = &target.desired
             {
+                let attempt = &request.attempt;
                 if (revision, attempt) != (&observation.revision, &observation.attempt) {
                     observation.failures = 0;
                 }

@@ -15,12 +15,6 @@ pub struct Desired {
     pub agent_sha256: String,
     /// The request for the agent.
     pub request: Request,
-    /// `spec.rollout.resume`: another text requests another attempt after a rollback.
-    pub attempt: String,
-    /// Message of an update that was rolled back on this node, if no other attempt was requested since.
-    pub refused: Option<String>,
-    /// Whether an update was rolled back on this node and the administrator has requested another attempt.
-    pub retry: bool,
 }
 
 /// What to do with the agent on a node.
@@ -49,7 +43,7 @@ pub enum Comparison {
         /// Whether a change would interrupt something that works.
         interrupts: bool,
     },
-    /// The same request was rolled back before, and what ran before works.
+    /// An update was rolled back before, and what ran before works.
     Undone,
     /// Another owner's csi-proxy runs on the node.
     Foreign,
@@ -97,10 +91,12 @@ pub fn compare(desired: &Desired, state: &NodeState) -> Comparison {
         };
     }
     let interrupts = is_interruptible(request, state);
+    // Whatever was rolled back, a stopped rollout waits for the administrator to resume it. If nothing works, it may be
+    // retried: there is nothing to interrupt.
     let last = state.last_result.as_ref();
-    let was_undone = last.is_some_and(|last| last.id == request.id && speaks_against(last));
-    // If nothing works, a rolled-back update may be retried: there is nothing to interrupt.
-    if !is_kept && interrupts && (desired.refused.is_some() || (was_undone && !desired.retry)) {
+    let was_undone =
+        last.is_some_and(|last| last.attempt == request.attempt && speaks_against(last));
+    if !is_kept && interrupts && was_undone {
         Comparison::Undone
     } else if is_foreign && !interrupts {
         Comparison::Foreign
@@ -130,13 +126,14 @@ pub fn may_replace(foreign: &ForeignInstance) -> bool {
     foreign.kind == ForeignKind::Service && same_name(&foreign.name, CSI_PROXY_SERVICE)
 }
 
-/// Returns whether a request must not be retried after this result. Events on the host do not count against the
-/// request, unless they recur.
+/// Returns whether no update may follow this result before the administrator asks for one. Events on the host do not count
+/// against a request, unless they recur.
 fn speaks_against(last: &LastResult) -> bool {
     const MOST_INTERRUPTIONS: u32 = 1;
     let failure = last.end.failure.as_ref();
     let by_the_host = failure.is_some_and(|failure| failure.category.is_of_the_host());
-    last.end.outcome == Outcome::RolledBack && (!by_the_host || last.failures > MOST_INTERRUPTIONS)
+    let is_bad = last.end.outcome == Outcome::RolledBack || last.end.incomplete;
+    is_bad && (!by_the_host || last.failures > MOST_INTERRUPTIONS)
 }
 
 /// Returns a running csi-proxy of another owner that the request may not replace.

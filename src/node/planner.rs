@@ -242,7 +242,7 @@ impl<'a> Planner<'a> {
                     Ok(desired)
                 });
                 NodePlan::Reconcile(Arc::new(Target {
-                    desired: desired.map(|desired| self.with_history(name, desired)),
+                    desired,
                     ..target
                 }))
             }
@@ -337,21 +337,6 @@ impl<'a> Planner<'a> {
     /// Returns the port of a node's SSH server.
     pub(super) fn port(&self, node: &Node) -> u16 {
         self.wanted(node).spec.ssh.port
-    }
-
-    /// Adds the history of updates on this node to the desired state. It includes rollbacks of any revision: a stopped
-    /// rollout waits for the administrator to resume it, even if another operator version wants another revision.
-    fn with_history(&self, name: &str, desired: Desired) -> Desired {
-        let status = self.cluster.node_statuses.get(name);
-        let failed = status.and_then(|status| status.failed_update.as_ref());
-        let refused = failed
-            .filter(|failed| failed.resume == desired.attempt)
-            .map(|failed| failed.message.clone());
-        Desired {
-            retry: failed.is_some() && refused.is_none(),
-            refused,
-            ..desired
-        }
     }
 
     /// Returns the node's most internal address.

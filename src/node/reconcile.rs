@@ -307,7 +307,7 @@ fn bring_to_desired(
         Comparison::Foreign => Err(left_alone::foreign(&desired.request, &state)),
         Comparison::Undone => {
             found.standing = Standing::Failed;
-            Err(left_alone::undone(desired, &state))
+            Err(left_alone::undone(&state))
         }
         Comparison::Differs { .. } => Err(no_progress(
             "the agent reports success, but the node does not come to the state that was asked for",

@@ -9,8 +9,8 @@ use ssh2::{BlockDirections, Channel, Sftp};
 
 use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
-use crate::node::socket::{self, Sink};
-use crate::node::transfer::{Closing, Sent};
+use crate::node::socket;
+use crate::node::transfer::Sent;
 use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms, printable};
 
 /// The most that a command may print on one stream, in bytes.
@@ -21,22 +21,16 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// An SSH session.
 pub struct Session {
     pub(super) ssh: ssh2::Session,
-    /// Files that are closed without confirmation yet. Dropped before `sftp`.
-    pub(super) closing: Vec<Closing>,
     pub(super) sftp: Option<Sftp>,
     /// The connection of `ssh`.
     socket: TcpStream,
     pub(super) keepalive: Duration,
     /// Nothing is changed on the node while this is closed.
     pub(super) fence: Fence,
-    /// The shortest round trip to the server so far.
-    pub(super) round_trip: Duration,
     /// The files that were sent so far.
     pub(super) sent: Sent,
     /// Whether the session is given up: nothing more will come from it.
     pub given_up: bool,
-    /// The other end of the sink that libssh2 sends to after the connection was cut. It must live as long as the session.
-    sink: Option<Sink>,
 }
 
 /// What a command printed.
@@ -80,15 +74,12 @@ impl Session {
             })?;
         let session = Self {
             ssh,
-            closing: Vec::new(),
             sftp: None,
             socket,
             keepalive: KEEPALIVE,
             fence: Fence::open(),
-            round_trip: Duration::MAX,
             sent: Sent::default(),
             given_up: false,
-            sink: None,
         };
         let key = session.host_key();
         let key = key.ok_or_else(|| lost(&"the server showed no host key"))?;
@@ -152,7 +143,28 @@ impl Session {
 
     /// Runs a command and waits for it to end, for at most `limit`.
     pub fn run(&mut self, command: &str, limit: Duration) -> Result<Output, NodeError> {
-        self.start(command)?.finish(self, limit)
+        let deadline = Instant::now() + limit;
+        let mut channel = self.ssh.channel_session().map_err(|error| {
+            self.give_up();
+            Reason::TransferFailed.error(format!(
+                "the server opens no channel for a command: {error}; if it says so each time, look at MaxSessions in \
+                 sshd_config on the node"
+            ))
+        })?;
+        self.check_lease()?;
+        let started = channel.exec(command).map_err(std::io::Error::from);
+        let output = started.and_then(|()| self.finish(&mut channel, deadline));
+        output.map_err(|error| {
+            // This must precede the drop of the channel, which would wait for the command to end.
+            self.give_up();
+            match error.kind() {
+                ErrorKind::TimedOut if Instant::now() >= deadline => {
+                    let problem = format!("no end within {} s", limit.as_secs());
+                    lost_in(command, &problem)
+                }
+                _ => lost_in(command, &error),
+            }
+        })
     }
 
     /// Runs a command that only reads. Runs it once more if it prints nothing: a busy Windows does not start every program.
@@ -164,82 +176,6 @@ impl Session {
         Ok(output)
     }
 
-    /// Starts a command once all files are closed. Does not wait until it runs: files can be sent meanwhile.
-    pub fn start(&mut self, command: &str) -> Result<Running, NodeError> {
-        let opened = self.ask(1, ssh2::Session::channel_session);
-        let mut channel = opened.map_err(|error| {
-            self.give_up();
-            Reason::TransferFailed.error(format!(
-                "the server opens no channel for a command: {error}; if it says so each time, look at MaxSessions in \
-                 sshd_config on the node"
-            ))
-        })?;
-        self.confirm_closed()?;
-        self.check_lease()?;
-        let asked = self.without_waiting(|| channel.exec(command));
-        let asked = asked.map_err(|error| {
-            self.give_up();
-            lost_in(command, &error)
-        })?;
-        Ok(Running {
-            channel,
-            command: command.to_owned(),
-            accepted: asked.is_some(),
-        })
-    }
-
-    /// Has libssh2 send a request, without waiting for the answer; returns `None` if there is none yet. libssh2 sends
-    /// nothing else until the whole request is sent.
-    pub(super) fn without_waiting<T, E: Into<std::io::Error>>(
-        &self,
-        mut work: impl FnMut() -> Result<T, E>,
-    ) -> std::io::Result<Option<T>> {
-        let deadline = Instant::now() + OPERATION;
-        self.ssh.set_blocking(false);
-        let done = loop {
-            match work().map_err(Into::into) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                done => break done.map(Some),
-            }
-            let waits = self.ssh.block_directions();
-            let is_sent = matches!(waits, BlockDirections::Inbound | BlockDirections::None);
-            if is_sent {
-                break Ok(None);
-            }
-            if Instant::now() >= deadline {
-                break Err(ErrorKind::TimedOut.into());
-            }
-            if let Err(error) = self.await_socket(deadline) {
-                break Err(error);
-            }
-        };
-        self.ssh.set_blocking(true);
-        done
-    }
-
-    /// Sends a request that takes `round_trips`, and has TCP acknowledge at once what arrives before the answer.
-    /// OpenSSH announces its host keys after a login, and its TCP holds the answer back until they are acknowledged
-    /// (RFC 896), which by default happens only after 40 ms or more (RFC 1122, 4.2.3.2).
-    pub(super) fn ask<T>(
-        &mut self,
-        round_trips: u32,
-        request: impl Fn(&ssh2::Session) -> Result<T, ssh2::Error>,
-    ) -> std::io::Result<T> {
-        let begin = Instant::now();
-        let deadline = begin + OPERATION;
-        loop {
-            if let Some(answer) = self.without_waiting(|| request(&self.ssh))? {
-                self.round_trip = self.round_trip.min(begin.elapsed() / round_trips);
-                return Ok(answer);
-            }
-            if Instant::now() >= deadline {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            socket::confirm_at_once(&self.socket);
-            self.await_socket(deadline)?;
-        }
-    }
-
     /// Gives the session up if this process is no longer the leader.
     pub(super) fn check_lease(&mut self) -> Result<(), NodeError> {
         self.fence.pass().map_err(|closed| {
@@ -248,12 +184,7 @@ impl Session {
         })
     }
 
-    fn finish(&self, running: &mut Running, deadline: Instant) -> std::io::Result<Output> {
-        let channel = &mut running.channel;
-        if !running.accepted {
-            // Continues where it stopped, and does not send again what it has sent.
-            channel.exec(&running.command)?;
-        }
+    fn finish(&self, channel: &mut Channel, deadline: Instant) -> std::io::Result<Output> {
         // A command gets only arguments: standard input is not reliable with Windows' server.
         channel.send_eof()?;
         self.ssh.set_blocking(false);
@@ -319,49 +250,10 @@ impl Session {
     /// Ends the connection. After a failure, nothing that it delivers is of use, and closing a channel or a file would
     /// wait for answers.
     pub fn give_up(&mut self) {
-        self.cut();
-        if let Some(sink) = &self.sink {
-            sink.end();
-        }
-    }
-
-    /// Ends the connection, and replaces it with one that accepts everything and answers nothing. The same call must finish
-    /// a partly sent packet before libssh2 frees the session; otherwise 68 kB leak. [`Session::give_up`] has to follow.
-    pub(super) fn cut(&mut self) {
         // It may be closed already.
         let _ = self.socket.shutdown(Shutdown::Both);
         self.ssh.set_timeout(1);
         self.given_up = true;
-        if self.sink.is_none() {
-            self.sink = Sink::in_place_of(&self.ssh);
-        }
-    }
-}
-
-/// A command that was started. To abandon it, give the session up first: otherwise its channel would wait for the
-/// command to end.
-pub struct Running {
-    channel: Channel,
-    command: String,
-    /// Whether the server has confirmed that it runs.
-    accepted: bool,
-}
-
-impl Running {
-    /// Waits for the command to end, for at most `limit`.
-    pub fn finish(mut self, session: &mut Session, limit: Duration) -> Result<Output, NodeError> {
-        let output = session.finish(&mut self, Instant::now() + limit);
-        output.map_err(|error| {
-            // This must precede the drop of the channel.
-            session.give_up();
-            match error.kind() {
-                ErrorKind::TimedOut => {
-                    let problem = format!("no end within {} s", limit.as_secs());
-                    lost_in(&self.command, &problem)
-                }
-                _ => lost_in(&self.command, &error),
-            }
-        })
     }
 }
 

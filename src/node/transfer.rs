@@ -1,7 +1,6 @@
 //! Transfers files over SFTP: checks, sends and removes them.
 
 mod reading;
-mod window;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -13,21 +12,13 @@ use crate::node::connect::OPERATION;
 use crate::node::session::{Session, milliseconds};
 use crate::node::{NodeError, Reason};
 pub use reading::{Found, Part, ReadFailure};
-use window::{Sending, window};
 
-/// Round trips to open SFTP: the channel, the subsystem, and the protocol version.
-const SFTP_ROUND_TRIPS: u32 = 3;
-
+/// The most bytes of a file in flight, in memory until they are acknowledged. OpenSSH accepts no more than 2 MiB of a
+/// channel's data before it has processed it (`CHAN_SES_WINDOW_DEFAULT` in its `channels.h`).
+const PIECE: usize = 1 << 20;
 /// Time limit for sending a window: libssh2 takes no acknowledgement before it has sent all of it, and over a slow line
 /// the largest window takes a minute or more. TCP detects a dead host sooner.
 const HANDING_OVER: Duration = Duration::from_secs(4 * 60);
-
-/// A file that was closed without confirmation yet.
-pub struct Closing {
-    file: File,
-    path: String,
-    size: usize,
-}
 
 /// Counts of the files that were sent in one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +57,7 @@ impl Session {
         })
     }
 
-    /// Writes a file from the start, without waiting for confirmation that it was closed. Its name must be one that
-    /// nobody uses before it is verified.
+    /// Writes a file from the start. Its name must be one that nobody uses before it is verified.
     pub fn upload(&mut self, path: &str, content: &[u8]) -> Result<(), NodeError> {
         let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
         let created = self.with_sftp(path, |sftp| {
@@ -80,33 +70,21 @@ impl Session {
         self.ssh.set_timeout(milliseconds(OPERATION));
         self.sent.bytes += acknowledged as u64;
         let size = content.len();
-        // The server processes requests in order, so the next one need not wait for this answer.
-        match written.and_then(|()| self.without_waiting(|| file.close())) {
-            Ok(Some(())) => {}
-            Ok(None) => self.closing.push(Closing {
-                file,
-                path: path.to_owned(),
-                size,
-            }),
-            Err(error) => {
-                self.sent.failed += 1;
-                if was_answered(&self.ssh) {
-                    // Free the space that the partial file takes.
-                    drop(file);
-                    let _ = self.remove(path);
-                    return Err(refused_write(path, acknowledged, size, &error));
-                }
-                self.cut();
-                let end = size.min(acknowledged + window(self.round_trip));
-                let _ = file.write(&content[acknowledged..end]);
-                self.give_up();
-                return Err(Reason::TransferFailed.error(format!(
-                    "{path}: sending ended after {acknowledged} of {size} bytes: {error}"
-                )));
-            }
+        let Err(error) = written.and_then(|()| Ok(file.close()?)) else {
+            self.sent.files += 1;
+            return Ok(());
+        };
+        self.sent.failed += 1;
+        if was_answered(&self.ssh) {
+            // Free the space that the partial file takes.
+            drop(file);
+            let _ = self.remove(path);
+            return Err(refused_write(path, acknowledged, size, &error));
         }
-        self.sent.files += 1;
-        Ok(())
+        self.give_up();
+        Err(Reason::TransferFailed.error(format!(
+            "{path}: sending ended after {acknowledged} of {size} bytes: {error}"
+        )))
     }
 
     /// Sends as much as may be in flight, and takes acknowledgements, until everything is acknowledged.
@@ -116,30 +94,13 @@ impl Session {
         content: &[u8],
         acknowledged: &mut usize,
     ) -> std::io::Result<()> {
-        let _sending = Sending::begin();
         while *acknowledged < content.len() {
             self.fence.pass().map_err(std::io::Error::other)?;
-            let end = content.len().min(*acknowledged + window(self.round_trip));
+            let end = content.len().min(*acknowledged + PIECE);
             // libssh2 remembers how much of this it has already sent, and skips that.
             match file.write(&content[*acknowledged..end])? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 more => *acknowledged += more,
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until the sent files are closed: a file that is open for writing cannot be run.
-    pub(super) fn confirm_closed(&mut self) -> Result<(), NodeError> {
-        for mut closing in std::mem::take(&mut self.closing) {
-            if let Err(error) = closing.file.close() {
-                // Nothing that needs the file is started.
-                self.give_up();
-                let (path, size) = (&closing.path, closing.size);
-                return Err(match sftp_code(&error) {
-                    Some(_) => refused_write(path, size, size, &error),
-                    None => transfer(path, &error),
-                });
             }
         }
         Ok(())
@@ -165,7 +126,7 @@ impl Session {
     ) -> Result<T, NodeError> {
         self.sftp = Some(match self.sftp.take() {
             Some(sftp) => sftp,
-            None => self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
+            None => self.ssh.sftp().map_err(|error| {
                 self.give_up();
                 Reason::TransferFailed.error(format!(
                     "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node, and \

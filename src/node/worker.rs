@@ -14,7 +14,7 @@ use crate::client::backoff;
 use crate::http::Metrics;
 use crate::node::reconcile::{Context, Reconciled, reconcile_node};
 use crate::node::{
-    Desired, NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since,
+    NodeError, NodePlan, Observations, Reason, Target, restarts_since,
 };
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -149,20 +149,17 @@ fn is_another(old: Option<&Assignment>, new: Option<&Assignment>) -> bool {
 
 async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<Shared>) {
     let mut failures = 0;
-    // What was rolled back on the node. The node's status may not say so yet.
-    let mut undone: Option<Desired> = None;
     loop {
         // Check this first: the last assignment can still be read after the sender, and so the node, is gone.
         if assignments.has_changed().is_err() {
             return;
         }
-        let Some(mut assignment) = assignments.borrow_and_update().clone() else {
+        let Some(assignment) = assignments.borrow_and_update().clone() else {
             if assignments.changed().await.is_err() {
                 return;
             }
             continue;
         };
-        remind(&mut assignment.target, undone.as_ref());
         let target = assignment.target.as_ref();
         let begin = Instant::now();
         shared.observations.begin(target);
@@ -174,15 +171,6 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         };
         if assignments.has_changed().is_err() {
             return;
-        }
-        if let (Ok(reconciled), Ok(desired)) = (&outcome, &target.desired)
-            && let (Standing::Failed, Some(error)) = (reconciled.standing, &reconciled.problem)
-        {
-            let refused = Some(error.message.clone());
-            undone = Some(Desired {
-                refused,
-                ..desired.clone()
-            });
         }
         shared.record(target, &outcome, begin.elapsed());
         let waits = outcome.as_ref().is_ok_and(Reconciled::is_waiting);
@@ -205,18 +193,6 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         if !wait(&mut assignments, assignment, has_failed, pause).await {
             return;
         }
-    }
-}
-
-/// Makes sure that what was rolled back here is not retried, even if the node's status does not say so yet.
-fn remind(target: &mut Arc<Target>, undone: Option<&Desired>) {
-    // Copies the target only here: most nodes have no rollback, and share theirs with the plan.
-    if let Some(undone) = undone
-        && let Ok(desired) = &mut Arc::make_mut(target).desired
-        && (&desired.revision, &desired.attempt) == (&undone.revision, &undone.attempt)
-    {
-        desired.refused = desired.refused.take().or_else(|| undone.refused.clone());
-        desired.retry = false;
     }
 }
 
@@ -272,12 +248,8 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
     let same_pin = new.host_keys.pin == known.host_keys.pin;
     let mut comparable = new.clone();
     comparable.host_keys.pin.clone_from(&known.host_keys.pin);
-    // These follow from the reconcile itself; another attempt shows in `attempt`.
+    // It follows from the reconcile itself.
     comparable.is_ours = known.is_ours;
-    if let (Ok(known), Ok(new)) = (&known.desired, &mut comparable.desired) {
-        new.refused.clone_from(&known.refused);
-        new.retry = known.retry;
-    }
     comparable == *known && (first_pin || same_pin)
 }
 

@@ -12,6 +12,7 @@ fn sha(digit: &str) -> String {
 pub(crate) fn request() -> Request {
     Request {
         id: "request-1".into(),
+        attempt: String::new(),
         sha256: sha("b"),
         upload: Some(UPLOAD.into()),
         packed: None,

@@ -28,9 +28,8 @@ const START_AGAIN: Duration = Duration::from_secs(5);
 const BUSY: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(10);
 
-/// Hands a request to the service and waits for the result. The files that the request needs may still arrive within
-/// `arrival`.
-pub fn apply(path: &str, timeout: Duration, arrival: Duration) -> Result<Answer, Failure> {
+/// Hands a request to the service and waits for the result.
+pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
     validate_request_path(path)?;
     let deadline = Instant::now() + timeout;
     let arrived_by = deadline.min(Instant::now() + arrival);

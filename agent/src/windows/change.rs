@@ -29,7 +29,7 @@ impl Engine {
     pub fn carry_out(&mut self, request: &Request) -> End {
         self.try_carry_out(request).unwrap_or_else(|failure| {
             let end = End::bad(Outcome::Failed, name_blocked(failure, request));
-            self.note(&request.id, &end);
+            self.note(request, &end);
             end
         })
     }
@@ -50,7 +50,7 @@ impl Engine {
             self.keep(request)?;
             remove_upload(request);
             let end = End::good(Outcome::Unchanged, None);
-            self.note(&request.id, &end);
+            self.note(request, &end);
             return Ok(end);
         }
         if let Some(upload) = &request.upload {
@@ -149,7 +149,7 @@ impl Engine {
             }
             Err(failure) => {
                 let end = journal.bad_end(Recovery::Undo, Some(format!("{failure}; retrying")));
-                self.note(&journal.request.id, &end);
+                self.note(&journal.request, &end);
                 end
             }
         }
@@ -208,7 +208,7 @@ impl Engine {
 
     /// Records the end, then removes the journal.
     fn close(&mut self, journal: &Journal, end: &End) {
-        self.note(&journal.request.id, end);
+        self.note(&journal.request, end);
         point("noted");
         match files::remove(JOURNAL_FILE) {
             Ok(()) => self.again = None,
@@ -274,7 +274,8 @@ impl Engine {
     }
 
     /// Records how a request ended.
-    fn note(&mut self, id: &str, end: &End) {
+    fn note(&mut self, request: &Request, end: &End) {
+        let id = &request.id;
         let why = end.failure.as_ref();
         let why = why.map_or_else(String::new, |why| format!(": {:?}: {why}", why.category));
         log::line(format!("request {id}: {:?}{why}", end.outcome));
@@ -282,7 +283,7 @@ impl Engine {
         // A repeated result is not worth a write: an operator may ask every minute.
         let is_good =
             |last: &LastResult| matches!(last.end.outcome, Outcome::Unchanged | Outcome::Applied);
-        let is_same = last.is_some_and(|last| last.id == id && is_good(last));
+        let is_same = last.is_some_and(|last| last.id == *id && is_good(last));
         if end.outcome == Outcome::Unchanged && is_same {
             return;
         }
@@ -291,7 +292,8 @@ impl Engine {
             events::report(event, &format!("Request {id}: {:?}{why}", end.outcome));
         }
         self.kept.memory.last_result = Some(LastResult {
-            id: id.to_owned(),
+            id: id.clone(),
+            attempt: request.attempt.clone(),
             end: end.clone(),
             finished: now(),
             failures,

@@ -48,11 +48,7 @@ pub fn run(command: Command) -> ExitCode {
     fault_injection::watch_heap();
     let answer = match command {
         Command::Install { sha256 } => install::install(sha256.as_deref()),
-        Command::Apply {
-            request,
-            timeout,
-            arrival,
-        } => apply::apply(&request, timeout, arrival),
+        Command::Apply { request, timeout } => apply::apply(&request, timeout),
         Command::Status { pipes } => observe::status(&pipes).map(Answer::Status),
         Command::Uninstall { keeps_csi_proxy } => uninstall::uninstall(keeps_csi_proxy),
         Command::Service => return service::run(),

@@ -45,7 +45,6 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     }
     services.delete(AGENT_SERVICE)?;
     events::uninstall();
-    end_commands()?;
     drop(lock);
     for program in PROGRAMS {
         for path in [program.to_owned(), format!("{program}.new")] {
@@ -58,29 +57,6 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     // Last: until then its content can be read, and an interrupted command can continue.
     remove_folder(STATE_DIR)?;
     Ok(Answer::Uninstalled {})
-}
-
-/// Terminates the agent's commands that still run, such as one that waits for a file whose connection was lost, because a
-/// running program cannot be removed. They change nothing, and no caller waits for their answers.
-fn end_commands() -> Result<(), Failure> {
-    let ending = "ending what still runs of the agent";
-    for seen in machine::processes(&[]).context(ending)? {
-        // One handle for all checks, so that the process ID cannot pass to another process meanwhile.
-        let Ok(Some(command)) = Process::open(seen.id) else {
-            continue;
-        };
-        let is_ours = command
-            .program()
-            .is_ok_and(|program| PROGRAMS.iter().any(|ours| same_path(ours, &program)));
-        // A process that has just ended cannot be terminated.
-        if is_ours && seen.id != std::process::id() && !command.has_ended() {
-            let ended = command.terminate();
-            if !command.wait(STOP) {
-                ended.context(ending)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Leaves an interrupted change to the agent's service, which finishes it or rolls it back when it starts.

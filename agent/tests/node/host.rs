@@ -283,6 +283,7 @@ pub fn upload_path(id: &str) -> String {
 pub fn request(id: &str) -> Request {
     Request {
         id: id.to_owned(),
+        attempt: String::new(),
         sha256: String::new(),
         upload: Some(upload_path(id)),
         packed: None,

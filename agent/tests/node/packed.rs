@@ -17,13 +17,12 @@ fn packed_path(id: &str) -> String {
 }
 
 /// Returns a request for this content, which is uploaded as `packed`.
-fn announced(id: &str, content: &[u8], packed: &[u8]) -> Request {
+fn announced(id: &str, content: &[u8]) -> Request {
     let mut request = request(&format!("request-{id}"));
     request.sha256 = sha256(content);
     request.upload = Some(upload_path(id));
     request.packed = Some(Packed {
         path: packed_path(id),
-        size: packed.len() as u64,
         unpacked_size: content.len() as u64,
     });
     request
@@ -66,7 +65,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
     let (good, better) = (variant(0), variant(1));
     let node = Node::new();
     let packed = pack(&good);
-    let first = announced("first", &good, &packed);
+    let first = announced("first", &good);
     // Left behind by a reconcile that was interrupted hours ago, and by one whose request may still wait for this one.
     for name in ["earlier", "waiting"] {
         fs::write(node.local(&packed_path(name)), &packed[..9]).unwrap();
@@ -91,8 +90,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
         ("longer", &better, &longer),
         ("garbage", &better, b"MZ is nothing that was ever packed"),
     ] {
-        // The announced size has arrived, so that the agent does not wait.
-        let bad = announced(id, content, packed);
+        let bad = announced(id, content);
         let Answer::Error(failure) = apply(&node, &bad, packed) else {
             panic!("{id} was carried out")
         };
@@ -104,46 +102,15 @@ fn what_comes_packed_is_unpacked_or_refused() {
         assert_eq!(left_in_incoming(&node), [""; 0], "{id}");
         assert!(is_well(&node.state(), &good), "{id}");
     }
-    let absent = announced("absent", &better, &packed);
+    let absent = announced("absent", &better);
     node.upload_request(&absent);
     let Answer::Error(failure) = node.answer(&command(&absent)) else {
         panic!("nothing was unpacked")
     };
     assert_eq!(failure.category, FailureCategory::UploadMissing);
 
-    // Windows' SFTP server opens files without read sharing while it writes: all bytes are there, but the file is still
-    // arriving.
-    let held = announced("held", &better, &packed);
-    let path = packed_path("held");
-    fs::write(node.local(&path), &packed).unwrap();
-    node.upload_request(&held);
-    node.bring_tool();
-    let answer = node.while_tool(&format!("hold {path}"), || {
-        node.answer(&format!("{} --arrival-timeout 1", command(&held)))
-    });
-    let Answer::Error(failure) = answer else {
-        panic!("what is held was read")
-    };
-    assert_eq!(failure.category, FailureCategory::UploadMissing);
-    assert!(
-        failure
-            .message
-            .contains("another process still has it open"),
-        "{failure:?}"
-    );
-    fs::remove_file(node.local(&path)).unwrap();
-
-    // The command starts before the request and the file arrive. The file comes in pieces.
-    let arriving = announced("arriving", &better, &packed);
-    let waits = format!("{} --arrival-timeout 60", command(&arriving));
-    let applied = thread::scope(|scope| {
-        let applying = scope.spawn(|| node.answer(&waits));
-        let mut file = File::create(node.local(&packed_path("arriving"))).unwrap();
-        file.write_all(&packed[..packed.len() / 2]).unwrap();
-        node.upload_request(&arriving);
-        file.write_all(&packed[packed.len() / 2..]).unwrap();
-        result(applying.join().unwrap())
-    });
+    let better_packed = announced("better", &better);
+    let applied = result(apply(&node, &better_packed, &packed));
     assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &better), "{applied:?}");
     assert_eq!(left_in_incoming(&node), [""; 0]);

@@ -176,32 +176,3 @@ fn a_service_that_was_left_to_another_program_stays() {
         "what was left to another program was deleted"
     );
 }
-
-/// Its connection was lost in the middle of an upload, but Windows does not end the command when that happens.
-#[test]
-fn a_command_that_still_waits_for_a_file_keeps_nothing() {
-    let content = standin_for_csi_proxy(Behaviour::Well);
-    let node = Node::new();
-    node.applied("first", &content);
-    let mut request = request_for("second", &content[1..]);
-    request.packed = Some(Packed {
-        path: format!(r"{INCOMING_DIR}\second.zst"),
-        size: 1000,
-        unpacked_size: 1000,
-    });
-    node.upload_request(&request);
-    fs::write(node.local(&format!(r"{INCOMING_DIR}\second.zst")), "half").unwrap();
-    thread::scope(|scope| {
-        let apply = format!(
-            r"{AGENT_EXE} apply --request {INCOMING_DIR}\second.json --timeout 60 --arrival-timeout 60"
-        );
-        let host = &node.host;
-        let waiting = scope.spawn(move || host.run(&apply).unwrap());
-        until("it runs", || {
-            let running = node.run("tasklist").to_lowercase();
-            running.matches("windows-storage-agent.exe").count() == 2
-        });
-        node.uninstalled(Build::Payload, "");
-        assert!(waiting.join().unwrap().stdout.is_empty());
-    });
-}

@@ -160,6 +160,9 @@ pub enum ForeignKind {
 pub struct LastResult {
     /// The request's identifier.
     pub id: String,
+    /// The request's attempt.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub attempt: String,
     /// How it ended.
     #[serde(flatten)]
     pub end: End,
@@ -276,6 +279,7 @@ mod tests {
         let after = |failures, id, outcome| {
             let last = LastResult {
                 id: "a".into(),
+                attempt: String::new(),
                 end: End::good(Outcome::Applied, None),
                 finished: String::new(),
                 failures,

@@ -10,6 +10,10 @@ use crate::paths::CSI_PROXY_EXE;
 pub struct Request {
     /// Identifies the request's content: the same identifier means the same request.
     pub id: String,
+    /// The attempt at this content, in any words: another text asks for another attempt after a rollback. Not part of the
+    /// identifier.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub attempt: String,
     /// SHA-256 of csi-proxy's program, in lower-case hexadecimal.
     pub sha256: String,
     /// The uploaded program; absent if it should already be in place.
@@ -47,8 +51,6 @@ impl Request {
 pub struct Packed {
     /// The path of the uploaded file.
     pub path: String,
-    /// The compressed size in bytes. The upload is complete at this size.
-    pub size: u64,
     /// The size of the content in bytes. Unpacking fails if the result is larger or smaller.
     pub unpacked_size: u64,
 }

@@ -14,6 +14,9 @@ pub fn validate(request: &Request) -> Result<(), Failure> {
     require(is_word(&request.id), || {
         "the request's id must be 1 to 256 letters, digits, '-', '_', '.' or ':'".to_owned()
     })?;
+    require(request.attempt.len() <= LONGEST_TEXT, || {
+        format!("the attempt must have at most {LONGEST_TEXT} bytes")
+    })?;
     for (what, seconds) in [
         ("stopTimeoutSeconds", request.stop_timeout_seconds),
         ("startTimeoutSeconds", request.start_timeout_seconds),
@@ -98,6 +101,7 @@ mod tests {
     fn request() -> Request {
         Request {
             id: "request-1".into(),
+            attempt: String::new(),
             sha256: "b".repeat(64),
             upload: Some(r"C:\k\windows-storage\incoming\new".into()),
             packed: None,
@@ -152,7 +156,6 @@ mod tests {
         let packed = |path: &str| {
             Some(Packed {
                 path: path.into(),
-                size: 1,
                 unpacked_size: 1,
             })
         };

@@ -37,6 +37,7 @@ fn good() -> NodeState {
 fn last(state: &mut NodeState, outcome: Outcome) -> &mut LastResult {
     state.last_result.insert(LastResult {
         id: "request".to_owned(),
+        attempt: String::new(),
         end: End::good(outcome, None),
         finished: String::new(),
         failures: 1,
@@ -73,8 +74,8 @@ fn with(facts: &str) -> (Desired, NodeState) {
             "unfinished" => state.unfinished_request_id = Some("other".to_owned()),
             "failed" => drop(last(&mut state, Outcome::Failed).failures),
             "undone" => drop(last(&mut state, Outcome::RolledBack).failures),
-            "refused" => desired.refused = Some("words".to_owned()),
-            "retry" => desired.retry = true,
+            "another attempt" => desired.request.attempt = "again".to_owned(),
+            "left broken" => last(&mut state, Outcome::Failed).end.incomplete = true,
             "newer request" => desired.request.id = "newer".to_owned(),
             "may replace" => desired.request.replace_foreign = true,
             foreign => {
@@ -103,7 +104,7 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
     for (facts, expected) in [
         ("good", Same),
         ("good, process 4711", Same),
-        ("good, refused", Same),
+        ("good, undone", Same),
         // The agent retries what it already manages.
         ("stopped", Broken),
         ("no service", Broken),
@@ -115,8 +116,7 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
         ("other file", UPDATE),
         ("nothing kept, service CSI-Proxy, may replace", UPDATE),
         ("other request, other file, failed", UPDATE),
-        ("other request, other file, undone, retry", UPDATE),
-        ("other request, other file, undone, newer request", UPDATE),
+        ("other request, other file, undone, another attempt", UPDATE),
         // Whatever does not work is repaired at once, even after a rollback: there is nothing to interrupt.
         ("nothing kept, no file", REPAIR),
         ("other file, closed pipe", REPAIR),
@@ -128,14 +128,13 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
             "may replace, nothing kept, stopped-service csi-proxy",
             REPAIR,
         ),
-        ("nothing kept, no file, refused", REPAIR),
-        (
-            "other request, other file, closed pipe, undone, refused",
-            REPAIR,
-        ),
-        // A rolled-back request is left alone until another attempt is requested.
+        ("nothing kept, no file, undone", REPAIR),
+        ("other request, other file, closed pipe, undone", REPAIR),
+        ("other request, other file, closed pipe, left broken", REPAIR),
+        // After a rollback of whatever request, what works is left alone until another attempt is requested.
         ("other request, other file, undone", Undone),
-        ("other request, other file, refused", Undone),
+        ("other request, other file, undone, newer request", Undone),
+        ("other request, other file, left broken", Undone),
         // A csi-proxy of another owner is left alone unless it may be replaced.
         ("nothing kept, service csiproxy", Foreign),
         ("nothing kept, process 4711", Foreign),
@@ -243,7 +242,7 @@ fn one_pipe_that_does_not_answer_now_undoes_no_caution() {
     let silent = |state: &mut NodeState| {
         state.pipes[0].problem = Some("its server does not answer".to_owned());
     };
-    let (desired, mut state) = with("other request, other file, refused");
+    let (desired, mut state) = with("other request, other file, undone");
     silent(&mut state);
     assert_eq!(compare(&desired, &state), Comparison::Undone);
     state.agent_sha256 = None;

@@ -70,10 +70,9 @@ impl Desired {
     pub(crate) fn of_test(revision: &str, attempt: &str) -> Self {
         let payload = Payload::of_test();
         let spec = WindowsStorageSpec::default();
-        Self {
-            revision: revision.to_owned(),
-            attempt: attempt.to_owned(),
-            ..desired(&payload, &spec, Vec::new())
-        }
+        let mut desired = desired(&payload, &spec, Vec::new());
+        desired.revision = revision.to_owned();
+        desired.request.attempt = attempt.to_owned();
+        desired
     }
 }

@@ -1,86 +1,11 @@
 //! Where Windows' own SSH server differs from OpenSSH on Linux, in each of its versions and in both shells.
 
-use std::time::Duration;
-
 use protocol::paths::{BOOTSTRAP_DIR, to_sftp};
-use testbed::simulated_host::{File, SimulatedHost, Speech};
+use testbed::simulated_host::{File, Speech};
 
 use super::faults::logged_in;
-use super::scene::{Scene, assert_desired, left_over};
+use super::scene::{Scene, left_over};
 use crate::node::Reason;
-
-/// How often the simulated agent checks for a file that it waits for.
-const LOOK: Duration = Duration::from_millis(100);
-/// Expires at the next check.
-const BRIEF: Duration = Duration::from_millis(1);
-/// Reached only on failure.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Returns a host with the old programs, which holds a reconcile while the new csi-proxy is being sent.
-async fn in_the_middle(scene: &Scene) -> SimulatedHost {
-    let rehearsal = scene.host_with_old().await;
-    let begin = rehearsal.requests().len();
-    scene.go(&rehearsal, &scene.new).await.unwrap();
-    let requests = rehearsal.requests()[begin..].to_vec();
-    let last = |name| requests.iter().rposition(|it| *it == name).unwrap();
-    // The request is closed when the command starts, and the large file is still to come.
-    let before = |name| {
-        let earlier = requests[..last("command")].iter();
-        earlier.filter(|it| **it == name).count()
-    };
-    assert_eq!(before("sftp open"), 2, "agent and request: {requests:?}");
-    assert_eq!(before("sftp close"), 2, "{requests:?}");
-    assert!(last("sftp write") > last("command"));
-    let host = scene.host_with_old().await;
-    host.hold_at(last("sftp write") as u64 + 1);
-    host
-}
-
-#[tokio::test]
-async fn a_file_that_nobody_can_read_before_its_end_is_waited_for() {
-    for scene in Scene::of_every_server() {
-        let host = in_the_middle(&scene).await;
-        let meanwhile = async {
-            host.wait_until(|seen| seen.held == 1).await.unwrap();
-            // The agent would give up at its next check.
-            host.set_faults(|faults| faults.patience = Some(BRIEF));
-            tokio::time::sleep(4 * LOOK).await;
-            host.set_faults(|faults| faults.patience = None);
-            host.release();
-        };
-        let (reconciled, ()) = tokio::join!(scene.go(&host, &scene.new), meanwhile);
-        let reconciled = reconciled.unwrap();
-        assert_desired(&host, &reconciled, &scene.new);
-    }
-}
-
-#[tokio::test]
-async fn a_command_that_outlives_its_connection_ends_by_itself() {
-    for scene in Scene::of_every_server() {
-        let host = in_the_middle(&scene).await;
-        let meanwhile = async {
-            host.wait_until(|seen| seen.held == 1).await.unwrap();
-            host.set_faults(|faults| faults.patience = Some(BRIEF));
-            host.cut_connections();
-            // Otherwise, the held request might still be answered.
-            let ended = host.wait_until(|seen| seen.connections_now == 0).await;
-            ended.unwrap();
-            host.release();
-        };
-        let (reconciled, ()) = tokio::join!(scene.go(&host, &scene.new), meanwhile);
-        let problem = reconciled.unwrap().problem.unwrap();
-        assert_eq!(problem.reason, Reason::TransferFailed, "{problem}");
-        let is_clean = || !left_over(&host).iter().any(|it| it.contains("/incoming/"));
-        let ended = tokio::time::timeout(PATIENCE, async {
-            while !is_clean() {
-                tokio::time::sleep(LOOK).await;
-            }
-        });
-        ended.await.unwrap();
-        host.set_faults(|faults| faults.patience = None);
-        assert_eq!(scene.problem(&host, &scene.new).await, None);
-    }
-}
 
 #[tokio::test]
 async fn an_agent_that_was_left_behind_and_still_runs_is_in_nobodys_way() {

@@ -104,9 +104,6 @@ impl Session {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     if !was_answered(&self.ssh) {
-                        // As when sending a file, libssh2 has to finish what it has begun.
-                        self.cut();
-                        let _ = file.read(&mut piece[..wanted]);
                         self.give_up();
                     }
                     return Err(ReadFailure::Node(ended(path, part, &error)));

@@ -47,23 +47,6 @@ fn only_news_of_others_call_for_a_reconcile() {
     assert!(calls_for_reconcile(&pinned(b"one"), &pinned(b"two"), false));
 }
 
-#[test]
-fn what_was_undone_is_not_forgotten_before_the_status_says_so() {
-    let mut target = Target::of_test_host(22);
-    target.desired = Ok(Desired::of_test("revision", "1"));
-    let reminded = |attempt: &str| {
-        let mut target = Arc::new(target.clone());
-        let undone = Desired {
-            refused: Some("words".to_owned()),
-            ..Desired::of_test("revision", attempt)
-        };
-        remind(&mut target, Some(&undone));
-        target.desired.clone().unwrap().refused
-    };
-    assert_eq!(reminded("1").as_deref(), Some("words"));
-    assert_eq!(reminded("0"), None, "the administrator asked for another");
-}
-
 #[tokio::test]
 async fn a_node_that_goes_while_it_is_reconciled_ends_its_task() {
     // A host that accepts connections and never sends a byte.

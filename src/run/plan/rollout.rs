@@ -56,7 +56,7 @@ impl Plan {
             let is_down = !plan.takes_away() && observation.is_some_and(Observation::is_down);
             let pool = pool_of(name);
             let candidate = Candidate {
-                standing: standing(plan, seen),
+                standing: standing(plan, seen, cluster.node_statuses.get(name.as_str())),
                 down: is_down || slots.unsure.contains(name),
                 failures: seen.map_or(0, |seen| seen.failures),
                 has_slot: slots.given.contains(name),
@@ -153,7 +153,11 @@ fn is_connected_to(plan: &NodePlan) -> bool {
 
 /// Returns a node's state in the rollout, from observations of its current desired state. A rolled-back update counts
 /// as failed until it has worked, even while the node is unreachable, because the update may be the cause.
-fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
+fn standing(
+    plan: &NodePlan,
+    observation: Option<&Observation>,
+    status: Option<&WindowsNodeStorageStatus>,
+) -> Standing {
     let target = match plan {
         NodePlan::Reconcile(target) => target,
         NodePlan::Remove(_, Ok(target)) | NodePlan::Release(_, Ok(target)) => {
@@ -167,12 +171,15 @@ fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
         Err(error) if error.reason == Reason::OtherVersion => return Standing::Pinned,
         Err(_) => return Standing::Unreachable,
     };
+    let attempt = &desired.request.attempt;
     let is_of_now = |seen: &&Observation| {
-        seen.reconciles > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
+        seen.reconciles > 0 && seen.revision == desired.revision && seen.attempt == *attempt
     };
+    // A rollback of any revision: another version of the operator may want another one.
+    let failed = status.and_then(|status| status.failed_update.as_ref());
     match observation.filter(is_of_now).map(|seen| seen.standing) {
         Some(Standing::Current) => Standing::Current,
-        _ if desired.refused.is_some() => Standing::Failed,
+        _ if failed.is_some_and(|failed| failed.resume == *attempt) => Standing::Failed,
         Some(standing) => standing,
         None => Standing::Unseen,
     }

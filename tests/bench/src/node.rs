@@ -61,6 +61,7 @@ impl Node {
             sha256: self.payload.csi_proxy.sha256.clone(),
             upload: None,
             packed: None,
+            attempt: String::new(),
             flags: csi_proxy_flags(&[])?,
             replace_foreign: false,
             pipes: CSI_PROXY_PIPES.map(str::to_owned).to_vec(),
@@ -111,9 +112,6 @@ impl Node {
                 revision: request.id.clone(),
                 agent_sha256: self.payload.agent.sha256.clone(),
                 request,
-                attempt: String::new(),
-                refused: None,
-                retry: false,
             }),
         })
     }

@@ -281,7 +281,7 @@ impl Rig {
             reconciles: 1,
             standing,
             revision: desired.revision.clone(),
-            attempt: desired.attempt.clone(),
+            attempt: desired.request.attempt.clone(),
             ssh_key: "a key".to_owned(),
             problem: (standing == Standing::Failed)
                 .then(|| crate::node::Reason::RolledBack.error("undone")),

@@ -281,6 +281,7 @@ impl Agent {
         self.last_result = Some(LastResult {
             failures,
             id: request.id.clone(),
+            attempt: request.attempt.clone(),
             end,
             finished: "2026-01-01T00:00:00Z".to_owned(),
         });

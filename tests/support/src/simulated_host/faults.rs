@@ -101,8 +101,6 @@ pub struct Faults {
     /// Output of the shell before everything else, also before SFTP, in the machine's code page
     /// (PowerShell/Win32-OpenSSH#1674, #1768).
     pub shell_prints: Vec<u8>,
-    /// How long the agent waits for a file without progress, if different from the real agent.
-    pub patience: Option<Duration>,
     /// Commands start, but do not end before [`super::SimulatedHost::release`].
     pub holds_commands: bool,
     /// How long csi-proxy is stopped while the agent applies a change to a working one.

@@ -1,33 +1,30 @@
-//! Parses the agent's command line on a simulated host: whether its program has arrived, and what the request changes.
+//! Reads the agent's command line on a simulated host: what the request changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Request};
 use windows_storage_agent::cli::{self, Command};
-use windows_storage_agent::unpack::{Announced, Arrival, Sight, unpack};
+use windows_storage_agent::unpack::{Announced, unpack};
 
 use super::agent::Agent;
-use super::disk::{Disk, Refusal};
+use super::disk::Disk;
 use super::file::File;
 
-/// Returns the request file and the time limit for its arrival, if the command line is an `apply`.
-fn apply_of(line: &str) -> Option<(String, Duration)> {
+/// Returns the request file, if the command line is an `apply`.
+fn apply_of(line: &str) -> Option<String> {
     let words = line.split_whitespace().skip(1).map(str::to_owned);
     match cli::parse(words) {
-        Ok(Command::Apply {
-            request, arrival, ..
-        }) => Some((request, arrival)),
+        Ok(Command::Apply { request, .. }) => Some(request),
         _ => None,
     }
 }
 
 impl Agent {
     /// Returns the request of an `apply` command line that stops a working csi-proxy: there is something to change, and
-    /// all files for it have arrived.
+    /// its program is there.
     pub fn interrupts(&self, disk: &Disk, line: &str) -> Option<Request> {
         let request = Self::requested(disk, line)?;
         let kept = self.kept.as_ref()?;
@@ -43,56 +40,7 @@ impl Agent {
 
     /// Returns the request of an `apply` command line.
     pub fn requested(disk: &Disk, line: &str) -> Option<Request> {
-        Self::request(disk, &apply_of(line)?.0).ok()
-    }
-}
-
-/// The wait of an `apply` command for its program.
-#[derive(Debug)]
-pub struct Wait {
-    request: String,
-    begun: Instant,
-    deadline: Instant,
-    arrival: Option<Arrival>,
-}
-
-impl Wait {
-    /// Creates the wait of a command line, if it has one.
-    pub fn of(line: &str) -> Option<Self> {
-        let (request, arrival) = apply_of(line).filter(|(_, arrival)| !arrival.is_zero())?;
-        let begun = Instant::now();
-        Some(Self {
-            request,
-            begun,
-            deadline: begun + arrival,
-            arrival: None,
-        })
-    }
-
-    /// Returns whether all files have arrived, by the agent's own rules, with this timeout for progress.
-    pub fn is_over(&mut self, disk: &mut Disk, patience: Duration) -> Result<bool, Failure> {
-        let now = Instant::now();
-        let Ok(request) = Agent::request(disk, &self.request) else {
-            return Ok(now >= self.deadline.min(self.begun + patience));
-        };
-        let Some(packed) = &request.packed else {
-            return Ok(true);
-        };
-        let new = || Arrival::new(packed.size, now, self.deadline);
-        let arrival = self.arrival.get_or_insert_with(new);
-        arrival.patience = patience;
-        let sight = match disk.read_locally(&packed.path) {
-            Ok(file) => Sight::Size(file.size()),
-            Err(Refusal::Shared) => Sight::Held,
-            Err(Refusal::Denied) => Sight::Refused,
-            Err(_) => Sight::Absent,
-        };
-        arrival.is_complete(sight, now).map_err(|error| {
-            let _ = disk.remove(&packed.path);
-            remove_brought(disk, &self.request);
-            let message = format!("unpacking {}: reading it: {error}", packed.path);
-            FailureCategory::UploadMissing.failure(message)
-        })
+        Self::request(disk, &apply_of(line)?).ok()
     }
 }
 
@@ -117,7 +65,7 @@ pub fn unpack_program(disk: &mut Disk, request: &Request) -> Result<(), Failure>
     Ok(())
 }
 
-/// Removes a request file that is done. The file may never have arrived.
+/// Removes a request file that is done.
 pub fn remove_brought(disk: &mut Disk, request: &str) {
     if to_sftp(request).rsplit('/').next().is_some_and(is_brought) {
         let _ = disk.remove(request);

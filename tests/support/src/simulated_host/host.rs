@@ -7,13 +7,11 @@ use anyhow::{Context, Result};
 use protocol::{Answer, Failure};
 use russh::keys::{PrivateKey, PublicKey};
 use tokio::sync::watch;
-use windows_storage_agent::unpack::PATIENCE;
 
 use super::agent::{Agent, Printed};
 use super::disk::Disk;
 use super::faults::{Counters, Faults, Moment};
 use super::gauge::{Entered, Gauges};
-use super::handed::Wait;
 use super::penalty::Penalty;
 use super::profile::{Profile, Shell};
 use super::server::Cut;
@@ -49,10 +47,6 @@ pub struct State {
 impl State {
     fn run(&mut self, line: &str) -> Printed {
         self.agent.run(&mut self.disk, self.shell, line)
-    }
-
-    fn is_over(&mut self, wait: &mut Wait) -> Result<bool, Failure> {
-        wait.is_over(&mut self.disk, self.faults.patience.unwrap_or(PATIENCE))
     }
 }
 
@@ -215,39 +209,6 @@ impl Host {
         Ok(self.change(|state| state.run(line)))
     }
 
-    /// Returns the wait of a command for files, if any file is missing.
-    pub fn wait_of(&self, line: &str) -> Option<Wait> {
-        let mut wait = Wait::of(line)?;
-        let is_over = self.change(|state| state.is_over(&mut wait));
-        (is_over != Ok(true)).then_some(wait)
-    }
-
-    /// Runs a command of the agent once the files that it waits for have arrived. It continues if its connection ends:
-    /// children end with their shell (PowerShell/Win32-OpenSSH#1751), but the shell waits for them.
-    pub async fn carry_out_when_files_are_there(
-        &self,
-        line: &str,
-        wait: Option<Wait>,
-    ) -> Result<Printed, Cut> {
-        let (mut counters, mut power) = (self.counters(), self.power());
-        if let Some(mut wait) = wait {
-            loop {
-                match self.change(|state| state.is_over(&mut wait)) {
-                    Ok(true) => break,
-                    Ok(false) => {}
-                    Err(failure) => return Ok(Printed::answer(&Answer::Error(failure))),
-                }
-                tokio::select! {
-                    // Everything that arrives changes the counters.
-                    _ = counters.changed() => {}
-                    () = tokio::time::sleep(LOOK) => {}
-                    _ = power.wait_for(|down| *down) => return Err(Cut),
-                }
-            }
-        }
-        self.carry_out_in_time(line).await
-    }
-
     /// Returns whether a command stops csi-proxy for a while.
     pub fn takes_time(&self, line: &str) -> bool {
         self.change(|state| {
@@ -256,7 +217,7 @@ impl Host {
     }
 
     /// Runs a command, with csi-proxy stopped meanwhile. It continues until the power is cut, even without its client.
-    async fn carry_out_in_time(&self, line: &str) -> Result<Printed, Cut> {
+    pub async fn carry_out_in_time(&self, line: &str) -> Result<Printed, Cut> {
         if !self.takes_time(line) {
             return self.carry_out(line);
         }

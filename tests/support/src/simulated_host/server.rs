@@ -335,20 +335,16 @@ impl Handler for Connection {
         let (host, handle) = (Arc::clone(&self.host), session.handle());
         let (profile, shell) = host.change(|state| (state.profile, state.shell));
         let line = shell.script(profile, &command);
-        let wait = host.wait_of(&line);
         // Runs immediately if possible, so that cutting the connection afterwards loses the answer.
-        let at_once = if wait.is_some() || host.takes_time(&line) {
-            None
-        } else {
-            Some(host.carry_out(&line)?)
-        };
+        let takes_time = host.takes_time(&line);
+        let at_once = (!takes_time).then(|| host.carry_out(&line)).transpose()?;
         self.host.settle(number)?;
         session.channel_success(channel)?;
         // In a separate task, so that the session keeps answering while the command runs.
         tokio::spawn(async move {
             let printed = match at_once {
                 Some(printed) => printed,
-                None => match host.carry_out_when_files_are_there(&line, wait).await {
+                None => match host.carry_out_in_time(&line).await {
                     Ok(printed) => printed,
                     Err(Cut) => return,
                 },

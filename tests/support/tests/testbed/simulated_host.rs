@@ -129,6 +129,7 @@ fn request(id: &str, sha256: &str, upload: Option<&str>) -> Request {
     ];
     Request {
         id: id.to_owned(),
+        attempt: String::new(),
         sha256: sha256.to_owned(),
         upload: upload.map(|name| format!(r"{INCOMING_DIR}\{name}")),
         packed: None,
@@ -185,7 +186,6 @@ fn live(script: &mut Script, agent: &[u8], old: &[u8], [new, packed]: [&[u8]; 2]
         let mut request = request(id, &sha256(new), Some("csi-proxy-unpacked.part"));
         request.packed = Some(Packed {
             path: path.clone(),
-            size: arrives.unwrap_or(packed).len() as u64,
             unpacked_size: new.len() as u64,
         });
         script.apply(&request);
