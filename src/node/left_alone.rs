@@ -2,11 +2,32 @@
 
 use protocol::{FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
 
-use crate::node::plan::in_the_way;
+use crate::node::answer::agent_failed;
+use crate::node::plan::{Why, in_the_way};
 use crate::node::{NodeError, Reason, printable};
 
+/// Explains why nothing more is done on a node in that state.
+pub fn explain(why: Why, request: &Request, state: Option<&NodeState>) -> NodeError {
+    let stuck = |problem: &str| {
+        agent_failed(format!(
+            "{problem}; see C:\\var\\log\\windows-storage-agent on the node"
+        ))
+    };
+    match (why, state) {
+        (Why::Broken, Some(state)) => broken(state),
+        (Why::Undone, Some(state)) => undone(state),
+        (Why::Foreign, Some(state)) => foreign(request, state),
+        (Why::NoProgress, Some(_)) => stuck(
+            "the agent reports success, but the node does not come to the state that was asked for",
+        ),
+        (_, None) | (Why::NoState, _) => {
+            stuck("the agent was installed but does not report a valid state")
+        }
+    }
+}
+
 /// Explains why an update that was rolled back is not retried.
-pub fn undone(state: &NodeState) -> NodeError {
+fn undone(state: &NodeState) -> NodeError {
     let last = state.last_result.as_ref();
     match last.and_then(|last| last.end.failure.as_ref()) {
         Some(failure) => NodeError::from_agent(failure, true),
@@ -15,7 +36,7 @@ pub fn undone(state: &NodeState) -> NodeError {
 }
 
 /// Explains why nothing is installed next to another owner's csi-proxy.
-pub fn foreign(request: &Request, state: &NodeState) -> NodeError {
+fn foreign(request: &Request, state: &NodeState) -> NodeError {
     let who =
         in_the_way(request, state).map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
     let message = format!("a csi-proxy that is not this operator's runs on the node: {who}");
@@ -41,7 +62,7 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
 }
 
 /// Explains what fails on a node whose agent already has the request and keeps retrying on its own.
-pub fn to_agent(state: &NodeState) -> NodeError {
+fn broken(state: &NodeState) -> NodeError {
     let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
     match &state.csi_proxy.failing {
         // The agent waits for another program, so it has not tried to start the service.

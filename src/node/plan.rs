@@ -1,10 +1,12 @@
-//! Plans the work on a node from its desired and its observed state.
+//! Decides the next step on a node from its desired and its observed state.
 
 use protocol::names::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::{
     ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus, Request, ServiceState,
 };
+
+use crate::node::Look;
 
 /// The desired state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,77 +19,127 @@ pub struct Desired {
     pub request: Request,
 }
 
-/// What to do with the agent on a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AgentStep {
-    /// Nothing: the right agent is installed and running.
-    Keep,
-    /// The right program is installed, but its service does not run or answer, or runs another program than the one on disk.
-    Restart,
-    /// The agent is missing, is another one, or gives no valid answer.
-    Install {
-        /// Whether csi-proxy works, and would lose its agent if the new one failed.
-        interrupts: bool,
-    },
+/// What was seen of a node, and done there, in one reconcile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The last state from the agent; absent if there is none, or if it gave none.
+    pub state: Option<NodeState>,
+    /// Whether Windows names our agent as installed.
+    pub is_installed: bool,
+    /// Whether another owner manages csi-proxy there.
+    pub look: Look,
+    /// The last step that was done.
+    pub done: Done,
 }
 
-/// How a node compares to its desired state.
+/// The last step that was done in a reconcile, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Done {
+    /// None yet.
+    #[default]
+    Nothing,
+    /// The agent was restarted.
+    Restarted,
+    /// The agent was installed.
+    Installed,
+    /// The agent carried out the request.
+    Applied,
+}
+
+/// The next step on a node. `interrupts`: whether it may take csi-proxy, or the agent that keeps it, from those who use it,
+/// so that it needs a rollout slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// The node is in its desired state.
-    Same,
-    /// The agent has the request, but something does not work. The agent keeps retrying with backoff.
-    Broken,
-    /// The agent has another request or none, or a change was interrupted.
-    Differs {
-        /// Whether a change would interrupt something that works.
+pub enum Step {
+    /// Leave csi-proxy to its other owner.
+    Leave,
+    /// Restart the agent: the right program is installed, but it does not run or answer, or runs another program.
+    Restart,
+    /// Install the agent: it is missing, another one, or gives no valid answer.
+    Install {
+        /// See [`Step`].
         interrupts: bool,
     },
+    /// Send the request: the agent has another one or none, or was interrupted.
+    Apply {
+        /// See [`Step`].
+        interrupts: bool,
+    },
+    /// Nothing: the node is as desired.
+    Finish,
+    /// Nothing now.
+    Stop(Why),
+}
+
+/// Why nothing more is done on a node that is not as desired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The agent has the request, but something does not work. The agent keeps retrying with backoff.
+    Broken,
     /// An update was rolled back before, and what ran before works.
     Undone,
     /// Another owner's csi-proxy runs on the node.
     Foreign,
+    /// The agent was installed, but gives no valid state.
+    NoState,
+    /// The agent reports success, but the node is not as desired.
+    NoProgress,
 }
 
-/// Returns what to do with the agent on a node in that state; without a state, no agent has given one. If one
-/// `is_installed` even so, such as one of another version, csi-proxy may work there.
+/// Decides the next step from what was seen.
 #[must_use]
-pub fn agent_step(desired: &Desired, state: Option<&NodeState>, is_installed: bool) -> AgentStep {
-    let Some(state) = state else {
-        return AgentStep::Install {
-            interrupts: is_installed,
-        };
+pub fn decide(desired: &Desired, seen: &Seen) -> Step {
+    if let Look::Owner(_) = seen.look {
+        return Step::Leave;
+    }
+    let step = match &seen.state {
+        // One of another version may be installed, and csi-proxy work there.
+        None => Some(Step::Install {
+            interrupts: seen.is_installed,
+        }),
+        Some(state) => agent_step(desired, state),
     };
+    match (step, &seen.state) {
+        (Some(Step::Restart), _) if seen.done == Done::Restarted => {
+            Step::Install { interrupts: false }
+        }
+        (Some(_), _) if seen.done >= Done::Installed => Step::Stop(Why::NoState),
+        (Some(step), _) => step,
+        (None, Some(state)) => match compare(desired, state) {
+            Step::Apply { .. } if seen.done == Done::Applied => Step::Stop(Why::NoProgress),
+            step => step,
+        },
+        (None, None) => Step::Stop(Why::NoState),
+    }
+}
+
+/// Returns what to do with the agent, if anything.
+fn agent_step(desired: &Desired, state: &NodeState) -> Option<Step> {
     let wanted = Some(desired.agent_sha256.as_str());
     if state.agent_sha256.as_deref() != wanted {
-        return AgentStep::Install {
+        return Some(Step::Install {
             interrupts: is_serving(state),
-        };
+        });
     }
     let running = state.running_agent_sha256.as_deref();
-    if state.agent_service != ServiceState::Running
+    let is_wrong = state.agent_service != ServiceState::Running
         || state.agent_problem.is_some()
-        || (running.is_some() && running != wanted)
-    {
-        return AgentStep::Restart;
-    }
-    AgentStep::Keep
+        || (running.is_some() && running != wanted);
+    is_wrong.then_some(Step::Restart)
 }
 
 /// Compares a node with the right agent to its desired state.
-#[must_use]
-pub fn compare(desired: &Desired, state: &NodeState) -> Comparison {
+fn compare(desired: &Desired, state: &NodeState) -> Step {
     let request = &desired.request;
     if state.unfinished_request_id.is_some() {
-        return Comparison::Differs { interrupts: false };
+        return Step::Apply { interrupts: false };
     }
     let is_kept = is_kept(request, state);
     let is_foreign = !is_working(state) && in_the_way(request, state).is_some();
     if is_kept && has_program(request, state) {
         return match (works_as(request, state), is_foreign) {
-            (true, _) => Comparison::Same,
-            (false, true) => Comparison::Foreign,
-            (false, false) => Comparison::Broken,
+            (true, _) => Step::Finish,
+            (false, true) => Step::Stop(Why::Foreign),
+            (false, false) => Step::Stop(Why::Broken),
         };
     }
     let interrupts = is_interruptible(request, state);
@@ -97,11 +149,11 @@ pub fn compare(desired: &Desired, state: &NodeState) -> Comparison {
     let was_undone =
         last.is_some_and(|last| last.attempt == request.attempt && speaks_against(last));
     if !is_kept && interrupts && was_undone {
-        Comparison::Undone
+        Step::Stop(Why::Undone)
     } else if is_foreign && !interrupts {
-        Comparison::Foreign
+        Step::Stop(Why::Foreign)
     } else {
-        Comparison::Differs { interrupts }
+        Step::Apply { interrupts }
     }
 }
 

@@ -241,10 +241,7 @@ impl<'a> Planner<'a> {
                     wanted.version.clone()?;
                     Ok(desired)
                 });
-                NodePlan::Reconcile(Arc::new(Target {
-                    desired,
-                    ..target
-                }))
+                NodePlan::Reconcile(Arc::new(Target { desired, ..target }))
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Brings one Windows node to its desired state: connect, check the host key, wait for a free place, log in, ask the
-//! agent for its state, install it if it is missing, compare, take a rollout slot, apply, judge.
+//! Brings one Windows node to its desired state: connect, trust, log in, then see, decide and act until nothing is left to
+//! do.
 
 use std::time::Duration;
 
@@ -9,13 +9,11 @@ use tokio::time::timeout;
 
 use crate::http::ReconcileGauges;
 use crate::lease::Fence;
-use crate::node::answer::agent_failed;
 use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host::Host;
 use crate::node::payload::Payload;
 use crate::node::plan::{
-    AgentStep, Comparison, agent_step, compare, has_program, is_interruptible, is_kept, is_working,
-    may_replace,
+    Done, Seen, Step, Why, decide, has_program, is_interruptible, is_kept, is_working, may_replace,
 };
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
@@ -199,156 +197,150 @@ fn take_away(
     Ok(())
 }
 
-/// Runs the steps after the login. Each may be the last.
+/// Sees, decides and acts, until nothing is left to do.
 fn bring_to_desired(
     host: &mut Host,
     target: &Target,
     slots: &RolloutSlots,
     found: &mut Reconciled,
 ) -> Result<(), NodeError> {
+    let mut seen = see(host, target, slots, found)?;
+    let desired = target.desired.as_ref().map_err(Clone::clone)?;
     let mut slot: Option<Slot> = None;
-    let mut changed = false;
-    // Takes a slot if necessary, and returns whether work that interrupts csi-proxy may begin.
-    let take_slot = |slot: &mut Option<Slot>| {
-        *slot = slot.take().or_else(|| slots.take(&target.node));
-        slot.is_some()
-    };
-
-    let desired = &target.desired;
-    let mut state = host.status()?;
-    found.saw(state.as_ref(), desired.as_ref().ok());
-    if state.as_ref().is_some_and(is_at_rest) {
-        slots.mark_settled(&target.node);
-    }
-    let desired = desired.as_ref().map_err(Clone::clone)?;
-
-    if !target.is_given {
-        found.look = match &state {
-            // An agent that never received a request found another owner before it had anything to do, so it is removed again.
-            Some(state) if state.request_id.is_none() => {
-                let mut foreign = state.foreign.iter();
-                let other =
-                    foreign.find(|it| !(desired.request.replace_foreign && may_replace(it)));
-                other.map_or(Look::Nobody, Look::owner_of)
-            }
-            None if !host.is_installed => {
-                host.look(desired.request.replace_foreign, target.is_ours)?
-            }
-            _ => Look::Nobody,
-        };
-        if let Look::Owner(_) = found.look {
-            return match state {
-                // It has nothing to do yet, so nothing is interrupted.
-                Some(_) => host.remove_agent(true),
-                None => Ok(()),
-            };
-        }
-    }
-    let step = agent_step(desired, state.as_ref(), host.is_installed);
-    if step != AgentStep::Keep {
-        if step == (AgentStep::Install { interrupts: true }) {
-            if !take_slot(&mut slot) {
+    loop {
+        let step = decide(desired, &seen);
+        if let Step::Install { interrupts: true } | Step::Apply { interrupts: true } = step {
+            slot = slot.or_else(|| slots.take(&target.node));
+            if slot.is_none() {
                 found.standing = Standing::Waiting;
                 return Ok(());
             }
-            slot.iter_mut().for_each(Slot::begin);
         }
-        changed = true;
-        state = match step {
-            AgentStep::Restart => restart(host, desired, state.as_ref())?,
-            AgentStep::Keep | AgentStep::Install { .. } => host.install_agent()?,
-        };
-        if state.as_ref().is_some_and(is_at_rest) {
-            slot.iter_mut().for_each(Slot::settle);
-        }
-        found.saw(state.as_ref(), Some(desired));
-    }
-    let is_right = |state: &NodeState| has_right_agent(desired, state);
-    let mut state = state
-        .filter(is_right)
-        .ok_or_else(|| no_progress("the agent was installed but does not report a valid state"))?;
-
-    if let Comparison::Differs { interrupts } = compare(desired, &state) {
-        if interrupts && !take_slot(&mut slot) {
-            found.standing = Standing::Waiting;
-            return Ok(());
-        }
-        changed = true;
-        slot.iter_mut().for_each(Slot::begin);
-        let with_program = !has_program(&desired.request, &state);
-        let applied = host.apply(&desired.request, with_program);
-        if is_end_known(&applied) {
-            slot.iter_mut().for_each(Slot::settle);
-        }
-        let result = applied?;
-        found.state = Some(result.state.clone());
-        let was_kept = is_kept(&desired.request, &state);
-        judge(&result.end, was_kept, slot.is_some()).inspect_err(|error| {
-            if error.reason == Reason::RolledBack {
-                found.standing = Standing::Failed;
+        match step {
+            // An agent that has nothing to do yet is removed again; that interrupts nothing.
+            Step::Leave if seen.state.is_some() => return host.remove_agent(true),
+            Step::Leave => return Ok(()),
+            Step::Restart => restart(host, &mut seen)?,
+            Step::Install { .. } => {
+                slot.iter_mut().for_each(Slot::begin);
+                seen.state = host.install_agent()?;
+                seen.done = Done::Installed;
+                if seen.state.as_ref().is_some_and(is_at_rest) {
+                    slot.iter_mut().for_each(Slot::settle);
+                }
             }
-        })?;
-        state = result.state;
-        found.saw(Some(&state), Some(desired));
-    }
-
-    match compare(desired, &state) {
-        Comparison::Same => {
-            found.standing = Standing::Current;
-            slots.mark_settled(&target.node);
-            if changed {
-                tracing::info!("the node is as desired after {}", host.phases);
-            } else {
-                tracing::debug!("the node is as desired, seen in {}", host.phases);
+            Step::Apply { .. } => apply(host, desired, &mut seen, slot.as_mut(), found)?,
+            Step::Finish => {
+                found.standing = Standing::Current;
+                slots.mark_settled(&target.node);
+                if seen.done == Done::Nothing {
+                    tracing::debug!("the node is as desired, seen in {}", host.phases);
+                } else {
+                    tracing::info!("the node is as desired after {}", host.phases);
+                }
+                return Ok(());
             }
-            Ok(())
+            Step::Stop(why) => {
+                if why == Why::Undone {
+                    found.standing = Standing::Failed;
+                }
+                return Err(left_alone::explain(
+                    why,
+                    &desired.request,
+                    seen.state.as_ref(),
+                ));
+            }
         }
-        Comparison::Broken => Err(left_alone::to_agent(&state)),
-        Comparison::Foreign => Err(left_alone::foreign(&desired.request, &state)),
-        Comparison::Undone => {
-            found.standing = Standing::Failed;
-            Err(left_alone::undone(&state))
-        }
-        Comparison::Differs { .. } => Err(no_progress(
-            "the agent reports success, but the node does not come to the state that was asked for",
-        )),
+        found.saw(seen.state.as_ref(), Some(desired));
     }
 }
 
-fn has_right_agent(desired: &Desired, state: &NodeState) -> bool {
-    agent_step(desired, Some(state), true) == AgentStep::Keep
-}
-
-/// Restarts the installed agent. If that does not help, uploads and installs it again.
-fn restart(
+/// Asks the agent for the node's state, and looks for another owner of csi-proxy where the agent never had a request.
+fn see(
     host: &mut Host,
-    desired: &Desired,
-    before: Option<&NodeState>,
-) -> Result<Option<NodeState>, NodeError> {
-    if let Some(why) = before.and_then(|state| state.agent_problem.as_ref()) {
+    target: &Target,
+    slots: &RolloutSlots,
+    found: &mut Reconciled,
+) -> Result<Seen, NodeError> {
+    let state = host.status()?;
+    found.saw(state.as_ref(), target.desired.as_ref().ok());
+    if state.as_ref().is_some_and(is_at_rest) {
+        slots.mark_settled(&target.node);
+    }
+    if let (false, Ok(desired)) = (target.is_given, &target.desired) {
+        let replaces = desired.request.replace_foreign;
+        found.look = match &state {
+            Some(state) if state.request_id.is_none() => {
+                let mut foreign = state.foreign.iter();
+                let other = foreign.find(|it| !(replaces && may_replace(it)));
+                other.map_or(Look::Nobody, Look::owner_of)
+            }
+            None if !host.is_installed => host.look(replaces, target.is_ours)?,
+            _ => Look::Nobody,
+        };
+    }
+    Ok(Seen {
+        state,
+        is_installed: host.is_installed,
+        look: found.look.clone(),
+        done: Done::Nothing,
+    })
+}
+
+/// Restarts the installed agent. If that fails, the state stays as it was seen before.
+fn restart(host: &mut Host, seen: &mut Seen) -> Result<(), NodeError> {
+    let state = seen.state.as_ref();
+    if let Some(why) = state.and_then(|state| state.agent_problem.as_ref()) {
         let why = printable(why);
         tracing::warn!(%why, "the agent on the node does not answer; it is restarted");
     }
+    seen.done = Done::Restarted;
     match host.restart_agent() {
-        Ok(Some(state)) if has_right_agent(desired, &state) => return Ok(Some(state)),
-        Ok(_) => tracing::warn!("the agent was restarted without success; it is installed again"),
+        Ok(Some(state)) => seen.state = Some(state),
+        Ok(None) => tracing::warn!("the agent was restarted without success"),
         Err(error) if error.reason == Reason::AgentFailed => {
-            tracing::warn!(%error, "the agent cannot be restarted; it is installed again");
+            tracing::warn!(%error, "the agent cannot be restarted");
         }
         Err(error) => return Err(error),
     }
-    host.install_agent()
+    Ok(())
+}
+
+/// Sends the request, and judges its result.
+fn apply(
+    host: &mut Host,
+    desired: &Desired,
+    seen: &mut Seen,
+    mut slot: Option<&mut Slot>,
+    found: &mut Reconciled,
+) -> Result<(), NodeError> {
+    let state = seen.state.as_ref();
+    let request = &desired.request;
+    let was_kept = state.is_some_and(|state| is_kept(request, state));
+    let with_program = !state.is_some_and(|state| has_program(request, state));
+    if let Some(slot) = &mut slot {
+        slot.begin();
+    }
+    let applied = host.apply(request, with_program);
+    let is_interrupting = slot.is_some();
+    if let Some(slot) = slot.filter(|_| is_end_known(&applied)) {
+        slot.settle();
+    }
+    let result = applied?;
+    found.state = Some(result.state.clone());
+    judge(&result.end, was_kept, is_interrupting).inspect_err(|error| {
+        if error.reason == Reason::RolledBack {
+            found.standing = Standing::Failed;
+        }
+    })?;
+    seen.state = Some(result.state);
+    seen.done = Done::Applied;
+    Ok(())
 }
 
 /// Returns whether the agent is not in the middle of a request.
 fn is_at_rest(state: &NodeState) -> bool {
     state.unfinished_request_id.is_none()
-}
-
-fn no_progress(problem: &str) -> NodeError {
-    agent_failed(format!(
-        "{problem}; see C:\\var\\log\\windows-storage-agent on the node"
-    ))
 }
 
 /// Returns what went wrong with a request. `was_kept`: the agent had the same request before, so a repair failed, not

@@ -13,9 +13,7 @@ use tracing::Instrument;
 use crate::client::backoff;
 use crate::http::Metrics;
 use crate::node::reconcile::{Context, Reconciled, reconcile_node};
-use crate::node::{
-    NodeError, NodePlan, Observations, Reason, Target, restarts_since,
-};
+use crate::node::{NodeError, NodePlan, Observations, Reason, Target, restarts_since};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LEAST_PAUSE: Duration = Duration::from_millis(200);

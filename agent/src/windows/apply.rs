@@ -32,9 +32,7 @@ const POLL: Duration = Duration::from_millis(10);
 pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
     validate_request_path(path)?;
     let deadline = Instant::now() + timeout;
-    let arrived_by = deadline.min(Instant::now() + arrival);
-    let done =
-        unpack::unpack_program(path, arrived_by).and_then(|()| hand_over(path, timeout, deadline));
+    let done = unpack::unpack_program(path).and_then(|()| hand_over(path, timeout, deadline));
     if to_sftp(path).rsplit('/').next().is_some_and(is_brought) {
         // The service has read the request, and the sender would only remove the file.
         let _ = std::fs::remove_file(path);

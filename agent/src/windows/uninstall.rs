@@ -6,7 +6,6 @@
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use protocol::command::same_path;
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
     CSI_PROXY_LOG_DIR, CSI_PROXY_PREVIOUS, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE,
@@ -19,9 +18,8 @@ use windows_storage_agent::journal::Journal;
 
 use super::install::{end_running, lock};
 use super::observe::Kept;
-use super::process::Process;
 use super::services::Services;
-use super::{events, files, log, machine, point, store};
+use super::{events, files, log, point, store};
 
 const PROGRAMS: [&str; 3] = [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED];
 /// How long csi-proxy may take to stop, and the agent's service to start.

@@ -1,8 +1,6 @@
 //! Packed files: unpacked once they have arrived, and refused without leftovers if they are not as announced.
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use protocol::paths::{AGENT_EXE, INCOMING_DIR};

@@ -1,15 +1,14 @@
 //! `uninstall` removes the agent and everything that it installed, or leaves csi-proxy as it is.
 
 use std::fs;
-use std::thread;
 
 use protocol::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, INCOMING_DIR,
-    JOURNAL_FILE, STATE_DIR,
+    AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, JOURNAL_FILE,
+    STATE_DIR,
 };
-use protocol::{Answer, FailureCategory, Packed};
+use protocol::{Answer, FailureCategory};
 
-use crate::host::{Build, Node, agent, csi_proxy, request_for};
+use crate::host::{Build, Node, agent, csi_proxy};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
 
 const PROGRAM: &str = r"C:\windows\windows-storage\agent.exe";

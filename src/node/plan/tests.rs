@@ -52,6 +52,20 @@ fn failing(attempts: u32) -> Failing {
     }
 }
 
+const UPDATE: Step = Step::Apply { interrupts: true };
+const REPAIR: Step = Step::Apply { interrupts: false };
+const UNDONE: Step = Step::Stop(Why::Undone);
+
+/// Returns the first step on a node in this state.
+fn next(desired: &Desired, state: &NodeState) -> Step {
+    let seen = Seen {
+        state: Some(state.clone()),
+        is_installed: true,
+        ..Seen::default()
+    };
+    decide(desired, &seen)
+}
+
 /// A node in its desired state, changed by these facts.
 fn with(facts: &str) -> (Desired, NodeState) {
     let (mut desired, mut state) = (desired(), good());
@@ -98,19 +112,18 @@ fn with(facts: &str) -> (Desired, NodeState) {
 
 #[test]
 fn what_was_seen_on_a_node_decides_what_is_done_there() {
-    const UPDATE: Comparison = Comparison::Differs { interrupts: true };
-    const REPAIR: Comparison = Comparison::Differs { interrupts: false };
-    use Comparison::{Broken, Foreign, Same, Undone};
+    const FOREIGN: Step = Step::Stop(Why::Foreign);
+    const BROKEN: Step = Step::Stop(Why::Broken);
     for (facts, expected) in [
-        ("good", Same),
-        ("good, process 4711", Same),
-        ("good, undone", Same),
+        ("good", Step::Finish),
+        ("good, process 4711", Step::Finish),
+        ("good, undone", Step::Finish),
         // The agent retries what it already manages.
-        ("stopped", Broken),
-        ("no service", Broken),
-        ("closed pipe", Broken),
-        ("no pipe", Broken),
-        ("stopped, crash loop", Broken),
+        ("stopped", BROKEN),
+        ("no service", BROKEN),
+        ("closed pipe", BROKEN),
+        ("no pipe", BROKEN),
+        ("stopped, crash loop", BROKEN),
         // Whatever works is interrupted only in a slot.
         ("other request", UPDATE),
         ("other file", UPDATE),
@@ -130,35 +143,38 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
         ),
         ("nothing kept, no file, undone", REPAIR),
         ("other request, other file, closed pipe, undone", REPAIR),
-        ("other request, other file, closed pipe, left broken", REPAIR),
+        (
+            "other request, other file, closed pipe, left broken",
+            REPAIR,
+        ),
         // After a rollback of whatever request, what works is left alone until another attempt is requested.
-        ("other request, other file, undone", Undone),
-        ("other request, other file, undone, newer request", Undone),
-        ("other request, other file, left broken", Undone),
+        ("other request, other file, undone", UNDONE),
+        ("other request, other file, undone, newer request", UNDONE),
+        ("other request, other file, left broken", UNDONE),
         // A csi-proxy of another owner is left alone unless it may be replaced.
-        ("nothing kept, service csiproxy", Foreign),
-        ("nothing kept, process 4711", Foreign),
-        ("nothing kept, service csi-proxy", Foreign),
-        ("may replace, nothing kept, process csi-proxy", Foreign),
-        ("may replace, nothing kept, service csiproxy", Foreign),
+        ("nothing kept, service csiproxy", FOREIGN),
+        ("nothing kept, process 4711", FOREIGN),
+        ("nothing kept, service csi-proxy", FOREIGN),
+        ("may replace, nothing kept, process csi-proxy", FOREIGN),
+        ("may replace, nothing kept, service csiproxy", FOREIGN),
         (
             "may replace, nothing kept, service csi-proxy, process 4711",
-            Foreign,
+            FOREIGN,
         ),
     ] {
         let (desired, state) = with(facts);
-        assert_eq!(compare(&desired, &state), expected, "{facts}");
+        assert_eq!(next(&desired, &state), expected, "{facts}");
     }
 }
 
 #[test]
 fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_down_restarted() {
-    use AgentStep::{Install, Keep, Restart};
+    use Step::{Finish, Install, Restart};
     let some = |text: &str| Some(text.to_owned());
     // On disk, running, whether its service runs, whether csi-proxy works.
     for (agent, running, is_up, works, expected) in [
-        (some("agent"), None, true, true, Keep),
-        (some("agent"), some("agent"), true, true, Keep),
+        (some("agent"), None, true, true, Finish),
+        (some("agent"), some("agent"), true, true, Finish),
         (some("agent"), some("old"), true, true, Restart),
         (some("agent"), None, false, true, Restart),
         // If the new agent failed, csi-proxy would be left without an agent.
@@ -178,20 +194,51 @@ fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_dow
             state.agent_service = ServiceState::Stopped;
         }
         state.pipes[0].open = works;
-        assert_eq!(
-            agent_step(&desired(), Some(&state), true),
-            expected,
-            "{state:?}"
-        );
+        assert_eq!(next(&desired(), &state), expected, "{state:?}");
     }
     let mut dead = good();
     dead.agent_problem = some("its process has ended");
-    assert_eq!(agent_step(&desired(), Some(&dead), true), Restart);
+    assert_eq!(next(&desired(), &dead), Restart);
     for is_installed in [false, true] {
-        let silent = agent_step(&desired(), None, is_installed);
+        let silent = Seen {
+            is_installed,
+            ..Seen::default()
+        };
         let interrupts = is_installed;
-        assert_eq!(silent, Install { interrupts });
+        assert_eq!(decide(&desired(), &silent), Install { interrupts });
     }
+}
+
+#[test]
+fn no_step_is_done_twice() {
+    let mut dead = good();
+    dead.agent_service = ServiceState::Stopped;
+    let (_, other) = with("other request");
+    for (state, done, expected) in [
+        (
+            Some(&dead),
+            Done::Restarted,
+            Step::Install { interrupts: false },
+        ),
+        (Some(&dead), Done::Installed, Step::Stop(Why::NoState)),
+        (None, Done::Installed, Step::Stop(Why::NoState)),
+        (Some(&other), Done::Installed, UPDATE),
+        (Some(&other), Done::Applied, Step::Stop(Why::NoProgress)),
+        (None, Done::Applied, Step::Stop(Why::NoState)),
+    ] {
+        let seen = Seen {
+            state: state.cloned(),
+            is_installed: true,
+            done,
+            ..Seen::default()
+        };
+        assert_eq!(decide(&desired(), &seen), expected, "{state:?} {done:?}");
+    }
+    let owned = Seen {
+        look: Look::Owner("others".to_owned()),
+        ..Seen::default()
+    };
+    assert_eq!(decide(&desired(), &owned), Step::Leave);
 }
 
 #[test]
@@ -199,8 +246,7 @@ fn an_agent_that_has_just_replaced_another_version_changes_csi_proxy_only_in_a_s
     let mut state = good();
     state.request_id = None;
     state.pipes.clear();
-    let update = Comparison::Differs { interrupts: true };
-    assert_eq!(compare(&desired(), &state), update);
+    assert_eq!(next(&desired(), &state), UPDATE);
     assert!(!is_working(&state), "nothing shows that it answers");
 }
 
@@ -210,20 +256,19 @@ fn a_node_whose_clock_is_far_off_is_treated_like_any_other() {
         for outcome in [Outcome::Applied, Outcome::Failed] {
             let mut state = good();
             last(&mut state, outcome).finished = finished.to_owned();
-            assert_eq!(compare(&desired(), &state), Comparison::Same);
+            assert_eq!(next(&desired(), &state), Step::Finish);
         }
     }
 }
 
 #[test]
 fn what_happens_to_the_host_says_nothing_of_the_request_unless_it_comes_again() {
-    let update = Comparison::Differs { interrupts: true };
     for (category, failures, expected) in [
-        (FailureCategory::Interrupted, 1, update),
-        (FailureCategory::Interrupted, 2, Comparison::Undone),
-        (FailureCategory::PipesHeld, 1, update),
-        (FailureCategory::Foreign, 1, update),
-        (FailureCategory::PipesMissing, 1, Comparison::Undone),
+        (FailureCategory::Interrupted, 1, UPDATE),
+        (FailureCategory::Interrupted, 2, UNDONE),
+        (FailureCategory::PipesHeld, 1, UPDATE),
+        (FailureCategory::Foreign, 1, UPDATE),
+        (FailureCategory::PipesMissing, 1, UNDONE),
     ] {
         let (_, mut state) = with("other request, other file");
         let last = last(&mut state, Outcome::RolledBack);
@@ -232,7 +277,7 @@ fn what_happens_to_the_host_says_nothing_of_the_request_unless_it_comes_again() 
             category,
             message: "words".to_owned(),
         });
-        let found = compare(&desired(), &state);
+        let found = next(&desired(), &state);
         assert_eq!(found, expected, "{category:?} {failures}");
     }
 }
@@ -244,13 +289,13 @@ fn one_pipe_that_does_not_answer_now_undoes_no_caution() {
     };
     let (desired, mut state) = with("other request, other file, undone");
     silent(&mut state);
-    assert_eq!(compare(&desired, &state), Comparison::Undone);
+    assert_eq!(next(&desired, &state), UNDONE);
     state.agent_sha256 = None;
-    let step = agent_step(&desired, Some(&state), true);
-    assert_eq!(step, AgentStep::Install { interrupts: true });
+    let step = next(&desired, &state);
+    assert_eq!(step, Step::Install { interrupts: true });
     let mut state = good();
     silent(&mut state);
-    assert_eq!(compare(&self::desired(), &state), Comparison::Broken);
+    assert_eq!(next(&self::desired(), &state), Step::Stop(Why::Broken));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use crate::api::NodePool;
+use crate::api::{NodePool, WindowsNodeStorageStatus};
 use crate::index::Listed;
 use crate::node::{
     Candidate, NodePlan, Observation, PoolProgress, Reason, Rollout, RolloutLimits, SlotState,

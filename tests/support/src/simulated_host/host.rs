@@ -1,10 +1,9 @@
 //! The state of one simulated host, shared by its server and its tests.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use protocol::{Answer, Failure};
 use russh::keys::{PrivateKey, PublicKey};
 use tokio::sync::watch;
 
@@ -15,9 +14,6 @@ use super::gauge::{Entered, Gauges};
 use super::penalty::Penalty;
 use super::profile::{Profile, Shell};
 use super::server::Cut;
-
-/// How often a waiting command checks the time.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// The mutable state of a host.
 #[derive(Debug)]
