@@ -21,6 +21,11 @@ pub enum GateError {
         "OperatorCondition {0} may not be read or written ({1}): OLM gives get, update and patch on it to the ServiceAccount of the CSV; is the operator running as that?"
     )]
     Forbidden(String, String),
+    /// It belongs to the CSV of another operator, whose upgrades it would hold.
+    #[error(
+        "OperatorCondition {0} belongs to ClusterServiceVersion {1}, which is another operator's, so it is not written: OLM sets OPERATOR_CONDITION_NAME for this operator; leave --operator-condition out"
+    )]
+    NotOurs(String, String),
     /// Other clients keep changing it.
     #[error("OperatorCondition {0} was changed by other clients at every attempt; retrying")]
     Contended(String),
@@ -40,6 +45,7 @@ impl GateError {
             Self::NotFound(_) => "NotFound",
             Self::NotServed => "NotServed",
             Self::Forbidden(..) => "Forbidden",
+            Self::NotOurs(..) => "NotOurs",
             Self::Contended(_) => "Contended",
             Self::TimedOut(_) => "TimedOut",
             Self::Call(_) => "WriteFailed",

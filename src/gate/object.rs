@@ -11,11 +11,15 @@ use crate::client::deadline::{self, CallError};
 use crate::gate::condition::{Check, found, is_there, merged};
 use crate::gate::decider::Found;
 use crate::gate::{Decision, GateError};
+use crate::visible::visible;
 
 /// How many attempts a write gets when others write at the same time.
 const ATTEMPTS: u32 = 5;
 /// The time limit for all attempts together.
 pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// How the names of this operator's own CSVs begin.
+const OUR_CSV: &str = "windows-storage-operator.";
 
 /// The object that contains the gate.
 #[derive(Clone, Debug)]
@@ -85,7 +89,11 @@ impl GateObject {
 
     async fn read(&self) -> Result<OperatorCondition, GateError> {
         let read = deadline::call("read OperatorCondition", self.api.get(&self.name)).await;
-        read.map_err(|error| self.explain(error))
+        let read = read.map_err(|error| self.explain(error))?;
+        match owner_of_another(&read) {
+            Some(csv) => Err(GateError::NotOurs(self.name.clone(), visible(csv))),
+            None => Ok(read),
+        }
     }
 
     fn explain(&self, error: CallError) -> GateError {
@@ -100,4 +108,12 @@ impl GateObject {
             GateError::NotServed
         }
     }
+}
+
+/// Returns the CSV of another operator that an OperatorCondition belongs to. OLM gives each CSV one, with the CSV as owner.
+fn owner_of_another(object: &OperatorCondition) -> Option<&str> {
+    let owners = object.metadata.owner_references.iter().flatten();
+    let mut csvs = owners.filter(|owner| owner.kind == "ClusterServiceVersion");
+    let csv = csvs.find(|csv| !csv.name.starts_with(OUR_CSV))?;
+    Some(&csv.name)
 }

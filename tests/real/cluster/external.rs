@@ -1,87 +1,170 @@
 //! Nodes that are managed by another owner are assessed but never touched.
 
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::objects;
 
 use crate::cluster::harness::{Harness, logins};
 
-/// What the Windows Machine Config Operator does to a Node while it configures, upgrades and deconfigures it, in order:
-/// pkg/nodeconfig/nodeconfig.go and pkg/daemon/cleanup/cleanup.go of its releases 4.12 to 4.20.
-const LIFE: [(&str, &str); 12] = [
-    (
-        "it registers",
-        "label node theirs node.openshift.io/os_id=Windows",
-    ),
-    ("it is cordoned", "cordon theirs"),
-    (
-        "WMCO has found it",
-        "annotate node theirs windowsmachineconfig.openshift.io/pub-key-hash=5f2c windowsmachineconfig.openshift.io/username=x",
-    ),
-    (
-        "its service runs",
-        "annotate node theirs windowsmachineconfig.openshift.io/desired-version=11.0.0",
-    ),
-    (
-        "it is configured",
-        "annotate node theirs windowsmachineconfig.openshift.io/version=11.0.0",
-    ),
-    (
-        "an upgrade begins",
-        "label node theirs windowsmachineconfig.openshift.io/upgrading=true",
-    ),
-    (
-        "all is cleaned up",
-        "annotate node theirs windowsmachineconfig.openshift.io/version-",
-    ),
-    (
-        "it is configured again",
-        "annotate --overwrite node theirs windowsmachineconfig.openshift.io/desired-version=11.1.0 windowsmachineconfig.openshift.io/version=11.1.0",
-    ),
-    (
-        "the upgrade ends",
-        "label node theirs windowsmachineconfig.openshift.io/upgrading-",
-    ),
-    (
-        "WMCO is removed, and takes its annotations along",
-        "annotate node theirs windowsmachineconfig.openshift.io/pub-key-hash- windowsmachineconfig.openshift.io/username- \
-         windowsmachineconfig.openshift.io/version- windowsmachineconfig.openshift.io/desired-version-",
-    ),
-    (
-        "an administrator takes the label away",
-        "label node theirs node.openshift.io/os_id-",
-    ),
-    ("it is uncordoned", "uncordon theirs"),
-];
+/// The identity of the Windows Machine Config Operator and of its daemon on nodes.
+const WMCO: &str = "system:serviceaccount:openshift-windows-machine-config-operator:windows-machine-config-operator";
+const PREFIX: &str = "windowsmachineconfig.openshift.io";
+
+/// What happens to the Node of a host that WMCO 11.0.0 configures, upgrades and removes, in order: as recorded beside the
+/// real one. Each is a change of the Node: its spec, labels and annotations, or whether it is Ready.
+fn life() -> Vec<(&'static str, Value)> {
+    let meta = |kind: &str, entries: &[(&str, Value)]| {
+        let entries = entries.iter();
+        let entries = entries.map(|(name, value)| (format!("{PREFIX}/{name}"), value.clone()));
+        json!({"metadata": {kind: entries.collect::<serde_json::Map<_, _>>()}})
+    };
+    let cordoned = |is: bool| json!({"spec": {"unschedulable": is.then_some(true)}});
+    let username = |text: &str| meta("annotations", &[("username", json!(text))]);
+    let found = json!({"metadata": {
+        "labels": {format!("{PREFIX}/byoh"): "true", "node-role.kubernetes.io/worker": ""},
+        "annotations": {
+            format!("{PREFIX}/pub-key-hash"): "5f2c", format!("{PREFIX}/username"): "one",
+            format!("{PREFIX}/ssh-host-key"): "AAAA", format!("{PREFIX}/ssh-host-key-type"): "ssh-ed25519",
+        },
+    }});
+    let desired = |version: &str| meta("annotations", &[("desired-version", json!(version))]);
+    let version = |version: Value| meta("annotations", &[("version", version)]);
+    let upgrading = |is: Value| meta("labels", &[("upgrading", is)]);
+    vec![
+        ("it is cordoned", cordoned(true)),
+        ("WMCO has found it", found.clone()),
+        ("its daemon is told what to run", desired("11.0.0")),
+        ("configuring it fails, and is tried again", username("two")),
+        ("and once more", username("three")),
+        ("it is ready", ready(true)),
+        ("it is configured", version(json!("11.0.0"))),
+        ("it is uncordoned", cordoned(false)),
+        ("an upgrade begins", upgrading(json!("true"))),
+        ("it is drained", cordoned(true)),
+        ("all is cleaned up", version(Value::Null)),
+        ("it is configured again", username("four")),
+        ("its kubelet restarts", ready(false)),
+        ("it follows the new version", desired("11.1.0")),
+        ("and is up again", ready(true)),
+        ("it has the new version", version(json!("11.1.0"))),
+        ("it takes pods again", cordoned(false)),
+        ("the upgrade ends", upgrading(Value::Null)),
+    ]
+}
+
+/// Returns a patch of a Node's status.
+fn ready(is: bool) -> Value {
+    let status = if is { "True" } else { "False" };
+    let condition = json!({"type": "Ready", "status": status, "reason": "Test", "message": ""});
+    json!({"status": {"conditions": [condition]}})
+}
 
 #[test]
 fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
     let harness = Harness::new();
     let sandbox = &harness.sandbox;
     let theirs = sandbox.add_windows_node("theirs").unwrap();
+    let address = harness.get("node/theirs")["status"]["addresses"].clone();
+    harness.kubectl("delete node theirs");
     sandbox.give_access().unwrap();
+    harness.kubectl(&format!(
+        "create clusterrolebinding wmco --clusterrole=cluster-admin --serviceaccount={}",
+        WMCO.trim_start_matches("system:serviceaccount:")
+    ));
     harness.apply(&objects::azure_disk_workload("theirs"));
-    let mut operator = None;
-    for (phase, change) in LIFE {
-        harness.kubectl(change);
-        operator.get_or_insert_with(|| harness.start());
-        let said = harness.expect_node("theirs", "Unknown", "External");
-        assert!(said.contains("WMCO by "), "{phase}: {said}");
-        harness.expect_gate("False", "DriversMissing", &["missing on theirs"]);
-        // If the operator were to connect, it would do so within milliseconds.
-        thread::sleep(Duration::from_secs(1));
-        let status = &harness.get("windowsnodestorage/theirs")["status"];
-        assert_eq!(status["management"], "External", "{phase}");
-        assert_eq!(theirs.relay().bytes_to_server(), 0, "{phase}");
+    let _operator = harness.start();
+    // Every status that the operator ever writes for the node.
+    let managed = Written::watch(&harness);
+    let by_wmco = |line: &str, patch: &Value| {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        let (who, patch) = (format!("--as={WMCO}"), patch.to_string());
+        words.extend([&who, "--type=merge", "-p", &patch]);
+        harness.kubectl_with(&words);
+    };
+    let change = |patch: &Value| {
+        let line = "patch node theirs --subresource=status";
+        let is_status = patch["status"].is_object();
+        by_wmco(if is_status { line } else { "patch node theirs" }, patch);
+    };
+    for round in ["the first", "the one that comes back"] {
+        // The kubelet registers it with its label and WMCO's taint.
+        let registered = objects::windows_node("theirs").replace(
+            "  labels:\n",
+            "  labels:\n    node.openshift.io/os_id: Windows\n",
+        );
+        harness.apply(&registered);
+        let status = json!({"status": {"addresses": address}});
+        change(&status);
+        change(&ready(false));
+        for (phase, patch) in life() {
+            change(&patch);
+            let said = harness.expect_node("theirs", "Unknown", "External");
+            assert!(said.contains("WMCO by "), "{round}, {phase}: {said}");
+            // If the operator were to connect, it would do so within milliseconds.
+            thread::sleep(Duration::from_millis(300));
+            assert_eq!(theirs.relay().bytes_to_server(), 0, "{round}, {phase}");
+        }
+        // A permanent removal.
+        harness.kubectl_with(&["delete", "node", "theirs", &format!("--as={WMCO}")]);
     }
+    let written = managed.end();
+    assert!(written.lines().count() > 2, "{written}");
+    // A new object has no status yet.
+    let other = written
+        .lines()
+        .find(|line| !matches!(*line, "External" | ""));
+    assert_eq!(other, None, "{written}");
+
+    // What is left when WMCO itself is removed, and an administrator takes the label away.
+    sandbox.add_node("theirs", None).unwrap();
+    harness.kubectl("label node theirs node.openshift.io/os_id=Windows");
+    change(&json!({"status": {"addresses": address}}));
+    harness.expect_node("theirs", "Unknown", "External");
+    harness.kubectl("label node theirs node.openshift.io/os_id-");
+    harness.expect_node("theirs", "Unknown", "External");
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(theirs.relay().bytes_to_server(), 0);
     assert!(!theirs.drive_c().join("k/windows-storage").exists());
     // The administrator's annotation makes it a managed node.
     harness.kubectl("annotate node theirs windowsstorage.dev/management=Managed");
     harness.expect_csi_proxy("theirs");
     let status = &harness.get("windowsnodestorage/theirs")["status"];
     assert_eq!(status["managedBy"], "windows-storage-operator");
+}
+
+/// Writes down who manages the node, at each change of its status, one line each.
+struct Written {
+    kubectl: Child,
+    file: PathBuf,
+}
+
+impl Written {
+    fn watch(harness: &Harness) -> Self {
+        let control_plane = harness.control_plane();
+        let file = control_plane.dir().join("managed.txt");
+        let kubectl = control_plane
+            .kubectl_command()
+            .args(["get", "windowsnodestorages", "--watch-only"])
+            .args(["-o", r#"jsonpath={.status.management}{"\n"}"#])
+            .stdout(File::create(&file).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { kubectl, file }
+    }
+
+    /// Ends the watch, and returns what it has seen.
+    fn end(mut self) -> String {
+        self.kubectl.kill().unwrap();
+        self.kubectl.wait().unwrap();
+        fs::read_to_string(&self.file).unwrap()
+    }
 }
 
 #[test]

@@ -107,6 +107,35 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
 }
 
 #[test]
+fn an_object_without_spec_is_written_and_one_of_another_operator_is_not() {
+    let harness = Harness::held();
+    let control_plane = harness.control_plane();
+    let object = format!("operatorcondition/{OPERATOR_CONDITION}");
+    let owned_by = |csv: &str| {
+        let owner = json!([{
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+            "name": csv, "uid": "5f2c8a1e-0000-4000-8000-000000000001",
+        }]);
+        harness.patch(&object, &json!({"metadata": {"ownerReferences": owner}}));
+    };
+    harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
+    control_plane
+        .apply(&format!(
+            "apiVersion: operators.coreos.com/v2\nkind: OperatorCondition\nmetadata: {{name: {OPERATOR_CONDITION}, namespace: {NAMESPACE}}}\n"
+        ))
+        .unwrap();
+    owned_by("windows-machine-config-operator.v10.18.3");
+    let _operator = harness.start_with_arguments(SERVED);
+    let message = harness.expect_written("False", "NotOurs");
+    assert_has(&message, &["windows-machine-config-operator.v10.18.3"]);
+    harness.expect_readyz("503", "another operator's");
+    assert!(harness.get(&object)["spec"].is_null());
+    owned_by("windows-storage-operator.v0.1.0");
+    harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
+    harness.expect_readyz("200", "ok");
+}
+
+#[test]
 fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
     let harness = Harness::held();
     let served = |served: bool| {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The condition type that holds upgrades.
 pub const UPGRADEABLE: &str = "Upgradeable";
 
-/// What operators write, and administrators. The conditions of others are kept as they are, so this holds plain JSON.
+/// What operators write, and administrators. OLM's definition does not require `spec`: without it, nobody has written. The conditions of others are kept as they are, so this holds plain JSON.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "operators.coreos.com",
@@ -16,7 +16,9 @@ pub const UPGRADEABLE: &str = "Upgradeable";
     kind = "OperatorCondition",
     namespaced,
     status = "OperatorConditionStatus",
-    schema = "disabled"
+    schema = "disabled",
+    derive = "Default",
+    attr = "serde(default)"
 )]
 pub struct OperatorConditionSpec {
     /// All operators' conditions; an atomic list for the API server.
