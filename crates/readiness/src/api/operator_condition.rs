@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// The condition type that holds upgrades.
 pub const UPGRADEABLE: &str = "Upgradeable";
 
-/// What operators write, and administrators. OLM's definition does not require `spec`: without it, nobody has written. The conditions of others are kept as they are, so this holds plain JSON.
+/// What operators write, and administrators. The conditions of others are kept as they are, so this holds plain JSON. OLM's
+/// definition does not require it: a missing one is empty.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "operators.coreos.com",
@@ -16,17 +17,36 @@ pub const UPGRADEABLE: &str = "Upgradeable";
     kind = "OperatorCondition",
     namespaced,
     status = "OperatorConditionStatus",
-    schema = "disabled",
-    derive = "Default",
-    attr = "serde(default)"
+    schema = "disabled"
 )]
+#[serde(from = "Option<Given>")]
 pub struct OperatorConditionSpec {
     /// All operators' conditions; an atomic list for the API server.
-    #[serde(default)]
     pub conditions: Vec<serde_json::Value>,
     /// Conditions that an administrator makes OLM take instead.
-    #[serde(default)]
     pub overrides: Vec<serde_json::Value>,
+}
+
+/// The spec as it may be given.
+#[derive(Default, Deserialize)]
+struct Given {
+    #[serde(default)]
+    conditions: Vec<serde_json::Value>,
+    #[serde(default)]
+    overrides: Vec<serde_json::Value>,
+}
+
+impl From<Option<Given>> for OperatorConditionSpec {
+    fn from(given: Option<Given>) -> Self {
+        let Given {
+            conditions,
+            overrides,
+        } = given.unwrap_or_default();
+        Self {
+            conditions,
+            overrides,
+        }
+    }
 }
 
 /// What OLM has taken over of it, by which it judges.
