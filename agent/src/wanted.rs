@@ -115,7 +115,12 @@ impl Wanted {
                 .unwrap_or_else(|| format!("{CSI_PROXY_EXE}.new")),
             service: before.service.clone(),
             runs: before.was_running,
-            pipes: kept.map(|kept| kept.pipes.clone()).unwrap_or_default(),
+            // An agent that has just replaced another version keeps no request yet.
+            pipes: match (kept, &before.service) {
+                (Some(kept), _) => kept.pipes.clone(),
+                (None, Some(there)) if there.description == DESCRIPTION => request.pipes.clone(),
+                (None, _) => Vec::new(),
+            },
         };
         (wanted, problem)
     }

@@ -1,6 +1,8 @@
 //! Parses what a command of the agent has printed.
 
 use protocol::Answer;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::node::session::Output;
 use crate::node::{NodeError, Reason};
@@ -29,11 +31,22 @@ pub fn answer<T>(
 /// Returns the answer: the last JSON object on a single line of standard output, whatever the shell prints around it,
 /// such as a banner, a byte-order mark or a prompt.
 #[must_use]
-pub fn parse(output: &Output) -> Option<Answer> {
+pub fn parse<T: DeserializeOwned>(output: &Output) -> Option<T> {
     output.stdout.lines().rev().find_map(|line| {
         let object = line.get(line.find('{')?..=line.rfind('}')?)?;
         serde_json::from_str(object).ok()
     })
+}
+
+/// Returns whether the output is a status in another form: an agent of another version gave it.
+#[must_use]
+pub fn is_other_status(output: &Output) -> bool {
+    #[derive(Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    parse::<Kind>(output).is_some_and(|answer| answer.kind == "Status")
+        && parse::<Answer>(output).is_none()
 }
 
 /// Summarizes what a command printed instead of an answer, for messages.
@@ -81,10 +94,28 @@ mod tests {
             })
         );
         let prompt = "PS C:\\> {\"kind\":\"Installed\",\"sha256\":\"x\"}PS C:\\>\r\nPS C:\\> ";
-        assert!(parse(&output(prompt, "")).is_some());
-        assert_eq!(parse(&output("{\"kind\":\"Installed\"", "")), None);
-        assert_eq!(parse(&output("}x{", "")), None);
-        assert_eq!(parse(&output("", "")), None);
+        assert!(parse::<Answer>(&output(prompt, "")).is_some());
+        for text in ["{\"kind\":\"Installed\"", "}x{", ""] {
+            assert_eq!(parse::<Answer>(&output(text, "")), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_in_another_form_is_of_another_version() {
+        let now = Answer::Status(protocol::NodeState::default());
+        let now = serde_json::to_string(&now).unwrap();
+        for (text, expected) in [
+            (now.as_str(), false),
+            (
+                "{\"kind\":\"Status\",\"agentVersion\":\"0.1.0\",\"services\":[]}",
+                true,
+            ),
+            ("{\"kind\":\"Error\"}", false),
+            ("not recognized", false),
+            ("", false),
+        ] {
+            assert_eq!(is_other_status(&output(text, "")), expected, "{text}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use protocol::paths::{
 };
 use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
 
-use crate::node::answer::{answer, brief, parse};
+use crate::node::answer::{answer, brief, is_other_status, parse};
 use crate::node::payload::{Payload, Program};
 use crate::node::session::Session;
 use crate::node::{Look, NodeError, Phases, PrivateKey, Reason, look, phases};
@@ -34,6 +34,8 @@ pub struct Host {
     pub phases: Phases,
     /// Whether Windows has named our installed agent in this session. Nothing on the node is run by its path before.
     pub is_installed: bool,
+    /// Whether the installed agent is of another version, whose answers have another form.
+    pub is_of_another_version: bool,
     /// Path of the uploaded agent, to be removed when the work is done.
     left_over: Option<String>,
 }
@@ -47,6 +49,7 @@ impl Host {
             payload,
             phases,
             is_installed: false,
+            is_of_another_version: false,
             left_over: None,
         }
     }
@@ -67,6 +70,11 @@ impl Host {
             let output = host.session.query(&command, COMMAND)?;
             match parse(&output) {
                 Some(Answer::Status(state)) => Ok(Some(state)),
+                _ if is_other_status(&output) => {
+                    tracing::info!("the agent on the node is of another version; it is replaced");
+                    host.is_of_another_version = true;
+                    Ok(None)
+                }
                 other => {
                     tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is installed again");
                     Ok(None)

@@ -21,7 +21,7 @@ pub fn explain(why: Why, request: &Request, state: Option<&NodeState>) -> NodeEr
             "the agent reports success, but the node does not come to the state that was asked for",
         ),
         (_, None) | (Why::NoState, _) => {
-            stuck("the agent was installed but does not report a valid state")
+            stuck("the agent on the node does not report a valid state")
         }
     }
 }

@@ -24,8 +24,8 @@ pub struct Desired {
 pub struct Seen {
     /// The last state from the agent; absent if there is none, or if it gave none.
     pub state: Option<NodeState>,
-    /// Whether Windows names our agent as installed.
-    pub is_installed: bool,
+    /// Whether an agent of another version answers, so that csi-proxy may work there.
+    pub is_of_another_version: bool,
     /// Whether another owner manages csi-proxy there.
     pub look: Look,
     /// The last step that was done.
@@ -92,9 +92,8 @@ pub fn decide(desired: &Desired, seen: &Seen) -> Step {
         return Step::Leave;
     }
     let step = match &seen.state {
-        // One of another version may be installed, and csi-proxy work there.
         None => Some(Step::Install {
-            interrupts: seen.is_installed,
+            interrupts: seen.is_of_another_version,
         }),
         Some(state) => agent_step(desired, state),
     };
@@ -133,10 +132,17 @@ fn compare(desired: &Desired, state: &NodeState) -> Step {
     if state.unfinished_request_id.is_some() {
         return Step::Apply { interrupts: false };
     }
+    let last = state.last_result.as_ref();
+    let was_undone =
+        last.is_some_and(|last| last.attempt == request.attempt && speaks_against(last));
     let is_kept = is_kept(request, state);
     let is_foreign = !is_working(state) && in_the_way(request, state).is_some();
     if is_kept && has_program(request, state) {
         return match (works_as(request, state), is_foreign) {
+            // Has the agent forget the rollback of another request: the administrator has gone back.
+            (true, _) if was_undone && last.is_some_and(|last| last.id != request.id) => {
+                Step::Apply { interrupts: false }
+            }
             (true, _) => Step::Finish,
             (false, true) => Step::Stop(Why::Foreign),
             (false, false) => Step::Stop(Why::Broken),
@@ -145,9 +151,6 @@ fn compare(desired: &Desired, state: &NodeState) -> Step {
     let interrupts = is_interruptible(request, state);
     // Whatever was rolled back, a stopped rollout waits for the administrator to resume it. If nothing works, it may be
     // retried: there is nothing to interrupt.
-    let last = state.last_result.as_ref();
-    let was_undone =
-        last.is_some_and(|last| last.attempt == request.attempt && speaks_against(last));
     if !is_kept && interrupts && was_undone {
         Step::Stop(Why::Undone)
     } else if is_foreign && !interrupts {

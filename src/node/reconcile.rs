@@ -264,7 +264,8 @@ fn see(
 ) -> Result<Seen, NodeError> {
     let state = host.status()?;
     found.saw(state.as_ref(), target.desired.as_ref().ok());
-    if state.as_ref().is_some_and(is_at_rest) {
+    // Without an answer from an agent, no change that waits for this operator is in progress.
+    if state.as_ref().is_none_or(is_at_rest) {
         slots.mark_settled(&target.node);
     }
     if let (false, Ok(desired)) = (target.is_given, &target.desired) {
@@ -281,7 +282,7 @@ fn see(
     }
     Ok(Seen {
         state,
-        is_installed: host.is_installed,
+        is_of_another_version: host.is_of_another_version,
         look: found.look.clone(),
         done: Done::Nothing,
     })

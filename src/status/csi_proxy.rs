@@ -148,13 +148,6 @@ fn removal_condition(inputs: &NodeInputs<'_>) -> Option<NewCondition> {
             let message = format!("the removal of csi-proxy and the agent waits: {hold}");
             return Some(unknown("RemovalWaits", printable(&message)));
         }
-        NodePlan::Reconcile(target) if inputs.plan.removes_csi_proxy() => {
-            let desired = target.desired.as_ref().ok()?;
-            let is_done = seen.is_some_and(|seen| {
-                seen.standing == Standing::Current && seen.revision == desired.revision
-            });
-            return is_done.then(|| unknown("NotNeeded", NOT_USED));
-        }
         _ => return None,
     };
     Some(match absence {

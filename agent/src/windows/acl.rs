@@ -37,6 +37,8 @@ pub const PROGRAM: &str = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;0x1200a9;;;BU)";
 /// For the programs' folder, if the agent creates it.
 pub const PROGRAM_FOLDER: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;BU)";
 
+/// What is set where a list replaces the one before and inheritance is disabled.
+const LIST: u32 = DACL_SECURITY_INFORMATION | PROTECTED_DACL_SECURITY_INFORMATION;
 /// A mask that clears the flag `INHERITED_ACE`.
 const OWN: u8 = !0x10;
 
@@ -57,6 +59,14 @@ impl Descriptor {
             )
         })?;
         Ok(Self(descriptor))
+    }
+
+    /// Returns the owner that it names; valid while `self` lives.
+    fn owner(&self) -> io::Result<PSID> {
+        let (mut ignored, mut owner) = (0, null_mut());
+        // SAFETY: the descriptor is valid, and the results go to valid places.
+        check(unsafe { GetSecurityDescriptorOwner(self.0, &raw mut owner, &raw mut ignored) })?;
+        Ok(owner)
     }
 
     /// Returns attributes for calls that create an object; valid while `self` lives.
@@ -150,7 +160,7 @@ impl Opened {
             SetSecurityInfo(
                 self.0.as_raw_handle(),
                 SE_FILE_OBJECT,
-                which | DACL_SECURITY_INFORMATION | PROTECTED_DACL_SECURITY_INFORMATION,
+                which,
                 owner,
                 null_mut(),
                 list,
@@ -162,16 +172,11 @@ impl Opened {
     /// Sets the owner and the access control list from SDDL, and disables inheritance.
     fn protect(&self, sddl: &str) -> io::Result<()> {
         let descriptor = Descriptor::parse(sddl)?;
-        let raw = descriptor.0;
-        let (mut ignored, mut list, mut owner) = (0, null_mut(), null_mut());
+        let (mut ignored, mut list) = (0, null_mut());
         let flag = &raw mut ignored;
-        // SAFETY: the descriptor is valid, all results go to valid places, and what they point to lives as long as the
-        // descriptor.
-        unsafe {
-            check(GetSecurityDescriptorDacl(raw, flag, &raw mut list, flag))?;
-            check(GetSecurityDescriptorOwner(raw, &raw mut owner, flag))?;
-        }
-        self.set(OWNER_SECURITY_INFORMATION, owner, list)
+        // SAFETY: the descriptor is valid, all results go to valid places, and the list lives as long as the descriptor.
+        check(unsafe { GetSecurityDescriptorDacl(descriptor.0, flag, &raw mut list, flag) })?;
+        self.set(OWNER_SECURITY_INFORMATION | LIST, descriptor.owner()?, list)
     }
 }
 
@@ -230,22 +235,33 @@ pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
     there.protect(sddl)
 }
 
-/// Removes write access to a folder from all accounts that are not trusted, and no other rights. Returns whether there was
-/// any to remove.
+/// Removes write access to a folder from all accounts that are not trusted, and no other rights; a folder of the calling
+/// account becomes the administrators'. Returns whether there was any right to remove.
 pub fn take_writing_away(folder: &str) -> io::Result<bool> {
     let own = own_account()?;
     let there = Opened::open(
         folder,
         READ_CONTROL | FILE_READ_ATTRIBUTES | WRITE_DAC | WRITE_OWNER,
     )?;
-    there.with_list(|_, list| {
+    there.with_list(|owner, list| {
         // Without a list every account has full access, and there is no entry to restrict.
         let Some(list) = list else {
             return there.protect(PROGRAM_FOLDER).map(|()| true);
         };
         let grants = list.grants()?;
         let kept = |grant: &Grant| reduced(&grant.account, grant.rights, &own);
-        if grants.iter().all(|grant| kept(grant) == grant.rights) {
+        let takes = grants.iter().any(|grant| kept(grant) != grant.rights);
+        // The service, which runs as another account, would not trust this one.
+        let gives = sid_text(owner)? == own;
+        if gives {
+            let administrators = Descriptor::parse("O:BA")?;
+            there.set(
+                OWNER_SECURITY_INFORMATION,
+                administrators.owner()?,
+                null_mut(),
+            )?;
+        }
+        if !takes {
             return Ok(false);
         }
         for (entry, grant) in list.entries().zip(&grants) {
@@ -257,7 +273,7 @@ pub fn take_writing_away(folder: &str) -> io::Result<bool> {
             // inherited when inheritance is disabled.
             unsafe { (*entry).Header.AceFlags &= OWN };
         }
-        there.set(0, null_mut(), list.0).map(|()| true)
+        there.set(LIST, null_mut(), list.0).map(|()| true)
     })
 }
 

@@ -32,8 +32,8 @@ impl Limits {
 pub struct Stuck {
     /// What failed.
     pub failure: Failure,
-    /// Whether everything is in its place, and csi-proxy only does not come up.
-    pub is_in_place: bool,
+    /// The step that failed.
+    pub step: Step,
 }
 
 impl Engine {
@@ -59,13 +59,10 @@ impl Engine {
                     self.services
                         .configure(CSI_PROXY_SERVICE, settings, limits.stop)
                 }
-                Step::Start => {
-                    deadline = Instant::now() + limits.stop + limits.start;
-                    answers::await_free(&wanted.pipes, limits.stop).and_then(|()| {
-                        deadline = Instant::now() + limits.start;
-                        self.services.start(CSI_PROXY_SERVICE, deadline)
-                    })
-                }
+                Step::Start => answers::await_free(&wanted.pipes, limits.stop).and_then(|()| {
+                    deadline = Instant::now() + limits.start;
+                    self.services.start(CSI_PROXY_SERVICE, deadline)
+                }),
                 Step::AwaitPipes => self
                     .services
                     .await_pipes(&wanted.pipes, deadline)
@@ -76,7 +73,7 @@ impl Engine {
             };
             done.map_err(|failure| Stuck {
                 failure,
-                is_in_place: matches!(step, Step::Start | Step::AwaitPipes),
+                step: step.clone(),
             })?;
             self.beat();
             point(&step.to_string());
@@ -91,7 +88,11 @@ impl Engine {
         timeout: Duration,
     ) -> Result<Option<Instant>, Failure> {
         self.services.set_recovery(CSI_PROXY_SERVICE, false);
-        self.services.stop(CSI_PROXY_SERVICE, pipes, timeout)
+        let stopped = self.services.stop(CSI_PROXY_SERVICE, pipes, timeout);
+        if stopped.is_err() {
+            self.services.set_recovery(CSI_PROXY_SERVICE, true);
+        }
+        stopped
     }
 }
 

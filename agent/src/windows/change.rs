@@ -18,7 +18,7 @@ use windows_storage_agent::keep::Backoff;
 use windows_storage_agent::owners::is_log_folder;
 use windows_storage_agent::wanted::{Step, Wanted, is_up, plan, refuse};
 
-use super::bring::Limits;
+use super::bring::{Limits, Stuck};
 use super::engine::Engine;
 use super::observe::observe;
 use super::win32::now;
@@ -36,7 +36,7 @@ impl Engine {
 
     fn try_carry_out(&mut self, request: &Request) -> Result<End, Failure> {
         validate(request)?;
-        self.settle_earlier()?;
+        self.settle_earlier(request)?;
         let wanted = Wanted::of(request);
         let observed = observe(&self.services.scm, &wanted)?;
         let steps = plan(&wanted, &observed)?;
@@ -48,6 +48,7 @@ impl Engine {
             let done = self.bring(&wanted, &steps, Limits::of(request));
             done.map_err(|stuck| stuck.failure)?;
             self.keep(request)?;
+            self.services.set_recovery(CSI_PROXY_SERVICE, true);
             remove_upload(request);
             let end = End::good(Outcome::Unchanged, None);
             self.note(request, &end);
@@ -198,8 +199,24 @@ impl Engine {
         let steps = plan(&wanted, &observed)?;
         let down = match self.bring(&wanted, &steps, limits) {
             Ok(_) => None,
-            Err(stuck) if !stuck.is_in_place => return Err(stuck.failure),
-            Err(stuck) => Some(stuck.failure.message),
+            Err(Stuck { failure, step }) => {
+                match step {
+                    // A program that runs can be renamed. What does not stop goes on as it is, but what starts next is right.
+                    Step::Stop => {
+                        let in_place = |step: &Step| {
+                            !matches!(step, Step::Stop | Step::Start | Step::AwaitPipes)
+                        };
+                        let rest: Vec<Step> = steps.into_iter().filter(in_place).collect();
+                        self.bring(&wanted, &rest, limits)
+                            .map_err(|stuck| stuck.failure)?;
+                    }
+                    Step::Start | Step::AwaitPipes => {}
+                    Step::Replace { .. } | Step::Delete | Step::Configure(_) => {
+                        return Err(failure);
+                    }
+                }
+                Some(failure.message)
+            }
         };
         self.services.set_recovery(CSI_PROXY_SERVICE, true);
         let problems: Vec<String> = lost.into_iter().chain(down).collect();
@@ -246,16 +263,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Settles an earlier change. If it cannot be rolled back for now, the new request starts from the current state, unless
-    /// the change is confirmed.
-    fn settle_earlier(&mut self) -> Result<(), Failure> {
+    /// Settles an earlier change. If it cannot be rolled back for now, another request starts from the current state, unless
+    /// the change is confirmed. The same request would only find its own program in place.
+    fn settle_earlier(&mut self, request: &Request) -> Result<(), Failure> {
         let Err(failure) = self.recover() else {
             return Ok(());
         };
         let Some(journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
             return Ok(());
         };
-        if journal.phase == Phase::Confirmed {
+        if journal.phase == Phase::Confirmed || journal.request.id == request.id {
             return Err(failure);
         }
         let given_up = format!("{failure}; abandoned in favour of a later request");

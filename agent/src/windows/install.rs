@@ -215,10 +215,11 @@ fn make_folders() -> Result<(), Failure> {
     owners::check_logs_way(AGENT_LOG_DIR)?;
     acl::make_folder(AGENT_LOG_DIR, acl::PRIVATE)
         .context(format_args!("making {AGENT_LOG_DIR}"))?;
+    // Before they are taken over: what another account has put there, it may still have open for writing.
+    owners::check_programs(PROGRAM_DIR)?;
     for program in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED] {
         files::protect_program(program)?;
     }
-    owners::check_programs(PROGRAM_DIR)?;
     owners::check_program(AGENT_EXE)
 }
 

@@ -58,8 +58,10 @@ fn why_stopped(exit_code: u32) -> String {
 }
 
 impl Engine {
-    /// Brings csi-proxy back if it does not run as it should; returns whether it is up.
+    /// Brings csi-proxy back if it does not run as it should; returns whether it is up, or waits for others.
     pub(super) fn keep_running(&mut self) -> bool {
+        // The handle of a process that has ended would end each wait at once.
+        self.services.check_alive(CSI_PROXY_SERVICE);
         let Some(request) = self.kept.request.clone() else {
             return true;
         };
@@ -79,7 +81,10 @@ impl Engine {
         if self.kept.memory != before {
             self.save_memory();
         }
-        matches!(health, Health::Up | Health::Contested)
+        matches!(
+            health,
+            Health::Up | Health::Contested | Health::Held | Health::Marked
+        )
     }
 
     fn check(&mut self, request: &Request) -> Checked {

@@ -1,7 +1,6 @@
 //! Wraps the Service Control Manager.
 //!
-//! Commands are set by a direct call: the crate would quote the program again, but a command must be exactly the document's
-//! text.
+//! Commands are set by a direct call: the crate would quote the program again, but a command must be exactly the request's.
 
 use std::io;
 use std::ptr::{null, null_mut};

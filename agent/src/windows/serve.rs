@@ -18,7 +18,7 @@ use super::pipes::{self, Listener};
 use super::service::{Jobs, News};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longer than any single wait of the agent, such as for a script or for the start of a service.
+/// Longer than any single wait of the agent, such as for the start of csi-proxy.
 const STUCK: Duration = Duration::from_secs(600);
 
 /// What the pipe's callers can access.

@@ -11,10 +11,9 @@ use protocol::paths::{
     CSI_PROXY_LOG_DIR, CSI_PROXY_PREVIOUS, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE,
     STATE_DIR, STATE_FILE,
 };
-use protocol::seen::DESCRIPTION;
+use protocol::seen::{DESCRIPTION, runs};
 use protocol::{Answer, Failure, FailureCategory, Request};
 use windows_storage_agent::errors::Context;
-use windows_storage_agent::journal::Journal;
 
 use super::install::{end_running, lock};
 use super::observe::Kept;
@@ -59,7 +58,8 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
 
 /// Leaves an interrupted change to the agent's service, which finishes it or rolls it back when it starts.
 fn finish_change(services: &mut Services) -> Result<(), Failure> {
-    if store::load::<Journal>(JOURNAL_FILE)?.is_none() {
+    // Whatever its form: the installed agent may be of another version.
+    if !fs::exists(JOURNAL_FILE).context(format_args!("looking for {JOURNAL_FILE}"))? {
         return Ok(());
     }
     services.start(AGENT_SERVICE, Instant::now() + STOP)?;
@@ -78,7 +78,9 @@ fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
     let there = there.context(format_args!("reading service {CSI_PROXY_SERVICE}"))?;
     let is_ours = match (&kept.request, &there) {
         (Some(request), Some(there)) => kept.is_ours() && there.command == request.command(),
-        (None, Some(there)) => there.description == DESCRIPTION,
+        (None, Some(there)) => {
+            there.description == DESCRIPTION && runs(&there.command, CSI_PROXY_EXE)
+        }
         (kept, None) => kept.is_some(),
     };
     if !is_ours {

@@ -73,7 +73,7 @@ fn what_belongs_to_others_is_not_used() {
     let agent = agent(Build::Payload);
     let library = format!(r"{PROGRAM_DIR}\version.dll");
     fs::write(node.local(&library), "MZ").unwrap();
-    for theirs in [PROGRAM_DIR, r"C:\var", &library] {
+    for theirs in [PROGRAM_DIR, r"C:\var", &library, AGENT_EXE] {
         node.give_away(theirs);
         let failure = node.install(&agent).unwrap_err();
         assert_eq!(

@@ -154,6 +154,27 @@ fn a_change_that_was_cut_off_is_finished_first() {
 }
 
 #[test]
+fn a_change_of_an_agent_of_another_version_holds_it_up_only_once() {
+    let node = Node::new();
+    node.applied("first", &standin_for_csi_proxy(Behaviour::Well));
+    node.stop_agent();
+    fs::write(
+        node.local(JOURNAL_FILE),
+        r#"{"phase":"Changing","files":[]}"#,
+    )
+    .unwrap();
+    let Some(Answer::Error(failure)) = node.uninstall(Build::Payload, "") else {
+        panic!("the change is not left to the agent")
+    };
+    let category = FailureCategory::AgentUnavailable;
+    assert_eq!(failure.category, category, "{failure}");
+    until("the agent has looked at it", || {
+        !node.is_there(JOURNAL_FILE)
+    });
+    node.uninstalled(Build::Payload, "");
+}
+
+#[test]
 fn a_service_that_was_left_to_another_program_stays() {
     let content = standin_for_csi_proxy(Behaviour::Well);
     let node = Node::new();

@@ -13,7 +13,7 @@ pub struct Failure {
 }
 
 impl FailureCategory {
-    /// Whether the host caused the failure, not the requested services: it shut down, or other programs are in the way.
+    /// Whether the host caused the failure, not the request: it shut down, or other programs are in the way.
     #[must_use]
     pub fn is_of_the_host(self) -> bool {
         matches!(self, Self::Interrupted | Self::Foreign | Self::PipesHeld)

@@ -26,7 +26,7 @@ pub const BOOTSTRAP_DIR: &str = r"C:\windows\windows-storage";
 pub const JOURNAL_FILE: &str = r"C:\k\windows-storage\journal.json";
 /// The request that the agent enforces.
 pub const DESIRED_FILE: &str = r"C:\k\windows-storage\desired.json";
-/// Agent state beyond the request: services that the agent created, restarts, the last result.
+/// Agent state beyond the request: restarts, the last result.
 pub const STATE_FILE: &str = r"C:\k\windows-storage\state.json";
 /// The folder of the agent's and csi-proxy's programs.
 pub const PROGRAM_DIR: &str = r"C:\k";

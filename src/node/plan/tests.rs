@@ -60,7 +60,6 @@ const UNDONE: Step = Step::Stop(Why::Undone);
 fn next(desired: &Desired, state: &NodeState) -> Step {
     let seen = Seen {
         state: Some(state.clone()),
-        is_installed: true,
         ..Seen::default()
     };
     decide(desired, &seen)
@@ -89,6 +88,7 @@ fn with(facts: &str) -> (Desired, NodeState) {
             "failed" => drop(last(&mut state, Outcome::Failed).failures),
             "undone" => drop(last(&mut state, Outcome::RolledBack).failures),
             "another attempt" => desired.request.attempt = "again".to_owned(),
+            "of another request" => last(&mut state, Outcome::RolledBack).id = "x".to_owned(),
             "left broken" => last(&mut state, Outcome::Failed).end.incomplete = true,
             "newer request" => desired.request.id = "newer".to_owned(),
             "may replace" => desired.request.replace_foreign = true,
@@ -118,6 +118,10 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
         ("good", Step::Finish),
         ("good, process 4711", Step::Finish),
         ("good, undone", Step::Finish),
+        // The administrator has gone back, which ends the record of the rollback.
+        ("good, of another request", REPAIR),
+        ("good, of another request, another attempt", Step::Finish),
+        ("closed pipe, of another request", BROKEN),
         // The agent retries what it already manages.
         ("stopped", BROKEN),
         ("no service", BROKEN),
@@ -199,12 +203,13 @@ fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_dow
     let mut dead = good();
     dead.agent_problem = some("its process has ended");
     assert_eq!(next(&desired(), &dead), Restart);
-    for is_installed in [false, true] {
+    // A silent agent is installed again at once; one of another version may keep a csi-proxy that works.
+    for is_of_another_version in [false, true] {
         let silent = Seen {
-            is_installed,
+            is_of_another_version,
             ..Seen::default()
         };
-        let interrupts = is_installed;
+        let interrupts = is_of_another_version;
         assert_eq!(decide(&desired(), &silent), Install { interrupts });
     }
 }
@@ -228,7 +233,6 @@ fn no_step_is_done_twice() {
     ] {
         let seen = Seen {
             state: state.cloned(),
-            is_installed: true,
             done,
             ..Seen::default()
         };
