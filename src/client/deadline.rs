@@ -131,10 +131,10 @@ pub fn plain(error: &kube::Error) -> String {
         kube::Error::Auth(_) => "the credentials of the kubeconfig cannot be used; does kubectl work with it, and the \
                                  login program that it names?"
             .to_owned(),
-        kube::Error::SerdeError(error) if error.is_data() => format!(
-            "the answer is not of the form that this version knows: {}; was the definition of its kind changed?",
-            visible(&error.to_string())
-        ),
+        // The library's words may repeat a value, which may be a Secret's.
+        kube::Error::SerdeError(error) if error.is_data() => {
+            "the answer is not of the form that this version knows; was the definition of its kind changed?".to_owned()
+        }
         kube::Error::SerdeError(_) => {
             "the answer is not one of an API server; is the address right, or is there a proxy or a login page?"
                 .to_owned()

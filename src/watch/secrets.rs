@@ -63,15 +63,11 @@ pub async fn read(api: &Api<core::Secret>, name: &str) -> Result<Secret, CallErr
 
 /// Returns what is wrong without the server's words: a broken server, or a proxy before it, may repeat the Secret.
 fn plain(error: &CallError) -> String {
-    match (error.status(), error) {
-        (Some(code), _) => format!("the API server answers {code}"),
-        (None, CallError::Refused { cause, .. })
-            if matches!(**cause, kube::Error::SerdeError(_)) =>
-        {
-            "the answer is not one of an API server".to_owned()
-        }
-        (None, _) => error.to_string(),
-    }
+    let status = error.status();
+    status.map_or_else(
+        || error.to_string(),
+        |code| format!("the API server answers {code}"),
+    )
 }
 
 #[cfg(test)]
