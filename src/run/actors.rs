@@ -111,7 +111,7 @@ impl Actors<'_> {
         loop {
             let plan = plans.borrow_and_update().clone();
             if let Some(plan) = plan.filter(|plan| plan.knows_configuration) {
-                workers.assign(&plan.nodes, &plan.rollout.slots);
+                workers.assign(&plan.nodes, &plan.allowed);
             }
             tokio::select! {
                 Ok(()) = plans.changed() => {}

@@ -200,9 +200,8 @@ impl Judge {
         };
         let plan = self.slots.decide(|slots| {
             let plan = plan(&inputs, slots);
-            (plan.rollout.slots.clone(), plan)
+            (plan.allowed.clone(), plan)
         });
-        self.slots.hand_out(&plan.stored_in_progress);
         show(&plan, &inputs, &self.shown.metrics);
         drop(observations);
         self.history.note_plan(&plan, instant);

@@ -110,11 +110,11 @@ async fn what_was_removed_in_the_middle_and_is_brought_again_holds_no_place() {
     scene.slots.restore(["win-1".to_owned()]);
     let done = scene.go(&host, &scene.old).await.unwrap();
     assert_eq!((done.problem, done.standing), (None, Standing::Current));
-    let unsure = scene
+    let in_progress = scene
         .slots
-        .decide(|state| (state.given.clone(), state.unsure.clone()));
+        .decide(|state| (BTreeSet::new(), state.in_progress(&BTreeSet::new())));
     assert_eq!(
-        unsure,
+        in_progress,
         BTreeSet::new(),
         "nobody looks again for five minutes"
     );
@@ -132,10 +132,10 @@ async fn a_release_that_fails_leaves_no_doubt_about_csi_proxy_and_a_removal_does
         host.set_faults(|faults| faults.speech = Speech::Instead("no".to_owned()));
         let failed = scene.go_to(&target, &scene.old).await.unwrap();
         assert_eq!(failed.problem.unwrap().reason, Reason::AgentFailed);
-        let in_doubt = |state: &State| state.unsure.len() + state.cut_short.len() > 0;
+        let in_doubt = |state: &State| !state.cut_short.is_empty();
         let seen = scene
             .slots
-            .decide(|state| (state.given.clone(), in_doubt(state)));
+            .decide(|state| (BTreeSet::new(), in_doubt(state)));
         assert_eq!(seen, is_in_doubt, "{purpose:?}");
     }
 }

@@ -1,6 +1,5 @@
 //! Shared by the tests of reconciles: a simulated fleet, small programs to install, and a target with a pinned key.
 
-use std::collections::BTreeSet;
 
 use protocol::ServiceState;
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
@@ -97,9 +96,8 @@ impl Scene {
 
     /// Gives the rollout slots to these nodes.
     pub fn give(&self, nodes: &[&str]) {
-        let nodes: BTreeSet<String> = nodes.iter().map(|&node| node.to_owned()).collect();
-        self.slots.decide(|_| (nodes.clone(), ()));
-        self.slots.hand_out(&nodes);
+        let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
+        self.slots.decide(|_| (nodes, ()));
     }
 
     /// Returns a scene for each version of Windows' SSH server and each shell.

@@ -92,8 +92,8 @@ pub struct Plan {
     pub rollout: Rollout,
     /// The nodes that are being changed.
     pub in_progress: BTreeSet<String>,
-    /// The nodes that are being changed according to the stored status, which the next process reads.
-    pub stored_in_progress: BTreeSet<String>,
+    /// The nodes that may begin work in their slots: the stored status, which the next process reads, names them.
+    pub allowed: BTreeSet<String>,
     /// The statuses of nodes that differ from what is stored.
     pub statuses: NodeStatuses,
     /// The number of Windows nodes that are ready.
@@ -134,6 +134,7 @@ pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
     }
     let slots_want = plan.decide_slots(inputs, slots, listed);
     plan.in_progress = plan.of_these(slots.in_progress(&plan.rollout.slots));
+    plan.allowed = &plan.rollout.slots & &stored_in_progress(inputs.cluster);
     if plan.is_complete {
         plan.plan_statuses(inputs);
         plan.left = left::left_behind(inputs, is_removed);
@@ -172,7 +173,7 @@ impl Plan {
                 .before
                 .map_or_else(Rollout::default, |before| before.rollout.clone()),
             in_progress: BTreeSet::new(),
-            stored_in_progress: stored_in_progress(cluster),
+            allowed: BTreeSet::new(),
             statuses: NodeStatuses {
                 version: cluster.node_statuses.version(),
                 by_name: BTreeMap::new(),

@@ -57,11 +57,10 @@ impl Plan {
             let pool = pool_of(name);
             let candidate = Candidate {
                 standing: standing(plan, seen, cluster.node_statuses.get(name.as_str())),
-                down: is_down || slots.unsure.contains(name),
+                down: is_down || slots.is_unsure(name),
                 failures: seen.map_or(0, |seen| seen.failures),
-                has_slot: slots.given.contains(name),
                 at_work: slots.at_work.contains(name),
-                cut_short: slots.cut_short.contains(name),
+                cut_short: slots.cut_short.contains_key(name),
                 paused: pool.is_some_and(|pool| pool.rollout.paused),
             };
             (name.clone(), pool, candidate)

@@ -156,8 +156,7 @@ fn a_node_that_needs_what_was_removed_is_not_ready() {
 fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
     let mut rig = rig(&["win-1", "win-2"], &json!({}));
     let slots = BTreeSet::from(["win-1".to_owned()]);
-    rig.slots.decide(|_| (slots.clone(), ()));
-    rig.slots.hand_out(&slots);
+    rig.slots.decide(|_| (slots, ()));
     // The removal is requested during an update, which interrupts the work.
     rig.slots.take("win-1").unwrap().begin();
     rig.put(&pod_with_pipe("csi-proxy-disk-v1"));

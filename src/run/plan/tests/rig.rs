@@ -233,10 +233,9 @@ impl Rig {
         };
         let plan = self.slots.decide(|slots| {
             let plan = plan(&inputs, slots);
+            // As if the status were stored at once.
             (plan.rollout.slots.clone(), plan)
         });
-        // As if the status were stored at once.
-        self.slots.hand_out(&plan.in_progress);
         self.history.note_plan(&plan, self.instant);
         self.last = Arc::new(plan);
         self.before = Some(Arc::clone(&self.last));
