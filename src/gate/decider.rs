@@ -109,20 +109,33 @@ pub enum Found {
     Held,
 }
 
+/// What the gate says now, and what it waits for.
+#[derive(Debug)]
+pub struct Judgement {
+    /// What the condition is to say.
+    pub decision: Decision,
+    /// Since when lists are wanted to open the gate; `None` if they are there, or it is not time yet.
+    pub wants_lists: Option<Instant>,
+    /// When to judge again if nothing changes.
+    pub due: Option<Instant>,
+}
+
+/// When the closed gate opens, if the verdict stands.
+#[derive(Clone, Copy, Default)]
+struct Opening {
+    /// Since when lists must have begun. May be in the future.
+    from: Option<Instant>,
+    /// When the lists are complete and old enough.
+    at: Option<Instant>,
+}
+
 /// Decides what the gate says: `False` at once; `True` only from lists that began after the verdict turned True, and after a
 /// minute if what held upgrades disappeared. An older verdict keeps an open gate open, but does not open it.
 #[derive(Debug, Default)]
 pub struct Decider {
-    /// Whether the last decision gives way to an existing `False`, for a while.
-    yields: bool,
-    /// Since when lists must have begun to open the closed gate, if the verdict stands. May be in the future.
-    pub opens_from: Option<Instant>,
-    /// When the lists are complete and old enough to open the gate.
-    opens_at: Option<Instant>,
-    /// The last decision that was written.
-    written: Option<Decision>,
-    /// The last decision that held upgrades.
+    /// "After what held upgrades is gone, the condition says what that was": the last decision that held them.
     held: Option<Decision>,
+    /// "What another process left is kept for a minute": what the condition said before this one wrote it.
     found: Option<Found>,
     operations: Operations,
 }
@@ -138,18 +151,35 @@ impl Decider {
         self.found = Some(found);
     }
 
-    /// Decides on the last verdict.
-    pub fn judge(&mut self, judged: &Judged<'_>, now: Instant) -> Decision {
-        let decision = self.decide(judged, now);
-        self.yields = decision.yields;
-        decision
+    /// Decides on the last verdict, given the decision that was last written.
+    pub fn judge(
+        &mut self,
+        judged: &Judged<'_>,
+        written: Option<&Decision>,
+        now: Instant,
+    ) -> Judgement {
+        let (decision, opening) = self.decide(judged, written, now);
+        let insists = Some(judged.turned.started + START).filter(|_| decision.yields);
+        let late = opening.from.map(|from| from + MINUTE);
+        let operations = self.operations.next_end(now);
+        let due = [opening.from, opening.at, late, insists, operations];
+        let from = opening.from.filter(|from| *from <= now);
+        Judgement {
+            decision,
+            wants_lists: from.filter(|_| opening.at.is_none()),
+            due: due.into_iter().flatten().filter(|at| *at > now).min(),
+        }
     }
 
-    fn decide(&mut self, judged: &Judged<'_>, now: Instant) -> Decision {
+    fn decide(
+        &mut self,
+        judged: &Judged<'_>,
+        written: Option<&Decision>,
+        now: Instant,
+    ) -> (Decision, Opening) {
         let holding = self.operations.holding(judged.in_progress, now);
         let (verdict, turned) = (judged.verdict, judged.turned);
-        self.opens_from = None;
-        self.opens_at = None;
+        let mut opening = Opening::default();
         if verdict.upgradeable == Upgradeable::False {
             let decision = Decision {
                 verdict: verdict.clone(),
@@ -158,33 +188,32 @@ impl Decider {
             if verdict.reason != Reason::ReadinessUnknown {
                 self.held = Some(decision.clone());
             }
-            return decision;
+            return (decision, opening);
         }
         let operation = (!holding.is_empty()).then(|| operation(&holding));
         // Data that was right a while ago keeps an open gate open.
-        let is_open = self.is_open();
+        let is_open = written.is_some_and(|written| !written.holds());
         if !is_open {
-            self.opens_from = self.opening(judged);
-            let ended = self.opens_from.and_then(|from| listed(judged.lists, from));
+            opening.from = self.opens_from(judged);
+            let ended = opening.from.and_then(|from| listed(judged.lists, from));
             // What is first known is opened at once: no condition that says True is to say False for a second.
-            let is_first = self.opens_from == Some(turned.started);
-            self.opens_at = ended.map(|at| if is_first { at } else { at + AFTER_LISTS });
+            let is_first = opening.from == Some(turned.started);
+            opening.at = ended.map(|at| if is_first { at } else { at + AFTER_LISTS });
         }
-        let is_time = self.opens_at.is_some_and(|at| at <= now);
-        let may_be_listed = self.opens_from.is_some_and(|from| from <= now);
+        let is_time = opening.at.is_some_and(|at| at <= now);
+        let may_be_listed = opening.from.is_some_and(|from| from <= now);
         if is_open || is_time || (may_be_listed && operation.is_some()) {
-            self.opens_at = None;
-            self.opens_from = None;
-            return Decision {
+            let decision = Decision {
                 verdict: operation.unwrap_or_else(|| verdict.clone()),
                 yields: false,
             };
+            return (decision, Opening::default());
         }
-        self.waiting(judged, now)
+        (self.waiting(judged, written, opening, now), opening)
     }
 
     /// Returns since when lists must have begun that open the gate; `None` if this process must not open it.
-    fn opening(&self, judged: &Judged<'_>) -> Option<Instant> {
+    fn opens_from(&self, judged: &Judged<'_>) -> Option<Instant> {
         let since = judged.turned.true_since?;
         let found_held = self.found? == Found::Held;
         if judged.verdict.reason == Reason::Override {
@@ -195,49 +224,25 @@ impl Decider {
         Some(gone.map_or(since, |gone| since.max(gone + MINUTE)))
     }
 
-    /// Returns since when lists are wanted to open the gate; `None` if they are there, or it is not time yet.
-    pub fn wants_lists(&self, now: Instant) -> Option<Instant> {
-        let from = self.opens_from.filter(|from| *from <= now);
-        from.filter(|_| self.opens_at.is_none())
-    }
-
-    /// Records that this decision was written.
-    pub fn wrote(&mut self, decision: Decision) {
-        if !decision.holds() {
-            self.found = Some(Found::Open);
-        }
-        self.written = Some(decision);
-    }
-
-    /// Returns when to judge again if nothing changes.
-    pub fn due(&self, started: Instant, now: Instant) -> Option<Instant> {
-        let insists = Some(started + START).filter(|_| self.yields);
-        let late = self.opens_from.map(|from| from + MINUTE);
-        let operations = self.operations.next_end(now);
-        let due = [self.opens_from, self.opens_at, late, insists, operations];
-        due.into_iter().flatten().filter(|at| *at > now).min()
-    }
-
-    fn is_open(&self) -> bool {
-        let written = self.written.as_ref();
-        written.is_some_and(|written| !written.holds())
-    }
-
     /// Returns the decision while the verdict would open the gate but has not opened it yet.
-    fn waiting(&self, judged: &Judged<'_>, now: Instant) -> Decision {
-        let (held, from) = (self.held.as_ref(), self.opens_from);
-        let is_late = |from: &Instant| self.opens_at.is_none() && *from + MINUTE <= now;
+    fn waiting(
+        &self,
+        judged: &Judged<'_>,
+        written: Option<&Decision>,
+        Opening { from, at }: Opening,
+        now: Instant,
+    ) -> Decision {
+        let is_late = |from: &Instant| at.is_none() && *from + MINUTE <= now;
         if let Some(from) = from.filter(is_late) {
             return unlisted(judged.lists, from);
         }
         let gone_at = judged.gone().map(|gone| gone + MINUTE);
+        let held = self.held.as_ref();
         if let Some(held) = held.filter(|_| from.is_some() && from == gone_at) {
             return gone(held);
         }
-        let written = self.written.clone();
-        written
-            .filter(|written| !written.yields)
-            .unwrap_or_else(|| unopened(judged.verdict))
+        let written = written.filter(|written| !written.yields);
+        written.map_or_else(|| unopened(judged.verdict), Clone::clone)
     }
 }
 

@@ -14,9 +14,8 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use crate::assess::report::Verdict;
 use crate::http::Metrics;
-use decider::Decider;
+use decider::{Decider, Judgement};
 pub use decider::{Decision, Judged, Turned};
 pub use error::GateError;
 pub use object::GateObject;
@@ -58,21 +57,28 @@ impl Gate {
     /// Returns when to look again if nothing changes.
     pub async fn reconcile(&mut self, judged: &Judged<'_>, opens: impl Fn() -> bool) -> Instant {
         let now = Instant::now();
-        let decision = self.decider.judge(judged, now);
+        let decision = self.decide(judged, now).decision;
         if self.track.is_due(&decision, now) {
             self.ensure(&decision, opens).await;
         }
         // Who found and wrote something decides anew.
         let now = Instant::now();
-        let next = self.decider.judge(judged, now);
-        let is_done = !self.track.is_due(&next, now);
-        self.publish(is_done.then_some(judged.verdict), now);
+        let next = self.decide(judged, now);
+        let is_done = !self.track.is_due(&next.decision, now);
+        self.publish(GateReport {
+            acted_on: is_done.then(|| judged.verdict.clone()),
+            wants_lists: next.wants_lists,
+            ..self.track.report(now)
+        });
         if !is_done {
             return now;
         }
-        let due = self.decider.due(judged.turned.started, now);
         let checks = self.track.next_check;
-        due.into_iter().chain(checks).min().unwrap_or(now)
+        next.due.into_iter().chain(checks).min().unwrap_or(now)
+    }
+
+    fn decide(&mut self, judged: &Judged<'_>, now: Instant) -> Judgement {
+        self.decider.judge(judged, self.track.written(), now)
     }
 
     async fn ensure(&mut self, decision: &Decision, opens: impl Fn() -> bool) {
@@ -94,7 +100,6 @@ impl Gate {
                         verdict.reason.as_str()
                     );
                 }
-                self.decider.wrote(decision.clone());
                 if self.track.saw(decision.clone(), check, now) {
                     tracing::warn!(
                         "another client had changed the condition Upgradeable of OperatorCondition {name}; it is written again"
@@ -117,10 +122,7 @@ impl Gate {
         Ok(())
     }
 
-    fn publish(&self, acted_on: Option<&Verdict>, now: Instant) {
-        let mut report = self.track.report(now);
-        report.acted_on = acted_on.cloned();
-        report.wants_lists = self.decider.wants_lists(now);
+    fn publish(&self, report: GateReport) {
         if report.is_written() || !report.is_pending() {
             self.metrics.show_gate(report.is_written());
         }

@@ -55,6 +55,8 @@ impl GateReport {
 /// Why a decision could not be written.
 #[derive(Debug)]
 struct Failure {
+    /// How many failed in a row.
+    count: u32,
     held: bool,
     reason: &'static str,
     message: String,
@@ -76,8 +78,7 @@ pub struct Track {
     is_trusted: bool,
     /// When others had changed it.
     changes: Vec<Instant>,
-    /// The number of consecutive failed writes, and why the last one failed.
-    failures: u32,
+    /// Why the last write failed.
     failure: Option<Failure>,
 }
 
@@ -88,6 +89,11 @@ impl Track {
             name,
             ..Self::default()
         }
+    }
+
+    /// Returns the last decision that was written.
+    pub fn written(&self) -> Option<&Decision> {
+        self.written.as_ref()
     }
 
     /// Returns whether it is time to write the decision. A failed write is retried at its own pace, except when a `False`
@@ -134,7 +140,6 @@ impl Track {
         self.next_check = Some(now + pause);
         self.written = Some(decision);
         self.overridden = check.overridden;
-        self.failures = 0;
         self.failure = None;
         is_disturbed
     }
@@ -142,13 +147,14 @@ impl Track {
     /// Records that the decision could not be written.
     pub fn failed(&mut self, decision: &Decision, error: &GateError, now: Instant) {
         self.quiet = 0;
-        self.failures += 1;
+        let count = 1 + self.failure.as_ref().map_or(0, |failure| failure.count);
         self.failure = Some(Failure {
+            count,
             held: decision.holds(),
             reason: error.reason(),
             message: error.to_string(),
         });
-        self.next_check = Some(now + backoff::pause(self.failures, FIRST_RETRY, LONGEST_RETRY));
+        self.next_check = Some(now + backoff::pause(count, FIRST_RETRY, LONGEST_RETRY));
     }
 
     /// Returns the report.

@@ -33,8 +33,10 @@ fn overridden() -> Verdict {
 struct Rig {
     decider: Decider,
     turned: Turned,
-    /// The last decision.
-    said: Option<Decision>,
+    /// The last judgement.
+    said: Option<Judgement>,
+    /// The decision that was last written.
+    written: Option<Decision>,
     start: Instant,
     gone: Option<Instant>,
     listed: Listed,
@@ -54,6 +56,7 @@ impl Rig {
             decider,
             turned: Turned::new(start),
             said: None,
+            written: None,
             start,
             gone: None,
             listed: Listed {
@@ -73,10 +76,6 @@ impl Rig {
         self.listed = Listed { begun, ended };
     }
 
-    fn wants_lists(&self, milliseconds: u64) -> Option<Instant> {
-        self.decider.wants_lists(self.after(milliseconds))
-    }
-
     /// Returns what the gate says this many milliseconds after the start, and writes it. The verdict is `open`, `held`,
     /// `unknown` or `overridden`. `!` means that something that held upgrades disappeared; `?` that not everything can be
     /// read and nothing can be written; `~` that lists which are wanted do not come.
@@ -91,12 +90,12 @@ impl Rig {
         };
         let is_readable = !judged.ends_with('?');
         let mut decision = self.decide(milliseconds, &verdict, is_readable, NOBODY);
-        if !judged.ends_with('~') && self.wants_lists(milliseconds).is_some() {
+        if !judged.ends_with('~') && self.wants_lists().is_some() {
             self.list(milliseconds);
             decision = self.decide(milliseconds, &verdict, is_readable, NOBODY);
         }
         if is_readable {
-            self.decider.wrote(decision.clone());
+            self.written = Some(decision.clone());
         }
         decision.verdict.reason.as_str()
     }
@@ -117,22 +116,25 @@ impl Rig {
             gone: self.gone,
             in_progress,
         };
-        let decision = self.decider.judge(&judged, now);
-        self.said = Some(decision.clone());
-        decision
+        let written = self.written.as_ref();
+        self.said = Some(self.decider.judge(&judged, written, now));
+        self.said()
+    }
+
+    fn judgement(&self) -> &Judgement {
+        self.said.as_ref().unwrap()
+    }
+
+    fn wants_lists(&self) -> Option<Instant> {
+        self.judgement().wants_lists
     }
 
     fn said(&self) -> Decision {
-        self.said.clone().unwrap()
+        self.judgement().decision.clone()
     }
 
     fn due(&self) -> Option<Instant> {
-        self.due_after(0)
-    }
-
-    fn due_after(&self, milliseconds: u64) -> Option<Instant> {
-        let now = self.after(milliseconds);
-        self.decider.due(self.start, now)
+        self.judgement().due
     }
 
     /// Runs steps: the time, the verdict, and what the gate must say then.
@@ -273,26 +275,23 @@ fn while_it_waits_it_is_said_what_for() {
 fn lists_are_wanted_when_nothing_else_is_waited_for() {
     let mut rig = Rig::new();
     rig.at(0, "held~");
-    assert_eq!(rig.wants_lists(0), None);
+    assert_eq!(rig.wants_lists(), None);
     rig.at(100, "open~");
-    assert_eq!(rig.wants_lists(100), Some(rig.after(100)));
+    assert_eq!(rig.wants_lists(), Some(rig.after(100)));
     rig.at(110, "open");
-    assert_eq!(rig.wants_lists(110), None, "they are there");
+    assert_eq!(rig.wants_lists(), None, "they are there");
     rig.at(115, "held!");
     rig.at(116, "open~");
-    assert_eq!(
-        rig.wants_lists(60_114),
-        None,
-        "not before the minute is over"
-    );
+    rig.at(60_114, "open~");
+    assert_eq!(rig.wants_lists(), None, "not before the minute is over");
     rig.at(60_115, "open~");
-    assert_eq!(rig.wants_lists(60_115), Some(rig.after(60_115)));
+    assert_eq!(rig.wants_lists(), Some(rig.after(60_115)));
     rig.at(60_116, "open?");
-    assert_eq!(rig.wants_lists(60_116), None, "nothing can be listed");
+    assert_eq!(rig.wants_lists(), None, "nothing can be listed");
     let nodes = BTreeSet::from(["win-1".to_owned()]);
     rig.decide(90_000, &open(), READABLE, NOBODY);
     rig.decide(90_000, &open(), READABLE, &nodes);
-    assert_eq!(rig.wants_lists(90_000), None, "it would not open yet");
+    assert_eq!(rig.wants_lists(), None, "it would not open yet");
 }
 
 #[test]
@@ -316,7 +315,7 @@ fn one_kind_that_was_not_listed_since_keeps_the_gate_closed() {
                 gone: None,
                 in_progress: NOBODY,
             };
-            rig.said = Some(rig.decider.judge(&judged, at));
+            rig.said = Some(rig.decider.judge(&judged, rig.written.as_ref(), at));
         }
         let decision = rig.said();
         assert_eq!(decision.verdict == verdict, is_open, "{lists:?}");
@@ -328,19 +327,16 @@ fn it_is_judged_again_when_the_minute_is_over() {
     let mut rig = Rig::new();
     rig.at(0, "held");
     rig.at(100, "open!");
-    assert_eq!(rig.decider.opens_from, Some(rig.after(60_100)));
     assert_eq!(rig.due(), Some(rig.after(60_100)));
     rig.at(200, "open?");
     assert!(rig.due().is_none(), "nothing comes of waiting");
     rig.at(300, "open");
     rig.at(60_100, "open~");
-    let due = rig.due_after(60_100);
-    assert_eq!(due, Some(rig.after(120_100)), "then it is said");
+    assert_eq!(rig.due(), Some(rig.after(120_100)), "then it is said");
     rig.at(60_150, "open");
-    let due = rig.due_after(60_150);
-    assert_eq!(due, Some(rig.after(61_150)));
+    assert_eq!(rig.due(), Some(rig.after(61_150)));
     rig.at(61_150, "open");
-    assert!(rig.decider.opens_from.is_none() && rig.due().is_none());
+    assert!(rig.due().is_none());
     let other = verdict(Upgradeable::True, Reason::NoInTreeVolumes);
     let said = rig.decide(61_200, &other, READABLE, NOBODY).verdict;
     assert_eq!(said, other, "what stays open may say so otherwise");
@@ -390,8 +386,8 @@ fn a_node_in_the_middle_of_an_update_holds_what_else_would_go_on() {
     assert!(message.contains("win-00, win-01") && message.contains("and 2 more"));
     let worse = rig.decide(2_000, &held(), READABLE, &nodes);
     assert_eq!(worse.verdict, held(), "what holds anyway is said");
-    rig.decider.wrote(worse);
-    let end = rig.due_after(2_000).unwrap();
+    rig.written = Some(worse);
+    let end = rig.due().unwrap();
     assert_eq!(end, rig.after(2_000) + crate::gate::operations::LIMIT);
     rig.decide(302_000, &open(), READABLE, &nodes);
     rig.list(302_000);
@@ -406,7 +402,7 @@ fn the_end_of_an_update_opens_at_once_what_was_open_and_no_minute_is_lost_by_it(
     rig.at(0, "open");
     rig.at(1_500, "open");
     let during = rig.decide(2_000, &open(), READABLE, &nodes);
-    rig.decider.wrote(during);
+    rig.written = Some(during);
     assert_eq!(rig.at(3_000, "open~"), OPEN);
 
     rig.at(4_000, "held");

@@ -1,6 +1,5 @@
 //! Shared by the tests of reconciles: a simulated fleet, small programs to install, and a target with a pinned key.
 
-
 use protocol::ServiceState;
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
