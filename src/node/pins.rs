@@ -1,13 +1,12 @@
 //! Stores pinned host keys, by node name, in a ConfigMap in the operator's namespace. A node's own kubelet cannot write it.
 
 use std::collections::BTreeMap;
-use std::iter;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::Mutex;
 
 use crate::client::deadline::{self, CallError};
 use crate::node::host_key::{
@@ -23,29 +22,18 @@ const ATTEMPTS: u32 = 5;
 pub struct Pins {
     api: Api<ConfigMap>,
     namespace: String,
-    /// Queue of first contacts. A new fleet has many at once, so they are written in batches: the cost of a write grows
-    /// with the ConfigMap, and the API server repeats it after each conflict with another write.
-    contacts: mpsc::UnboundedSender<FirstContact>,
-    /// Receiving end of the queue. Whoever holds the lock writes the next batch.
-    waiting: Arc<Mutex<mpsc::UnboundedReceiver<FirstContact>>>,
-}
-
-struct FirstContact {
-    node: String,
-    pin: String,
-    stored: oneshot::Sender<()>,
+    /// A new fleet has many first contacts at once, which would conflict: one write at a time.
+    writing: Arc<Mutex<()>>,
 }
 
 impl Pins {
     /// Creates a store in the namespace of `api`.
     #[must_use]
     pub fn new(api: Api<ConfigMap>, namespace: String) -> Self {
-        let (contacts, waiting) = mpsc::unbounded_channel();
         Self {
             api,
             namespace,
-            contacts,
-            waiting: Arc::new(Mutex::new(waiting)),
+            writing: Arc::default(),
         }
     }
 
@@ -71,11 +59,7 @@ impl Pins {
 
     /// Pins a key at the first contact, unless another key was pinned meanwhile.
     pub async fn pin(&self, node: &str, key: &HostKey) -> Result<(), NodeError> {
-        let pin = format!("{key} {FIRST_CONTACT}");
-        if self.pin_with_others(node, &pin).await {
-            return Ok(());
-        }
-        self.edit(node, Some(pin), |pinned| {
+        self.edit(node, Some(format!("{key} {FIRST_CONTACT}")), |pinned| {
             let policy = HostKeyPolicy {
                 pin: pinned.cloned(),
                 trust_on_first_use: true,
@@ -88,36 +72,6 @@ impl Pins {
             }
         })
         .await
-    }
-
-    /// Pins the key in one write, together with all first contacts that queued up during the previous write. Returns
-    /// whether it was stored. If any node of the batch has a pin, or the ConfigMap does not exist, none is stored.
-    async fn pin_with_others(&self, node: &str, pin: &str) -> bool {
-        let (stored, mut is_stored) = oneshot::channel();
-        let contact = FirstContact {
-            node: node.to_owned(),
-            pin: pin.to_owned(),
-            stored,
-        };
-        // The receiver lives as long as the sender.
-        let _ = self.contacts.send(contact);
-        let mut waiting = self.waiting.lock().await;
-        let batch = iter::from_fn(|| waiting.try_recv().ok());
-        // Skip contacts whose caller gave up: the node may be gone, and another host may get its name.
-        let batch: Vec<_> = batch
-            .filter(|contact| !contact.stored.is_closed())
-            .collect();
-        let operations = batch.iter().flat_map(|contact| {
-            let path = path(&contact.node);
-            operations(&path, &Value::Null, &json!(contact.pin))
-        });
-        if !batch.is_empty() && self.patch(operations.collect()).await.is_ok() {
-            for contact in batch {
-                // A caller that gave up in the meantime no longer listens.
-                let _ = contact.stored.send(());
-            }
-        }
-        is_stored.try_recv().is_ok()
     }
 
     /// Removes the pin of a deleted node, so that another host with that name is a first contact. A missing pin is no error.
@@ -155,6 +109,7 @@ impl Pins {
         pin: Option<String>,
         is_to_change: impl Fn(Option<&HostKey>) -> Result<bool, NodeError>,
     ) -> Result<(), NodeError> {
+        let _writing = self.writing.lock().await;
         for _ in 0..ATTEMPTS {
             let existing = self.read().await?;
             let data = existing.as_ref().and_then(|map| map.data.as_ref());
