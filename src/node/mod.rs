@@ -59,7 +59,7 @@ pub use preflight::Preflight;
 pub use private_key::{PrivateKey, check as check_private_key};
 pub use reconcile::{Context, Reconciled, reconcile_node};
 pub use removal::{Absence, Hold, Present, Removal, SSH_KEY_ACCEPTED, UNUSED_FOR, may_have_agent};
-pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};
+pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, grant};
 pub use session::{Output, Session};
 pub use slots::{RolloutSlots, Slot, State as SlotState};
 pub use transfer::{Found, Part, ReadFailure, Sent};

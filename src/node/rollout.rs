@@ -75,7 +75,7 @@ pub enum Halt {
     Failures,
 }
 
-/// Rollout progress of the nodes of a pool.
+/// Rollout progress of nodes, such as those of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolProgress {
     /// Managed nodes.
@@ -108,6 +108,19 @@ impl PoolProgress {
     }
 }
 
+/// The slots that one group of nodes gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Nodes that may replace a working csi-proxy now, including those at work.
+    pub slots: BTreeSet<String>,
+    /// Why no further node gets a slot, if none does.
+    pub halt: Option<Halt>,
+    /// Nodes on which the update was rolled back, by name.
+    pub failed: Vec<String>,
+    /// Whether a node needs nothing but a slot.
+    pub is_ready: bool,
+}
+
 /// The granted slots, and the progress of the rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
@@ -122,18 +135,10 @@ pub struct Rollout {
     pub revision: Option<String>,
     /// Progress of each pool.
     pub pools: BTreeMap<String, PoolProgress>,
-    /// Managed nodes.
-    pub nodes: usize,
-    /// Nodes that are up to date.
-    pub current: usize,
-    /// Nodes that wait for a slot or have one.
-    pub waiting: usize,
-    /// Waiting nodes that need nothing but a slot.
-    pub ready: usize,
+    /// Progress of all nodes.
+    pub all: PoolProgress,
     /// Nodes for which the administrator wants another version than this operator ships.
     pub pinned: usize,
-    /// Nodes on which the update was rolled back, by name.
-    pub failed: Vec<String>,
     /// Nodes whose csi-proxy does not work, as far as known, by name. They count as unavailable.
     pub down: Vec<String>,
     /// Whether this process has just started and has not observed all nodes, so that the numbers are not final.
@@ -141,50 +146,51 @@ pub struct Rollout {
 }
 
 impl Rollout {
-    /// Merges the decisions for groups that are counted separately: pools, and `None` for all other nodes.
+    /// Puts together what groups of these nodes get that are counted separately: pools, and `None` for all other nodes.
+    /// `settling`: this process has just started.
     #[must_use]
-    pub fn merge(parts: Vec<(Option<String>, Self)>) -> Self {
-        let mut merged = Self::default();
-        let goes_on = |it: &Self| it.halt.is_none() && (it.ready > 0 || !it.slots.is_empty());
-        if !parts.iter().any(|(_, part)| goes_on(part)) {
-            let halts = || parts.iter().filter_map(|(_, part)| part.halt);
+    pub fn of(
+        candidates: &BTreeMap<String, Candidate>,
+        grants: Vec<(Option<String>, Grant)>,
+        settling: bool,
+    ) -> Self {
+        let stand = |standing| {
+            candidates
+                .values()
+                .filter(move |it| it.standing == standing)
+        };
+        let down = candidates.iter().filter(|(_, it)| it.down && !it.at_work);
+        let mut rollout = Self {
+            all: PoolProgress::of(candidates.values()),
+            pinned: stand(Standing::Pinned).count(),
+            down: down.map(|(name, _)| name.clone()).collect(),
+            settling: settling && stand(Standing::Unseen).next().is_some(),
+            ..Self::default()
+        };
+        let goes_on = |it: &Grant| it.halt.is_none() && (it.is_ready || !it.slots.is_empty());
+        if !grants.iter().any(|(_, grant)| goes_on(grant)) {
+            let halts = || grants.iter().filter_map(|(_, grant)| grant.halt);
             let failures = halts().find(|halt| *halt == Halt::Failures);
-            merged.halt = failures.or_else(|| halts().next());
+            rollout.halt = failures.or_else(|| halts().next());
         }
-        let stopped = parts.iter();
-        let stopped = stopped.filter(|(_, part)| part.halt == Some(Halt::Failures));
-        merged.stopped = stopped
-            .map(|(pool, part)| (pool.clone(), part.failed.clone()))
-            .collect();
-        for (_, part) in parts {
-            merged.slots.extend(part.slots);
-            merged.nodes += part.nodes;
-            merged.current += part.current;
-            merged.waiting += part.waiting;
-            merged.ready += part.ready;
-            merged.pinned += part.pinned;
-            merged.failed.extend(part.failed);
-            merged.down.extend(part.down);
-            merged.settling |= part.settling;
+        for (pool, grant) in grants {
+            rollout.slots.extend(grant.slots);
+            if grant.halt == Some(Halt::Failures) {
+                rollout.stopped.push((pool, grant.failed));
+            }
         }
-        merged.failed.sort();
-        merged.down.sort();
-        merged
+        rollout
     }
 }
 
-/// Decides which nodes get slots.
+/// Decides which nodes of a group get slots.
 #[must_use]
-pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -> Rollout {
+pub fn grant(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -> Grant {
     let of = |standing| {
         let all = candidates.iter();
         all.filter(move |(_, candidate)| candidate.standing == standing)
     };
-    let names = |is: fn(&Candidate) -> bool| {
-        let all = candidates.iter().filter(move |(_, it)| is(it));
-        all.map(|(name, _)| name.clone())
-    };
-    let failed: Vec<String> = names(|candidate| candidate.standing == Standing::Failed).collect();
+    let failed: Vec<String> = of(Standing::Failed).map(|(name, _)| name.clone()).collect();
     let halt = if failed.len() >= limits.max_failures {
         Some(Halt::Failures)
     } else if limits.paused || are_all_paused(of(Standing::Waiting)) {
@@ -192,30 +198,24 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
     } else {
         None
     };
-    let mut slots: BTreeSet<String> = names(|candidate| candidate.at_work).collect();
+    let at_work = candidates.iter().filter(|(_, candidate)| candidate.at_work);
+    let mut slots: BTreeSet<String> = at_work.map(|(name, _)| name.clone()).collect();
+    let mut ready: Vec<_> = of(Standing::Waiting)
+        .filter(|(_, it)| is_ready(it))
+        .collect();
+    let is_ready = !ready.is_empty();
     if halt.is_none() {
         let is_away = |it: &&Candidate| it.at_work || is_unavailable(**it, limits);
         let unavailable = candidates.values().filter(is_away).count();
         let free = limits.max_unavailable.saturating_sub(unavailable);
-        let waiting = of(Standing::Waiting);
-        let mut queue: Vec<_> = waiting.filter(|(_, it)| is_ready(it)).collect();
-        queue.sort_by_key(|&(name, it)| it.order(name));
-        slots.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
+        ready.sort_by_key(|&(name, it)| it.order(name));
+        slots.extend(ready.into_iter().take(free).map(|(name, _)| name.clone()));
     }
-    Rollout {
+    Grant {
         slots,
         halt,
-        stopped: Vec::new(),
-        revision: None,
-        pools: BTreeMap::new(),
-        nodes: candidates.len(),
-        current: of(Standing::Current).count(),
-        waiting: of(Standing::Waiting).count(),
-        ready: of(Standing::Waiting).filter(|(_, it)| is_ready(it)).count(),
-        pinned: of(Standing::Pinned).count(),
         failed,
-        down: names(|candidate| candidate.down && !candidate.at_work).collect(),
-        settling: limits.settling && of(Standing::Unseen).count() > 0,
+        is_ready,
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn slots(candidates: &Candidates, limits: &RolloutLimits) -> String {
-        let slots = rollout(candidates, limits).slots;
+        let slots = grant(candidates, limits).slots;
         slots.into_iter().collect::<Vec<_>>().join(" ")
     }
 
@@ -317,24 +317,20 @@ mod tests {
         let nodes =
             "gone not-installed down, new unseen, updated waiting down at-work, well current";
         let nodes = candidates(nodes);
-        let all = rollout(&nodes, &LIMITS);
+        let of = |nodes, settling| Rollout::of(nodes, Vec::new(), settling);
+        let all = of(&nodes, false).all;
         assert_eq!((all.nodes, all.current, all.waiting), (4, 1, 1));
-        assert_eq!(all.down, ["gone"]);
+        assert_eq!(of(&nodes, false).down, ["gone"]);
         // The numbers are not final until all nodes were observed once.
-        let settling = RolloutLimits {
-            settling: true,
-            ..LIMITS
-        };
         let seen = candidates("a current");
-        let settles = |nodes, limits| rollout(nodes, limits).settling;
-        assert!(settles(&nodes, &settling));
-        assert!(!settles(&seen, &settling) && !settles(&nodes, &LIMITS));
+        assert!(of(&nodes, true).settling);
+        assert!(!of(&seen, true).settling && !of(&nodes, false).settling);
     }
 
     #[test]
     fn a_failure_stops_all_that_have_not_begun_and_a_pause_as_well() {
         let nodes = candidates("a waiting at-work, b waiting, bad failed");
-        let stopped = rollout(&nodes, &LIMITS);
+        let stopped = grant(&nodes, &LIMITS);
         assert_eq!(stopped.halt, Some(Halt::Failures));
         assert_eq!(stopped.slots, BTreeSet::from(["a".to_owned()]));
         assert_eq!(stopped.failed, ["bad"]);
@@ -344,16 +340,15 @@ mod tests {
         };
         assert_eq!(slots(&nodes, &limits), "a b");
         limits.paused = true;
-        let paused = rollout(&nodes, &limits);
-        assert_eq!((paused.halt, paused.waiting), (Some(Halt::Paused), 2));
+        assert_eq!(grant(&nodes, &limits).halt, Some(Halt::Paused));
         assert_eq!(slots(&nodes, &limits), "a");
     }
 
     #[test]
     fn pools_that_are_counted_apart_hold_each_other_up_only_in_what_is_said() {
         let of = |pool: Option<&str>, nodes: &str| {
-            let part = rollout(&candidates(nodes), &LIMITS);
-            (pool.map(str::to_owned), part)
+            let grant = grant(&candidates(nodes), &LIMITS);
+            (pool.map(str::to_owned), grant)
         };
         // Nodes of pool blue, and others; then slots, what halts all, and the pools that have stopped.
         for (blue, others, expected) in [
@@ -368,7 +363,8 @@ mod tests {
             ("a waiting paused", "c current", "; Some(Paused); "),
             ("a waiting paused", "c failed", "; Some(Failures); -"),
         ] {
-            let merged = Rollout::merge(vec![of(None, others), of(Some("blue"), blue)]);
+            let grants = vec![of(None, others), of(Some("blue"), blue)];
+            let merged = Rollout::of(&BTreeMap::new(), grants, false);
             let slots: Vec<_> = merged.slots.into_iter().collect();
             let stopped = merged.stopped.iter();
             let stopped = stopped.map(|(pool, _)| pool.as_deref().unwrap_or("-"));

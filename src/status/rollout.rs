@@ -40,10 +40,10 @@ pub fn rollout_status(
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(RolloutStatus {
         version: inputs.version.clone(),
-        nodes: count(rollout.nodes),
-        updated_nodes: count(rollout.current),
-        waiting_nodes: count(rollout.waiting),
-        failed_nodes: count(rollout.failed.len()),
+        nodes: count(rollout.all.nodes),
+        updated_nodes: count(rollout.all.current),
+        waiting_nodes: count(rollout.all.waiting),
+        failed_nodes: count(rollout.all.failed),
         pools: rollout
             .pools
             .iter()
@@ -77,7 +77,7 @@ pub fn rollout_condition(
         return no("NotManaged", message);
     }
     let pinned = rollout.pinned;
-    if pinned > 0 && pinned == rollout.nodes {
+    if pinned > 0 && pinned == rollout.all.nodes {
         let message = format!(
             "{pinned} managed node(s) are not updated: spec.csiProxy.version or the version of their pool pins another version than csi-proxy {version}, which this operator ships"
         );
@@ -89,7 +89,7 @@ pub fn rollout_condition(
     if let (true, None, Some(known)) = (rollout.settling, rollout.halt, known) {
         return unchanged(known);
     }
-    let (nodes, current, waiting) = (rollout.nodes, rollout.current, rollout.waiting);
+    let (nodes, current, waiting) = (rollout.all.nodes, rollout.all.current, rollout.all.waiting);
     let is_blocked = rollout.slots.is_empty() && !rollout.down.is_empty();
     let (status, reason, more) = match rollout.halt {
         Some(Halt::Failures) => ("False", "Stopped", String::new()),
@@ -140,7 +140,7 @@ fn completed_revision(previous: &WindowsStorageStatus, rollout: &Rollout) -> Opt
         return known.cloned();
     };
     // Nodes that are pinned to another version have yet to get it.
-    let (nodes, current) = (rollout.nodes, rollout.current);
+    let (nodes, current) = (rollout.all.nodes, rollout.all.current);
     let is_complete = nodes > 0 && current == nodes && rollout.pinned == 0;
     (is_complete || known == Some(revision)).then(|| revision.clone())
 }
@@ -171,15 +171,19 @@ fn stopped(rollout: &Rollout) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::PoolProgress;
 
     #[test]
     fn the_condition_says_what_holds_the_rollout() {
         let names = |count: usize| (0..count).map(|number| format!("win-{number}")).collect();
         let of = |change: &dyn Fn(&mut Rollout)| {
             let mut rollout = Rollout {
-                nodes: 9,
-                current: 1,
-                waiting: 2,
+                all: PoolProgress {
+                    nodes: 9,
+                    current: 1,
+                    waiting: 2,
+                    failed: 0,
+                },
                 ..Rollout::default()
             };
             change(&mut rollout);
@@ -206,15 +210,19 @@ mod tests {
                 "Updating",
                 "no further node of pool blue is updated",
             ),
-            (of(&|rollout| rollout.waiting = 0), "Updating", "the others"),
             (
-                of(&|rollout| (rollout.waiting, rollout.current) = (0, 9)),
+                of(&|rollout| rollout.all.waiting = 0),
+                "Updating",
+                "the others",
+            ),
+            (
+                of(&|rollout| (rollout.all.waiting, rollout.all.current) = (0, 9)),
                 "Complete",
                 "9 of 9",
             ),
             (of(&|rollout| rollout.pinned = 9), "Pinned", "9 managed"),
             (
-                of(&|rollout| (rollout.waiting, rollout.pinned) = (0, 8)),
+                of(&|rollout| (rollout.all.waiting, rollout.pinned) = (0, 8)),
                 "Complete",
                 "1 of 9 managed node(s); 8 keep(s) another version",
             ),
@@ -228,7 +236,7 @@ mod tests {
         }
         // A node that is lost after the end of a rollout is no rollout.
         let lost = of(&|rollout| {
-            (rollout.waiting, rollout.revision) = (0, Some("a".to_owned()));
+            (rollout.all.waiting, rollout.revision) = (0, Some("a".to_owned()));
         });
         for (revision, reason) in [("a", "Complete"), ("b", "Updating")] {
             let previous = serde_json::json!({"rollout": {"completedRevision": revision}});
@@ -246,8 +254,11 @@ mod tests {
         ] {
             let rollout = Rollout {
                 revision: Some("a".to_owned()),
-                nodes,
-                current,
+                all: PoolProgress {
+                    nodes,
+                    current,
+                    ..PoolProgress::default()
+                },
                 pinned,
                 ..Rollout::default()
             };
@@ -259,7 +270,7 @@ mod tests {
             );
         }
         // What was said of a pin that is gone is not kept while nodes are looked at.
-        let unseen = of(&|rollout| (rollout.waiting, rollout.settling) = (0, true));
+        let unseen = of(&|rollout| (rollout.all.waiting, rollout.settling) = (0, true));
         for (known, reason) in [("Pinned", "Updating"), ("Stopped", "Stopped")] {
             let known = serde_json::json!({
                 "type": ROLLOUT_PROGRESSING, "status": "False", "reason": known, "message": "",

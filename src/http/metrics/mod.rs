@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::assess::plugins::PLUGINS;
 use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
-use crate::node::{NodeError, PoolProgress, Reason, Reconciled, Rollout};
+use crate::node::{NodeError, Reason, Reconciled, Rollout};
 use crate::status::PROGRESS;
 use families::{Families, Labels};
 
@@ -99,12 +99,7 @@ impl Metrics {
                 usize::from(known == reason),
             );
         }
-        let mut others = PoolProgress {
-            nodes: rollout.nodes,
-            current: rollout.current,
-            waiting: rollout.waiting,
-            failed: rollout.failed.len(),
-        };
+        let mut others = rollout.all;
         for pool in rollout.pools.values() {
             others.nodes = others.nodes.saturating_sub(pool.nodes);
             others.current = others.current.saturating_sub(pool.current);
@@ -269,7 +264,7 @@ fn observe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Phases, Sent};
+    use crate::node::{Phases, PoolProgress, Sent};
 
     fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
         let text = metrics.encode();
@@ -367,10 +362,12 @@ mod tests {
             failed: 0,
         };
         let mut rollout = Rollout {
-            nodes: 5,
-            current: 2,
-            waiting: 1,
-            failed: vec!["win-1".to_owned()],
+            all: PoolProgress {
+                nodes: 5,
+                current: 2,
+                waiting: 1,
+                failed: 1,
+            },
             pools: [("blue".to_owned(), blue)].into(),
             ..Rollout::default()
         };

@@ -7,7 +7,7 @@ use crate::api::{NodePool, WindowsNodeStorageStatus};
 use crate::index::Listed;
 use crate::node::{
     Candidate, NodePlan, Observation, PoolProgress, Reason, Rollout, RolloutLimits, SlotState,
-    Standing, found_owner, rollout,
+    Standing, found_owner, grant,
 };
 use crate::run::plan::{Inputs, Plan, STAYS_FRESH};
 
@@ -122,13 +122,15 @@ impl Plan {
         let pools = self.spec.node_pools.iter().map(progress).collect();
         let mut groups: BTreeMap<Option<&str>, Group<'_>> =
             [(None, (None, BTreeMap::new()))].into();
+        let mut all = BTreeMap::new();
         for (name, pool, candidate) in candidates {
+            all.insert(name.clone(), candidate);
             let apart = pool.filter(|pool| pool.rollout.is_apart());
             let key = apart.map(|pool| pool.name.as_str());
             let (_, group) = groups.entry(key).or_insert((apart, BTreeMap::new()));
             group.insert(name, candidate);
         }
-        let decided = groups.into_iter().map(|(name, (pool, group))| {
+        let grants = groups.into_iter().map(|(name, (pool, group))| {
             let spec = &self.spec.for_pool(pool).rollout;
             let limits = RolloutLimits {
                 max_unavailable: spec.max_unavailable_of(group.len()),
@@ -136,12 +138,11 @@ impl Plan {
                 paused: spec.paused,
                 settling,
             };
-            (name.map(str::to_owned), rollout(&group, &limits))
+            (name.map(str::to_owned), grant(&group, &limits))
         });
-        let decided = decided.collect();
         Rollout {
             pools,
-            ..Rollout::merge(decided)
+            ..Rollout::of(&all, grants.collect(), settling)
         }
     }
 }

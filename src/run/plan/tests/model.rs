@@ -236,7 +236,8 @@ impl Fleet {
             self.pass(moment);
             self.begin();
             let is_new = |host: &Host| *host == Host::New;
-            if self.hosts.values().all(is_new) && self.rig.last.rollout.current == self.hosts.len()
+            if self.hosts.values().all(is_new)
+                && self.rig.last.rollout.all.current == self.hosts.len()
             {
                 return self.counts;
             }
