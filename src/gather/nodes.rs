@@ -75,10 +75,10 @@ pub async fn gather(
                     format!("held by DaemonSet {set}, not connected to")
                 }
                 NodePlan::Absent(_) => "nothing is installed there, not connected to".to_owned(),
-                NodePlan::Reconcile(target) | NodePlan::Remove(_, Ok(target)) => {
+                NodePlan::Reconcile(Ok(target)) | NodePlan::Remove(_, Ok(target)) => {
                     return inspect_node(&target, &cluster.namespace, root, options).await;
                 }
-                NodePlan::Blocked(error) | NodePlan::Remove(_, Err(error)) => words(&error),
+                NodePlan::Reconcile(Err(error)) | NodePlan::Remove(_, Err(error)) => words(&error),
                 NodePlan::RemovalWaits(hold) => hold.to_string(),
                 NodePlan::Waiting => words(&Reason::TimedOut.error("not ready")),
             };

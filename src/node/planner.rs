@@ -37,13 +37,26 @@ pub enum NodePlan {
     Absent(Absence),
     /// Wait: an object that the work depends on is being written.
     Waiting,
-    /// The node cannot be reconciled.
-    Blocked(NodeError),
-    /// Connect, and bring the node to its desired state.
-    Reconcile(Arc<Target>),
+    /// Connect, and bring the node to its desired state; or why that is impossible.
+    Reconcile(Result<Arc<Target>, NodeError>),
 }
 
 impl NodePlan {
+    /// Returns what to connect to, or why that is impossible, if the plan is to connect.
+    #[must_use]
+    pub fn target(&self) -> Option<Result<&Arc<Target>, &NodeError>> {
+        match self {
+            Self::Reconcile(target) | Self::Release(_, target) | Self::Remove(_, target) => {
+                Some(target.as_ref())
+            }
+            Self::External(_)
+            | Self::Undecided(_)
+            | Self::RemovalWaits(_)
+            | Self::Absent(_)
+            | Self::Waiting => None,
+        }
+    }
+
     /// Returns whether this operator manages csi-proxy on the node.
     #[must_use]
     pub fn is_managed(&self) -> bool {
@@ -234,14 +247,14 @@ impl<'a> Planner<'a> {
             Removal::Stay(_) => {}
         }
         match (target(Purpose::Reconcile), self.desired.clone()) {
-            (Err(error), _) => NodePlan::Blocked(error),
+            (Err(error), _) => NodePlan::Reconcile(Err(error)),
             (Ok(_), None) => NodePlan::Waiting,
             (Ok(target), Some(desired)) => {
                 let desired = desired.and_then(|desired| {
                     wanted.version.clone()?;
                     Ok(desired)
                 });
-                NodePlan::Reconcile(Arc::new(Target { desired, ..target }))
+                NodePlan::Reconcile(Ok(Arc::new(Target { desired, ..target })))
             }
         }
     }
@@ -251,7 +264,7 @@ impl<'a> Planner<'a> {
     pub fn hold(&self, name: &str, node: &Node, plan: &NodePlan) -> Option<Hold> {
         match (plan, || self.removal(name, &self.wanted(node).spec)) {
             (NodePlan::RemovalWaits(hold), _) => Some(hold.clone()),
-            (NodePlan::Reconcile(_), removal) => match removal() {
+            (NodePlan::Reconcile(Ok(_)), removal) => match removal() {
                 Removal::Stay(hold) => hold,
                 _ => None,
             },

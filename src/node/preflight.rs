@@ -85,7 +85,7 @@ impl Preflight {
                 next: "wait: the operator's own objects are being written".to_owned(),
                 ..seen
             },
-            NodePlan::Blocked(error) | NodePlan::Remove(_, Err(error)) => seen.failed(error),
+            NodePlan::Reconcile(Err(error)) | NodePlan::Remove(_, Err(error)) => seen.failed(error),
             NodePlan::Remove(_, Ok(target)) => {
                 let next = "remove csi-proxy and the agent".to_owned();
                 Self {
@@ -93,7 +93,7 @@ impl Preflight {
                     ..seen.visit(target, namespace, replaces).await
                 }
             }
-            NodePlan::Reconcile(target) => seen.visit(target, namespace, replaces).await,
+            NodePlan::Reconcile(Ok(target)) => seen.visit(target, namespace, replaces).await,
         }
     }
 

@@ -89,23 +89,15 @@ impl Workers {
             is_there
         });
         for (node, plan) in plans {
-            let assignment = match plan {
-                NodePlan::Reconcile(target)
-                | NodePlan::Release(_, Ok(target))
-                | NodePlan::Remove(_, Ok(target)) => Some(Assignment {
-                    target: Arc::clone(target),
-                    has_slot: slots.contains(node),
-                }),
-                // Keep the task, so that it continues with what it knew once the node can be reconciled again.
-                NodePlan::Blocked(_)
-                | NodePlan::Release(_, Err(_))
-                | NodePlan::Remove(_, Err(_))
-                | NodePlan::RemovalWaits(_)
-                | NodePlan::Absent(_)
-                | NodePlan::External(_)
-                | NodePlan::Undecided(_) => None,
-                NodePlan::Waiting => continue,
-            };
+            if matches!(plan, NodePlan::Waiting) {
+                continue;
+            }
+            // Without one, keep the task, so that it continues with what it knew once the node can be reconciled again.
+            let target = plan.target().and_then(Result::ok);
+            let assignment = target.map(|target| Assignment {
+                target: Arc::clone(target),
+                has_slot: slots.contains(node),
+            });
             if let Some(sender) = self.assignments.get(node) {
                 sender.send_if_modified(|current| {
                     if is_another(current.as_ref(), assignment.as_ref()) {

@@ -2,7 +2,7 @@
 
 use crate::api::SETTINGS_NAME;
 use crate::http::Metrics;
-use crate::node::{NodePlan, Reason};
+use crate::node::Reason;
 use crate::run::plan::{Inputs, Plan};
 use crate::status::rollout_condition;
 
@@ -26,18 +26,9 @@ pub fn show(plan: &Plan, inputs: &Inputs<'_>, metrics: &Metrics) {
     let status = status.unwrap_or_default();
     let said = rollout_condition(&status, &plan.rollout, "", plan.has_rollout());
     metrics.show_rollout(&said.reason, &plan.rollout);
-    let problems = plan.nodes.iter().filter_map(|(node, plan)| match plan {
-        NodePlan::External(_)
-        | NodePlan::Undecided(_)
-        | NodePlan::RemovalWaits(_)
-        | NodePlan::Absent(_)
-        | NodePlan::Waiting => None,
-        NodePlan::Blocked(error)
-        | NodePlan::Release(_, Err(error))
-        | NodePlan::Remove(_, Err(error)) => Some(error),
-        NodePlan::Reconcile(_) | NodePlan::Release(_, Ok(_)) | NodePlan::Remove(_, Ok(_)) => {
-            inputs.seen.observations.get(node)?.problem.as_ref()
-        }
+    let problems = plan.nodes.iter().filter_map(|(node, plan)| {
+        let observed = |_| inputs.seen.observations.get(node)?.problem.as_ref();
+        plan.target()?.map_or_else(Some, observed)
     });
     // Nodes that stay as they are because the administrator wants so do not count as failing.
     let reasons = problems.map(|error| error.reason);

@@ -98,7 +98,9 @@ pub fn csi_proxy_condition(
         (NodePlan::Undecided(Awaited::DaemonSet(set)), _) => {
             return unknown("Held", printable(&held_by(set)));
         }
-        (NodePlan::Blocked(error), _) => return unknown(error.reason.as_str(), &error.message),
+        (NodePlan::Reconcile(Err(error)), _) => {
+            return unknown(error.reason.as_str(), &error.message);
+        }
         (_, Some(observation)) => observation,
         (_, None) => {
             let known = find(&previous.conditions, CSI_PROXY_READY)

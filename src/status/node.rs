@@ -154,7 +154,7 @@ fn failed_update(
     }
     let before = previous.failed_update.clone();
     let desired = match plan {
-        NodePlan::Reconcile(target) => target.desired.as_ref().ok(),
+        NodePlan::Reconcile(Ok(target)) => target.desired.as_ref().ok(),
         _ => None,
     };
     let Some(desired) = desired else {

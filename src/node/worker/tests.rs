@@ -56,7 +56,7 @@ async fn a_node_that_goes_while_it_is_reconciled_ends_its_task() {
     let observations = Observations::default();
     let context = Context::of_test(&Payload::of_test(), &RolloutSlots::default());
     let mut workers = Workers::new(context, observations.clone(), Metrics::default(), interval);
-    let plan = NodePlan::Reconcile(Arc::new(target));
+    let plan = NodePlan::Reconcile(Ok(Arc::new(target)));
     let nobody = BTreeSet::new();
     let plans = BTreeMap::from([("win-1".to_owned(), plan)]);
     workers.assign(&plans, &nobody);

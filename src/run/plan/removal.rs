@@ -21,15 +21,7 @@ impl Plan {
     pub(super) fn is_all_removed(&self) -> bool {
         self.is_complete
             && self.spec.csi_proxy.management == Management::Removed
-            && self.nodes.values().all(|plan| match plan {
-                NodePlan::Absent(_) | NodePlan::External(_) | NodePlan::Undecided(_) => true,
-                NodePlan::Release(..)
-                | NodePlan::RemovalWaits(_)
-                | NodePlan::Remove(..)
-                | NodePlan::Waiting
-                | NodePlan::Blocked(_)
-                | NodePlan::Reconcile(_) => false,
-            })
+            && !self.nodes.values().any(NodePlan::takes_part)
     }
 
     /// Returns the progress of the removal, if the administrator wants everything removed.

@@ -50,7 +50,7 @@ impl Plan {
             Some(expired.map_or(since, |expired| since.max(expired)))
         };
         let candidates = managed.iter().map(|&(name, plan, observation)| {
-            let is_gone_to = !matches!(plan, NodePlan::Blocked(_) | NodePlan::Waiting);
+            let is_gone_to = !matches!(plan, NodePlan::Reconcile(Err(_)) | NodePlan::Waiting);
             let seen = observation.filter(|_| is_gone_to);
             // This also counts nodes that can no longer be reconciled.
             let is_down = !plan.takes_away() && observation.is_some_and(Observation::is_down);
@@ -97,7 +97,7 @@ impl Plan {
     /// Returns the desired revision, which is the same for all nodes with csi-proxy.
     fn revision(&self) -> Option<&str> {
         self.nodes.values().find_map(|plan| match plan {
-            NodePlan::Reconcile(target) => {
+            NodePlan::Reconcile(Ok(target)) => {
                 let desired = target.desired.as_ref().ok()?;
                 Some(desired.revision.as_str())
             }
@@ -159,7 +159,7 @@ fn standing(
     status: Option<&WindowsNodeStorageStatus>,
 ) -> Standing {
     let target = match plan {
-        NodePlan::Reconcile(target) => target,
+        NodePlan::Reconcile(Ok(target)) => target,
         NodePlan::Remove(_, Ok(target)) | NodePlan::Release(_, Ok(target)) => {
             let tried = observation.filter(|seen| seen.purpose == target.purpose);
             return tried.map_or(Standing::Unseen, |seen| seen.standing);

@@ -99,7 +99,7 @@ fn an_unreachable_node_loses_nothing_of_what_was_known() {
 
 #[test]
 fn a_reason_that_is_mended_does_not_stay_until_the_first_reconcile() {
-    let blocked = NodePlan::Blocked(Reason::NoAddress.error("words"));
+    let blocked = NodePlan::Reconcile(Err(Reason::NoAddress.error("words")));
     let before = status(&WindowsNodeStorageStatus::default(), &blocked, None, 10);
     assert_eq!(said(&before, CSI_PROXY_READY), ("Unknown", "NoAddress"));
     let after = status(&before, &NodePlan::Waiting, None, 20);
@@ -122,7 +122,7 @@ fn an_external_csi_proxy_is_not_held_against_the_node() {
 fn to_reconcile(revision: &str, attempt: &str) -> NodePlan {
     let mut target = Target::of_test_host(22);
     target.desired = Ok(Desired::of_test(revision, attempt));
-    NodePlan::Reconcile(std::sync::Arc::new(target))
+    NodePlan::Reconcile(Ok(std::sync::Arc::new(target)))
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_tenants_daemon_set_holds_a_new_node_and_changes_no_other() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.act();
     let before = rig.plan("win-1").clone();
-    assert!(matches!(before, NodePlan::Reconcile(_)), "{before:?}");
+    assert!(matches!(before, NodePlan::Reconcile(Ok(_))), "{before:?}");
     let status = rig.cluster.node_statuses.get("win-1").cloned();
 
     rig.put(&csi_proxy(&json!([])));
@@ -63,7 +63,7 @@ fn a_tenants_daemon_set_holds_a_new_node_and_changes_no_other() {
     assert_eq!(*rig.plan("win-1"), before);
     for node in ["win-2", "win-3"] {
         let plan = rig.plan(node);
-        assert!(matches!(plan, NodePlan::Reconcile(_)), "{plan:?}");
+        assert!(matches!(plan, NodePlan::Reconcile(Ok(_))), "{plan:?}");
     }
 }
 
@@ -89,7 +89,7 @@ fn settings_that_say_managed_outrank_a_daemon_set() {
     rig.put(&csi_proxy(&json!([])));
     rig.want(&json!({"csiProxy": {"management": "Managed"}}));
     rig.act();
-    assert!(matches!(rig.plan("win-2"), NodePlan::Reconcile(_)));
+    assert!(matches!(rig.plan("win-2"), NodePlan::Reconcile(Ok(_))));
 }
 
 /// Managed nodes that are to be released, as seen by a login without a slot.

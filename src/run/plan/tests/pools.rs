@@ -28,7 +28,7 @@ impl Rig {
 
     fn target(&self, node: &str) -> &crate::node::Target {
         match &self.last.nodes[node] {
-            NodePlan::Reconcile(target) => target,
+            NodePlan::Reconcile(Ok(target)) => target,
             other => panic!("{node}: {other:?}"),
         }
     }
@@ -64,7 +64,7 @@ fn a_pool_without_its_key_waits_and_the_others_go_on() {
         &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}}),
     );
     let is_blocked = |rig: &Rig, node: &str| match &rig.last.nodes[node] {
-        NodePlan::Blocked(error) => error.message.contains("has no key blue.pem"),
+        NodePlan::Reconcile(Err(error)) => error.message.contains("has no key blue.pem"),
         _ => false,
     };
     assert!(is_blocked(&rig, "win-1") && is_blocked(&rig, "win-2"));
@@ -75,7 +75,7 @@ fn a_pool_without_its_key_waits_and_the_others_go_on() {
     assert!(rig.target("win-1").key.pem().contains("PRIVATE KEY"));
     assert!(matches!(
         &rig.last.nodes["win-3"],
-        NodePlan::Blocked(error) if error.message.contains("has no key private-key.pem")
+        NodePlan::Reconcile(Err(error)) if error.message.contains("has no key private-key.pem")
     ));
 }
 
@@ -216,6 +216,9 @@ fn a_node_that_is_down_takes_its_place_also_where_its_key_is_gone() {
         &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}}),
     );
     rig.pass();
-    assert!(matches!(rig.last.nodes["win-1"], NodePlan::Blocked(_)));
+    assert!(matches!(
+        rig.last.nodes["win-1"],
+        NodePlan::Reconcile(Err(_))
+    ));
     assert_eq!(rig.slots(), [""; 0]);
 }

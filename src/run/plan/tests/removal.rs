@@ -126,14 +126,14 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
 
     rig.put(&with_pipes());
     rig.act();
-    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(Ok(_))));
     assert_eq!(rig.management("win-1"), "Managed");
     rig.pin(&[("win-1", FIRST_CONTACT)]);
 
     rig.later(1_000);
     rig.delete_driver();
     rig.act();
-    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(Ok(_))));
     let due = |rig: &Rig| rig.last.due.map(|at| at - rig.instant);
     assert_eq!(due(&rig), Some(Duration::from_secs(600)));
     // If the DaemonSet is recreated meanwhile, the time starts over.
@@ -146,13 +146,13 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     rig.later(599);
     rig.act();
     assert_eq!(rig.last.wants_lists, None);
-    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(Ok(_))));
 
     // The data may be stale.
     rig.is_fresh = false;
     rig.later(1);
     rig.act();
-    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(Ok(_))));
     assert!(rig.last.wants_lists.is_some());
     assert_eq!(due(&rig), None, "no busy loop");
     rig.is_fresh = true;
@@ -332,5 +332,5 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     assert!(matches!(rig.last.services, Ok(ServicesPlan::Update { .. })));
     rig.add_configuration();
     rig.act();
-    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(Ok(_))));
 }

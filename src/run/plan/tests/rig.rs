@@ -272,7 +272,7 @@ impl Rig {
 
     /// Records an observation of a node with the current desired state.
     pub(super) fn see(&mut self, node: &str, standing: Standing) {
-        let NodePlan::Reconcile(target) = &self.last.nodes[node] else {
+        let NodePlan::Reconcile(Ok(target)) = &self.last.nodes[node] else {
             panic!("{node} is to be reconciled")
         };
         let desired = target.desired.as_ref().unwrap();

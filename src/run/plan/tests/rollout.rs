@@ -183,7 +183,7 @@ fn another_version_than_the_one_that_is_wanted_is_brought_to_no_node() {
     ] {
         rig.want(&json!({"csiProxy": {"version": pin}}));
         let todo = rig.pass();
-        let NodePlan::Reconcile(target) = &rig.last.nodes["win-1"] else {
+        let NodePlan::Reconcile(Ok(target)) = &rig.last.nodes["win-1"] else {
             panic!("it is looked at all the same");
         };
         let reason = target.desired.as_ref().err().map(|error| error.reason);

@@ -258,7 +258,7 @@ fn same_row(rows: &[VolumeUse], row: &VolumeUse) -> Option<VolumeUse> {
 fn connects(plan: &NodePlan) -> bool {
     matches!(
         plan,
-        NodePlan::Reconcile(_) | NodePlan::Release(..) | NodePlan::Remove(..)
+        NodePlan::Reconcile(Ok(_)) | NodePlan::Release(..) | NodePlan::Remove(..)
     )
 }
 
