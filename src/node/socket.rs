@@ -46,3 +46,30 @@ pub fn has_ended(stream: &TcpStream) -> bool {
         Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
     }
 }
+
+/// Has the session do `work` while all that it sends goes to nobody, without ever having to wait, and nothing comes. Then
+/// nothing can be sent or read.
+#[cfg(unix)]
+pub fn with_sink(ssh: &ssh2::Session, work: impl FnOnce()) -> std::io::Result<()> {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::os::fd::AsRawFd as _;
+
+    // What its receive buffer does not take is dropped.
+    let sink = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let to_sink = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    to_sink.connect(sink.local_addr()?)?;
+    to_sink.set_nonblocking(true)?;
+    // SAFETY: Both descriptors are open, and the session keeps owning its own.
+    unsafe { libc::dup2(to_sink.as_raw_fd(), ssh.as_raw_fd()) };
+    work();
+    Ok(rustix::net::shutdown(
+        &to_sink,
+        rustix::net::Shutdown::Both,
+    )?)
+}
+
+/// Does nothing: Windows cannot replace what a socket refers to. Commands end soon after, which frees what libssh2 keeps.
+#[cfg(windows)]
+pub fn with_sink(_: &ssh2::Session, _: impl FnOnce()) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}

@@ -10,7 +10,7 @@ use ssh2::{File, OpenFlags, OpenType, Sftp};
 
 use crate::node::connect::OPERATION;
 use crate::node::session::{Session, milliseconds};
-use crate::node::{NodeError, Reason};
+use crate::node::{NodeError, Reason, socket};
 pub use reading::{Found, Part, ReadFailure};
 
 /// The most bytes of a file in flight, in memory until they are acknowledged. OpenSSH accepts no more than 2 MiB of a
@@ -82,6 +82,9 @@ impl Session {
             return Err(refused_write(path, acknowledged, size, &error));
         }
         self.give_up();
+        // libssh2 frees what belongs to a file only after the packet that it has begun to send.
+        let rest = piece(content, acknowledged);
+        let _ = socket::with_sink(&self.ssh, || drop(file.write(rest)));
         Err(Reason::TransferFailed.error(format!(
             "{path}: sending ended after {acknowledged} of {size} bytes: {error}"
         )))
@@ -96,9 +99,8 @@ impl Session {
     ) -> std::io::Result<()> {
         while *acknowledged < content.len() {
             self.fence.pass().map_err(std::io::Error::other)?;
-            let end = content.len().min(*acknowledged + PIECE);
             // libssh2 remembers how much of this it has already sent, and skips that.
-            match file.write(&content[*acknowledged..end])? {
+            match file.write(piece(content, *acknowledged))? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 more => *acknowledged += more,
             }
@@ -144,6 +146,11 @@ impl Session {
             transfer(path, &error)
         })
     }
+}
+
+/// Returns what may be in flight after so much was acknowledged.
+fn piece(content: &[u8], acknowledged: usize) -> &[u8] {
+    &content[acknowledged..content.len().min(acknowledged + PIECE)]
 }
 
 /// Turns "no such file" into `None`.
