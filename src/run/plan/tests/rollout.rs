@@ -30,6 +30,20 @@ fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
 }
 
 #[test]
+fn work_begins_in_a_slot_once_the_stored_status_names_the_node() {
+    let mut rig = three_that_wait();
+    assert_eq!(rig.slots(), ["win-1"]);
+    assert!(
+        rig.last.allowed.is_empty(),
+        "the next process would not know"
+    );
+    let (_, status) = rig.last.settings.clone().unwrap();
+    rig.write_settings(status);
+    rig.pass();
+    assert_eq!(rig.last.allowed, BTreeSet::from(["win-1".to_owned()]));
+}
+
+#[test]
 fn after_a_start_no_node_gets_a_slot_before_all_were_reconciled() {
     let mut rig = three_that_wait();
     rig.observations.remove("win-3");
