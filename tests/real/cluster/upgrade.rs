@@ -111,6 +111,11 @@ fn an_operator_takes_over_from_the_version_before_and_hands_back_to_it() {
     let _operator = harness.start();
     expect_rollout(&harness, &hosts, (&agent, "v1.3.0"));
     harness.expect_open();
+    // It does not read what the agent of this version kept, so it has csi-proxy once it has a request.
+    harness.eventually("the agent before runs csi-proxy", || {
+        let mut processes = hosts.iter().map(|host| csi_proxy_process(host).unwrap());
+        processes.all(|process| process.is_some())
+    });
     for (back, new) in on_nodes(&hosts).iter().zip(&new) {
         assert_eq!(
             (back.process, &back.csi_proxy),
@@ -254,14 +259,14 @@ fn expect_rollout(harness: &Harness, hosts: &[WindowsHost], (agent, version): (&
 struct OnNode {
     agent: String,
     csi_proxy: String,
-    process: Option<u64>,
+    process: u64,
 }
 
 fn on_nodes(hosts: &[WindowsHost]) -> Vec<OnNode> {
     let on_node = |host| OnNode {
         agent: sha256(host, AGENT),
         csi_proxy: sha256(host, "k/csi-proxy.exe"),
-        process: csi_proxy_process(host).unwrap(),
+        process: csi_proxy_process(host).unwrap().unwrap(),
     };
     hosts.iter().map(on_node).collect()
 }

@@ -64,7 +64,11 @@ pub fn csi_proxy_process(host: &WindowsHost) -> Result<Option<u64>> {
     let line = stdout.lines().last().context("the agent printed nothing")?;
     let status: Value =
         serde_json::from_str(line).with_context(|| format!("the agent said {line:?}"))?;
-    let csi_proxy = &status["csiProxy"];
-    let process = csi_proxy["processId"].as_u64();
-    Ok(process.filter(|_| csi_proxy["state"] == "Running"))
+    // The agent of the version before lists services.
+    let services = status["services"].as_array().into_iter().flatten();
+    let services = services.filter(|service| service["name"] == "csi-proxy");
+    let mut running = services
+        .chain([&status["csiProxy"]])
+        .filter(|service| service["state"] == "Running");
+    Ok(running.find_map(|service| service["processId"].as_u64()))
 }
