@@ -140,7 +140,12 @@ fn compare(desired: &Desired, state: &NodeState) -> Step {
     if is_kept && has_program(request, state) {
         return match (works_as(request, state), is_foreign) {
             // Has the agent forget the rollback of another request: the administrator has gone back.
-            (true, _) if was_undone && last.is_some_and(|last| last.id != request.id) => {
+            // Where the service is another's by now, it would be interrupted.
+            (true, _)
+                if was_undone
+                    && last.is_some_and(|last| last.id != request.id)
+                    && state.csi_proxy.command.as_deref() == Some(&request.command()) =>
+            {
                 Step::Apply { interrupts: false }
             }
             (true, _) => Step::Finish,

@@ -32,6 +32,8 @@ pub struct Candidate {
     pub standing: Standing,
     /// Whether an installed csi-proxy does not work, or may not work.
     pub down: bool,
+    /// Whether it was given a slot.
+    pub has_slot: bool,
     /// Whether work in its slot is in progress.
     pub at_work: bool,
     /// Whether the work in its last slot was interrupted. The update may be the cause, so its outcome must be known
@@ -45,10 +47,11 @@ pub struct Candidate {
 
 impl Candidate {
     /// Returns the sort key; the lowest comes first. An interrupted update comes first, so that its outcome is known
-    /// before other nodes follow; then nodes with fewer failures.
+    /// before other nodes follow; then nodes with fewer failures; then nodes with a slot: one that is connected to on its
+    /// account must not lose it to each node that turns up.
     #[must_use]
-    pub fn order<'a>(&self, name: &'a str) -> (bool, u32, &'a str) {
-        (!self.cut_short, self.failures, name)
+    pub fn order<'a>(&self, name: &'a str) -> (bool, u32, bool, &'a str) {
+        (!self.cut_short, self.failures, !self.has_slot, name)
     }
 }
 
@@ -262,6 +265,7 @@ mod tests {
             let candidate = Candidate {
                 standing,
                 down: words.contains(&"down"),
+                has_slot: words.contains(&"slot"),
                 at_work: words.contains(&"at-work"),
                 cut_short: words.contains(&"cut-short"),
                 paused: words.contains(&"paused"),
@@ -298,7 +302,8 @@ mod tests {
             (LIMITS, "a waiting, b waiting, c not-installed down", "a"),
             (LIMITS, "a waiting, b unseen, c unseen", "a"),
             (settling, "a waiting, b unseen, c unseen", ""),
-            // Nodes with failures come last.
+            // A node keeps its slot, and nodes with failures come last.
+            (one, "a waiting tried slot, b waiting, c waiting slot", "c"),
             (one, "a waiting tried, b waiting, c current", "b"),
             (one, "a waiting tried, b current, c current", "a"),
             // An interrupted update comes first, so that no other node is interrupted in the same way.

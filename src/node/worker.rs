@@ -180,7 +180,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         }
         // However often something changes, a node is not connected to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;
-        if !wait(&mut assignments, assignment, has_failed, pause).await {
+        if !wait(&mut assignments, assignment, has_failed, waits, pause).await {
             return;
         }
     }
@@ -205,13 +205,20 @@ fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -
 }
 
 /// Waits for the next reconcile: the end of the pause, or a change that calls for one. Returns false if the node is deleted.
+/// `waits`: the last reconcile was refused a slot.
 async fn wait(
     assignments: &mut watch::Receiver<Option<Assignment>>,
     mut known: Assignment,
     has_failed: bool,
+    waits: bool,
     pause: Duration,
 ) -> bool {
     let end = Instant::now() + pause;
+    if waits {
+        // Whatever it began with, it had no slot any more: one that is there now is news.
+        known.has_slot = false;
+        assignments.mark_changed();
+    }
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(end) => return true,

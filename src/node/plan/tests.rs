@@ -23,6 +23,7 @@ fn good() -> NodeState {
             state: ServiceState::Running,
             process_id: Some(1),
             sha256: Some("new".to_owned()),
+            command: Some(desired().request.command()),
             ..CsiProxyStatus::default()
         },
         pipes: vec![PipeStatus {
@@ -79,6 +80,7 @@ fn with(facts: &str) -> (Desired, NodeState) {
                 state.csi_proxy = CsiProxyStatus::default();
                 state.pipes.clear();
             }
+            "other command" => state.csi_proxy.command = Some("x.exe".to_owned()),
             "stopped" => state.csi_proxy.state = ServiceState::Stopped,
             "no service" => state.csi_proxy.state = ServiceState::Missing,
             "closed pipe" => state.pipes[0].open = false,
@@ -121,6 +123,7 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
         // The administrator has gone back, which ends the record of the rollback.
         ("good, of another request", REPAIR),
         ("good, of another request, another attempt", Step::Finish),
+        ("other command, of another request", Step::Finish),
         ("closed pipe, of another request", BROKEN),
         // The agent retries what it already manages.
         ("stopped", BROKEN),

@@ -48,6 +48,25 @@ fn only_news_of_others_call_for_a_reconcile() {
 }
 
 #[tokio::test]
+async fn a_slot_that_moved_away_and_came_back_is_news_to_who_was_refused() {
+    let known = assignment(true);
+    let with = |has_slot| Assignment {
+        has_slot,
+        ..known.clone()
+    };
+    let (sender, mut assignments) = watch::channel(Some(with(true)));
+    let hour = Duration::from_secs(3_600);
+    for slot in [false, true] {
+        // While it connected, the slot moved to another node, and then perhaps back.
+        sender.send(Some(with(slot))).unwrap();
+        assignments.borrow_and_update();
+        let waiting = wait(&mut assignments, known.clone(), false, true, hour);
+        let waited = tokio::time::timeout(Duration::from_millis(200), waiting).await;
+        assert_eq!(waited.is_ok(), slot);
+    }
+}
+
+#[tokio::test]
 async fn a_node_that_goes_while_it_is_reconciled_ends_its_task() {
     // A host that accepts connections and never sends a byte.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

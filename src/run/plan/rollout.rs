@@ -59,6 +59,7 @@ impl Plan {
                 standing: standing(plan, seen, cluster.node_statuses.get(name.as_str())),
                 down: is_down || slots.is_unsure(name),
                 failures: seen.map_or(0, |seen| seen.failures),
+                has_slot: (inputs.before).is_some_and(|it| it.rollout.slots.contains(name)),
                 at_work: slots.at_work.contains(name),
                 cut_short: slots.cut_short.contains_key(name),
                 paused: pool.is_some_and(|pool| pool.rollout.paused),

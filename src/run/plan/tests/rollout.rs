@@ -30,6 +30,17 @@ fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
 }
 
 #[test]
+fn a_node_keeps_its_slot_when_another_turns_up() {
+    let mut rig = three_that_wait();
+    for name in ["win-1", "win-2"] {
+        rig.observations.remove(name);
+    }
+    assert_eq!(rig.slots(), ["win-3"]);
+    rig.see("win-1", Standing::Waiting);
+    assert_eq!(rig.slots(), ["win-3"]);
+}
+
+#[test]
 fn work_begins_in_a_slot_once_the_stored_status_names_the_node() {
     let mut rig = three_that_wait();
     assert_eq!(rig.slots(), ["win-1"]);
