@@ -92,22 +92,23 @@ pub fn decide(desired: &Desired, seen: &Seen) -> Step {
         return Step::Leave;
     }
     let step = match &seen.state {
-        None => Some(Step::Install {
+        None => Step::Install {
             interrupts: seen.is_of_another_version,
-        }),
-        Some(state) => agent_step(desired, state),
-    };
-    match (step, &seen.state) {
-        (Some(Step::Restart), _) if seen.done == Done::Restarted => {
-            Step::Install { interrupts: false }
-        }
-        (Some(_), _) if seen.done >= Done::Installed => Step::Stop(Why::NoState),
-        (Some(step), _) => step,
-        (None, Some(state)) => match compare(desired, state) {
-            Step::Apply { .. } if seen.done == Done::Applied => Step::Stop(Why::NoProgress),
-            step => step,
         },
-        (None, None) => Step::Stop(Why::NoState),
+        Some(state) => match agent_step(desired, state) {
+            Some(step) => step,
+            None => {
+                return match compare(desired, state) {
+                    Step::Apply { .. } if seen.done == Done::Applied => Step::Stop(Why::NoProgress),
+                    step => step,
+                };
+            }
+        },
+    };
+    match step {
+        Step::Restart if seen.done == Done::Restarted => Step::Install { interrupts: false },
+        _ if seen.done >= Done::Installed => Step::Stop(Why::NoState),
+        step => step,
     }
 }
 
@@ -139,8 +140,8 @@ fn compare(desired: &Desired, state: &NodeState) -> Step {
     let is_foreign = !is_working(state) && in_the_way(request, state).is_some();
     if is_kept && has_program(request, state) {
         return match (works_as(request, state), is_foreign) {
-            // Has the agent forget the rollback of another request: the administrator has gone back.
-            // Where the service is another's by now, it would be interrupted.
+            // Has the agent forget the rollback of another request: the administrator has gone back. Where another program
+            // has changed the service by now, that would interrupt it.
             (true, _)
                 if was_undone
                     && last.is_some_and(|last| last.id != request.id)

@@ -172,12 +172,7 @@ fn take_away(
     slots: &RolloutSlots,
     found: &mut Reconciled,
 ) -> Result<(), NodeError> {
-    let state = host.status()?;
-    found.saw(state.as_ref(), None);
-    // Without an answer from an agent, no change that waits for this operator is in progress.
-    if state.as_ref().is_none_or(is_at_rest) {
-        slots.mark_settled(node);
-    }
+    let state = ask(host, node, None, slots, found)?;
     if state.is_some() || host.has_agent()? {
         let Some(mut slot) = slots.take(node) else {
             found.standing = Standing::Waiting;
@@ -255,6 +250,23 @@ fn bring_to_desired(
     }
 }
 
+/// Asks the agent for the node's state.
+fn ask(
+    host: &mut Host,
+    node: &str,
+    desired: Option<&Desired>,
+    slots: &RolloutSlots,
+    found: &mut Reconciled,
+) -> Result<Option<NodeState>, NodeError> {
+    let state = host.status()?;
+    found.saw(state.as_ref(), desired);
+    // Without an answer from an agent, no change that waits for this operator is in progress.
+    if state.as_ref().is_none_or(is_at_rest) {
+        slots.mark_settled(node);
+    }
+    Ok(state)
+}
+
 /// Asks the agent for the node's state, and looks for another owner of csi-proxy where the agent never had a request.
 fn see(
     host: &mut Host,
@@ -262,12 +274,8 @@ fn see(
     slots: &RolloutSlots,
     found: &mut Reconciled,
 ) -> Result<Seen, NodeError> {
-    let state = host.status()?;
-    found.saw(state.as_ref(), target.desired.as_ref().ok());
-    // Without an answer from an agent, no change that waits for this operator is in progress.
-    if state.as_ref().is_none_or(is_at_rest) {
-        slots.mark_settled(&target.node);
-    }
+    let desired = target.desired.as_ref().ok();
+    let state = ask(host, &target.node, desired, slots, found)?;
     if let (false, Ok(desired)) = (target.is_given, &target.desired) {
         let replaces = desired.request.replace_foreign;
         found.look = match &state {
@@ -376,7 +384,7 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
 /// Returns whether the state of csi-proxy is known. Errors before the agent has the request interrupt nothing.
 fn is_end_known(applied: &Result<ApplyResult, NodeError>) -> bool {
     match applied {
-        Ok(result) => result.state.unfinished_request_id.is_none(),
+        Ok(result) => is_at_rest(&result.state),
         Err(error) => matches!(error.reason, Reason::DiskFull | Reason::PayloadUnusable),
     }
 }

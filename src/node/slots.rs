@@ -17,12 +17,12 @@ pub struct State {
     pub at_work: BTreeSet<String>,
     /// Nodes whose last work in a slot ended with an unknown outcome: the connection was lost, the time limit expired, or
     /// the desired state changed. A node stays here until work in a slot ends normally.
-    pub cut_short: BTreeMap<String, Outcome>,
+    pub cut_short: BTreeMap<String, CutShort>,
 }
 
 /// What is known of a node whose work was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CutShort {
     /// It may be without csi-proxy.
     Unknown,
     /// It was observed since, and no change is in progress there.
@@ -33,7 +33,7 @@ impl State {
     /// Returns whether a node may be without csi-proxy because its work was cut short.
     #[must_use]
     pub fn is_unsure(&self, node: &str) -> bool {
-        self.cut_short.get(node) == Some(&Outcome::Unknown)
+        self.cut_short.get(node) == Some(&CutShort::Unknown)
     }
 
     /// Returns the nodes whose csi-proxy is, or with these slots is about to be, interrupted, and those with an unknown
@@ -77,7 +77,7 @@ impl RolloutSlots {
 
     /// Restores the nodes that a previous process was working on. Their outcome is unknown.
     pub fn restore(&self, nodes: impl IntoIterator<Item = String>) {
-        let nodes = nodes.into_iter().map(|node| (node, Outcome::Unknown));
+        let nodes = nodes.into_iter().map(|node| (node, CutShort::Unknown));
         self.lock().cut_short.extend(nodes);
     }
 
@@ -99,7 +99,7 @@ impl RolloutSlots {
     /// Marks that the node was observed and no change is in progress there.
     pub fn mark_settled(&self, node: &str) {
         if let Some(outcome) = self.lock().cut_short.get_mut(node) {
-            *outcome = Outcome::Observed;
+            *outcome = CutShort::Observed;
         }
     }
 
@@ -121,7 +121,7 @@ impl Drop for Slot {
         let mut state = self.slots.lock();
         state.at_work.remove(&self.node);
         if !self.settled {
-            state.cut_short.insert(self.node.clone(), Outcome::Unknown);
+            state.cut_short.insert(self.node.clone(), CutShort::Unknown);
         }
     }
 }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(in_progress, names(&["a", "b", "c", "d"]));
         slots.mark_settled("a");
         slots.forget("b");
-        let observed = BTreeMap::from([("a".to_owned(), Outcome::Observed)]);
+        let observed = BTreeMap::from([("a".to_owned(), CutShort::Observed)]);
         assert_eq!(seen(&slots).cut_short, observed);
         assert!(!seen(&slots).is_unsure("a"));
         let mut slot = slots.take("a").unwrap();
