@@ -18,6 +18,8 @@ use testbed::olm::Olm;
 pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The CSI driver for Azure Disk volumes.
 pub const DRIVER: &str = "disk.csi.azure.com";
+/// The name of the `OperatorGroup` in docs/install.md.
+const OPERATOR_GROUP: &str = "windows-storage-operator";
 /// The node on which the operator's Pods run.
 pub const LINUX_NODE: &str = "linux-1";
 /// File extension of Pod logs.
@@ -63,10 +65,11 @@ impl Cluster {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
             json!({
                 "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-                "metadata": {"name": "own", "namespace": name}, "spec": {"targetNamespaces": [name]},
+                "metadata": {"name": OPERATOR_GROUP, "namespace": name}, "spec": {"targetNamespaces": [name]},
             }),
         ]);
-        self.wait("OperatorGroup", name, "own", "is seen by OLM", |group| {
+        let what = "is seen by OLM";
+        self.wait("OperatorGroup", name, OPERATOR_GROUP, what, |group| {
             group.is_some_and(|group| group["status"]["namespaces"] == json!([name]))
         })
         .await;

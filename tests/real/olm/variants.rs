@@ -39,6 +39,37 @@ async fn an_administrator_overrides_the_gate() {
         .await;
 }
 
+/// A version that is not ready gets no say in its own replacement, and the override alone does not replace it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_version_is_replaced() {
+    let cluster = &held_cluster().await;
+    let (kubelet, v1) = install_first(cluster, NAMESPACE, "0.1.0").await;
+    cluster
+        .wait_for_gate(NAMESPACE, &v1, "False", MISSING)
+        .await;
+    kubelet.cut_power();
+    cluster.wait_for_phase(NAMESPACE, &v1, "Installing").await;
+    let v2 = hold_next(cluster, NAMESPACE, "0.1.0", "0.2.0").await;
+
+    page::follow(cluster, "Override it");
+    after_five_minutes(cluster, &v1, "has failed", |csv| {
+        let history = csv["status"]["conditions"].as_array().unwrap();
+        history.iter().any(|it| it["message"] == "install timeout")
+    })
+    .await;
+    cluster.wait_for_phase(NAMESPACE, &v1, "Installing").await;
+    assert_eq!(phases(&cluster.get(CSV, NAMESPACE, &v2).await), ["Pending"]);
+
+    page::follow(cluster, "The installed version is broken");
+    after_five_minutes(cluster, &v1, "is being replaced", |csv| {
+        csv["status"]["phase"] == "Replacing"
+    })
+    .await;
+    cluster.wait_for_phase(NAMESPACE, &v2, "Installing").await;
+    kubelet.restore_power();
+    cluster.wait_for_phase(NAMESPACE, &v2, "Succeeded").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gate_is_written_again_after_it_was_deleted_and_after_a_client_of_version_1_has_wiped_it()
  {
@@ -138,6 +169,23 @@ async fn hold_next(cluster: &Cluster, namespace: &str, first: &str, next: &str) 
     let v2 = csv_name(next);
     cluster.wait_until_held(namespace, &v2, MISSING).await;
     v2
+}
+
+/// Lets OLM see that it has waited for the pods of this CSV for five minutes, and waits until it has drawn its conclusion.
+async fn after_five_minutes(
+    cluster: &Cluster,
+    csv: &str,
+    what: &str,
+    is_done: impl Fn(&Value) -> bool,
+) {
+    let long_ago = r#"{"status":{"lastTransitionTime":"2026-01-01T00:00:00Z"}}"#;
+    let patch = ["patch", CSV, csv, "-n", NAMESPACE, "--subresource=status"];
+    cluster.kubectl(&[&patch[..], &["--type=merge", "-p", long_ago]].concat());
+    cluster
+        .wait(CSV, NAMESPACE, csv, what, |object| {
+            object.is_some_and(&is_done)
+        })
+        .await;
 }
 
 async fn wait_for_ready_replicas(cluster: &Cluster, namespace: &str, number: &Value) {
