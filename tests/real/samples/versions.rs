@@ -73,6 +73,13 @@ fn cells(row: &str) -> Vec<&str> {
 #[test]
 fn the_page_says_what_each_sample_says_and_its_version_and_pipes_are_among_them() {
     let page = page();
+    // The vendor's default comes first.
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| [`"));
+    let rows: Vec<_> = rows
+        .filter_map(|row| Some(row.split_once('`')?.0))
+        .collect();
+    let samples = all().map(|it| format!("{}/{}", it.driver.folder, it.form.folder));
+    assert_eq!(rows, samples.collect::<Vec<_>>());
     for sample in all() {
         let says = Says::read(sample);
         assert!(says.drivers.matches(&says.driver), "{sample:?}");
