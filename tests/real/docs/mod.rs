@@ -14,6 +14,7 @@ mod objects;
 mod output;
 mod pages;
 mod rules;
+mod symptoms;
 mod world;
 
 use std::path::{Path, PathBuf};
