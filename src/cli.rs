@@ -49,8 +49,8 @@ pub enum Command {
     /// if that version redirects its plugin to a CSI driver or no longer has the plugin.
     ///
     /// Files can be the output of kubectl get -o yaml|json and oc adm inspect, or a must-gather folder: YAML or JSON, with
-    /// several documents and lists. Give all objects of these kinds: nodes, csinodes, csidrivers, pods, cronjobs,
-    /// daemonsets, deployments, jobs, replicasets, replicationcontrollers, statefulsets, persistentvolumeclaims,
+    /// several documents and lists. Give all objects of these kinds: nodes, namespaces, csinodes, csidrivers, pods,
+    /// cronjobs, daemonsets, deployments, jobs, replicasets, replicationcontrollers, statefulsets, persistentvolumeclaims,
     /// persistentvolumes, storageclasses, runtimeclasses. With the vSphere driver, add its configmaps named
     /// internal-feature-states.csi.vsphere.vmware.com; with this operator, windowsstorages and windowsnodestorages. Other
     /// kinds are counted and ignored.
@@ -149,7 +149,7 @@ const CHECK_EXAMPLES: &str = "Examples:
   windows-storage-operator check -o json | jq .verdict
   windows-storage-operator check -f must-gather.local.123/
   kubectl get -A -o yaml \\
-    nodes,csinodes,csidrivers,runtimeclasses,sc,pv,pvc,pods,ds,deploy,rs,sts,rc,jobs,cronjobs \\
+    nodes,ns,csinodes,csidrivers,runtimeclasses,sc,pv,pvc,pods,ds,deploy,rs,sts,rc,jobs,cronjobs \\
     > cluster.yaml
   kubectl get -A -o yaml configmaps \\
     --field-selector metadata.name=internal-feature-states.csi.vsphere.vmware.com > switches.yaml

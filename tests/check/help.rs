@@ -13,7 +13,7 @@ const RIGHTS: &str = include_str!(concat!(
 /// Resources that only must-gather lists.
 const NOT_JUDGED: &str = "events leases volumeattachments operatorconditions";
 /// Short names that the example uses.
-const SHORT: &str = "storageclasses=sc persistentvolumes=pv persistentvolumeclaims=pvc daemonsets=ds \
+const SHORT: &str = "namespaces=ns storageclasses=sc persistentvolumes=pv persistentvolumeclaims=pvc daemonsets=ds \
     deployments=deploy replicasets=rs statefulsets=sts replicationcontrollers=rc";
 
 #[test]

@@ -30,6 +30,9 @@ pub fn not_judged(node: &Node) -> String {
             system => system,
         };
         format!("It runs {system}; only Windows nodes are watched.")
+    } else if node.is_virtual {
+        "It is virtual: no kubelet runs there and no CSI driver registers, so it is left out, and its pods do not count."
+            .to_owned()
     } else if node.ignored {
         "It is labelled windowsstorage.dev/ignore=true, so the operator ignores it, and its pods do not count."
             .to_owned()

@@ -51,7 +51,7 @@ spec:
 ";
 
 /// The kinds that `check` reads, as kubectl names them.
-const KINDS: &str = "nodes,csinodes,csidrivers,runtimeclasses,storageclasses,persistentvolumes,\
+const KINDS: &str = "nodes,namespaces,csinodes,csidrivers,runtimeclasses,storageclasses,persistentvolumes,\
                      persistentvolumeclaims,pods,daemonsets,deployments,replicasets,statefulsets,\
                      replicationcontrollers,jobs,cronjobs";
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use crate::assess::codes;
 use crate::assess::plugins::Plugin;
-use crate::assess::report::Finding;
+use crate::assess::report::{Finding, Source};
 use crate::assess::versions::{Distribution, Release};
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, WorkloadKey};
@@ -83,7 +83,7 @@ pub fn move_data(
     workload: &WorkloadKey,
     volume: &Resolved,
 ) -> Option<Finding> {
-    let plugin = volume.plugin().filter(|plugin| plugin.driver.is_none())?;
+    let plugin = volume.plugin().filter(|_| volume.driver().is_none())?;
     let namespace = &workload.object.namespace;
     let (object, old) = match &volume.claim {
         Some(claim) => (
@@ -95,6 +95,10 @@ pub fn move_data(
             format!("volume {} of {workload}", volume.volume),
         ),
     };
+    if let Some(driver) = plugin.driver {
+        let message = not_managed(plugin, driver, &old, volume.source);
+        return Some(Finding::new(codes::DATA_MUST_MOVE, object, message));
+    }
     let removed_in = plugin.removed_in;
     let gone = distribution.at(removed_in);
     let mut message = format!(
@@ -120,6 +124,24 @@ pub fn move_data(
         );
     }
     Some(Finding::new(codes::DATA_MUST_MOVE, object, message))
+}
+
+/// Explains what to do with an Azure disk that is not managed.
+fn not_managed(plugin: &Plugin, driver: &str, old: &str, source: Source) -> String {
+    let name = plugin.name;
+    let what = format!(
+        "the {old} is of {name} and not managed (kind Dedicated or Shared), and {driver} takes over managed disks only"
+    );
+    match source {
+        Source::StorageClass => {
+            format!("{what}: make the claim again with a class whose provisioner is {driver}")
+        }
+        Source::Inline | Source::PersistentVolume => format!(
+            "{what}: stop its pods, make a managed disk of its blob (az disk create --resource-group GROUP --name NAME \
+             --source BLOB_URI), a PersistentVolume of {driver} with that disk and a claim for it, and let the workload use \
+             that claim"
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -61,6 +61,8 @@ codes! {
     PERSISTENT_VOLUME_NOT_FOUND = "PersistentVolumeNotFound";
     /// A driver's DaemonSet mounts pipes that csi-proxy does not offer.
     PIPE_NOT_OFFERED = "PipeNotOffered";
+    /// A workload with in-tree volumes selects nodes that are not there, so its operating system is unknown.
+    PLACEMENT_UNKNOWN = "PlacementUnknown";
     /// An in-tree plugin in use is gone at this version.
     PLUGIN_REMOVED = "PluginRemoved";
     /// A driver is registered on a node without a ready pod of it.
@@ -71,6 +73,8 @@ codes! {
     TAINT_NOT_TOLERATED = "TaintNotTolerated";
     /// A driver's minor version differs between Windows and other nodes.
     VERSION_SKEW = "VersionSkew";
+    /// A virtual node of Windows, which has no kubelet, is left out.
+    VIRTUAL_NODE = "VirtualNode";
 }
 
 #[cfg(test)]

@@ -102,6 +102,9 @@ pub static PLUGINS: [Plugin; 14] = plugins! {
     "scaleio", "scaleIO", None, 22, 22, 22, 22;
 };
 
+/// The plugin of Azure disks. Its driver takes over only those that are managed.
+pub const AZURE_DISK: &str = "kubernetes.io/azure-disk";
+
 /// Returns the plugin with this field.
 #[must_use]
 pub fn by_field(field: &str) -> Option<&'static Plugin> {

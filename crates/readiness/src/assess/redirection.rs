@@ -10,7 +10,7 @@ pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
     match cluster.read_from {
         ReadFrom::Api => cluster.api_server_version.as_deref(),
         ReadFrom::Files => {
-            let nodes = cluster.nodes.iter();
+            let nodes = cluster.nodes.iter().filter(|(_, node)| !node.is_virtual);
             versions::highest(nodes.map(|(_, node)| node.kubelet_version.as_str()))
         }
     }
@@ -50,7 +50,7 @@ pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
     let noted: Vec<(&Node, &[&Plugin])> = cluster
         .windows_nodes()
         .map(|(name, node)| {
-            let csi_node = cluster.csi_nodes.get(name);
+            let csi_node = cluster.csi_node(name);
             (node, csi_node.map_or(&[][..], |it| &it.redirected))
         })
         .collect();

@@ -2,11 +2,13 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use serde::{Deserialize, Serialize};
 
 use crate::index::{Labels, Name};
+use crate::visible::some_of;
 
 /// A node selector and the terms of a required node affinity. Both must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +18,26 @@ pub struct NodeSelection {
     pub labels: BTreeMap<String, String>,
     /// The affinity's terms, if any. At least one must match.
     pub terms: Option<Vec<NodeSelectorTerm>>,
+}
+
+/// How many labels a message names before it counts the rest.
+const NAMED_LABELS: usize = 5;
+
+/// The labels, as messages name them.
+impl fmt::Display for NodeSelection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let labels: Vec<String> = labels.collect();
+        f.write_str(&some_of(&labels, NAMED_LABELS))?;
+        match (&self.terms, labels.is_empty()) {
+            (None, _) => Ok(()),
+            (Some(_), true) => f.write_str("its required node affinity"),
+            (Some(_), false) => f.write_str(" and its required node affinity"),
+        }
+    }
 }
 
 impl NodeSelection {

@@ -93,6 +93,7 @@ impl Builder {
     fn class(mut self, name: &str, provisioner: &str, default_since: Option<i64>) -> Self {
         let class = StorageClass {
             provisioner: provisioner.into(),
+            unmanaged: false,
             is_default: default_since.is_some(),
             created: default_since.unwrap_or_default(),
         };

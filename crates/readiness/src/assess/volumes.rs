@@ -41,7 +41,7 @@ impl Resolved {
     #[must_use]
     pub fn plugin(&self) -> Option<&'static Plugin> {
         match self.served_by {
-            VolumeType::InTree(plugin) => Some(plugin),
+            VolumeType::InTree(plugin) | VolumeType::NotTakenOver(plugin) => Some(plugin),
             VolumeType::Csi(_) => None,
         }
     }
@@ -51,6 +51,7 @@ impl Resolved {
     pub fn driver(&self) -> Option<&str> {
         match &self.served_by {
             VolumeType::InTree(plugin) => plugin.driver,
+            VolumeType::NotTakenOver(_) => None,
             VolumeType::Csi(driver) => Some(driver),
         }
     }
@@ -194,8 +195,15 @@ impl Resolver<'_> {
 
     fn unbound(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
         if let Some((class, provisioner)) = self.class_of(key, claim)
-            && let Some(served_by) = self.provisioned_type(&provisioner)
+            && let Some(mut served_by) = self.provisioned_type(&provisioner)
         {
+            let row = self.lookup.cluster.classes.get(&class);
+            if let VolumeType::InTree(plugin) = served_by
+                && plugin.name == plugins::AZURE_DISK
+                && row.is_some_and(|class| class.unmanaged)
+            {
+                served_by = VolumeType::NotTakenOver(plugin);
+            }
             let found = (Source::StorageClass, None, Some(class));
             self.row(volume, key, found, served_by);
         }

@@ -16,10 +16,10 @@ pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
 pub use names::{drop_unused_names, intern};
 pub use objects::{
     Claim, ConfigMap, CsiNode, Labels, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
-    PodVolume, PodVolumeSource, RuntimeClass, Secret, StorageClass, VolumeType,
+    PodVolume, PodVolumeSource, Secret, StorageClass, VolumeType,
 };
 pub use owners::{ClaimTemplate, Owner, Revision, WorkloadKey, WorkloadKind};
-pub use placement::{Placement, System};
+pub use placement::{AddedSelector, Placement, System};
 pub use platform::{Platform, PlatformSignal};
 pub use table::{AnyTable, Key, Listed, Table};
 
@@ -76,8 +76,10 @@ pub struct Cluster {
     pub volumes: Table<Name, PersistentVolume>,
     /// `StorageClasses` by name.
     pub classes: Table<Name, StorageClass>,
-    /// `RuntimeClasses` by name.
-    pub runtime_classes: Table<Name, RuntimeClass>,
+    /// The node selectors of `RuntimeClasses`, by name.
+    pub runtime_classes: Table<Name, AddedSelector>,
+    /// The node selectors of Namespaces that have one, by name.
+    pub namespaces: Table<Name, AddedSelector>,
     /// `ConfigMaps` with a CSI driver's feature switches, in any namespace.
     pub feature_switches: Table<ObjectKey, ConfigMap>,
     /// The administrator's settings: the object `cluster`.
@@ -225,10 +227,21 @@ impl Cluster {
         }
     }
 
+    /// Returns the node's CSINode. One that an earlier Node of the same name owns does not count: the kubelet fills it
+    /// again, or the garbage collector deletes it.
+    #[must_use]
+    pub fn csi_node(&self, node: &Name) -> Option<&CsiNode> {
+        let csi_node = self.csi_nodes.get(node)?;
+        let uid = self.nodes.get(node).map_or("", |node| &node.uid);
+        let owner = csi_node.node_uid.as_deref();
+        let is_of_another = owner.is_some_and(|owner| !uid.is_empty() && owner != uid);
+        (!is_of_another).then_some(csi_node)
+    }
+
     /// Whether the node's CSINode lists the driver.
     #[must_use]
     pub fn is_registered(&self, node: &Name, driver: &str) -> bool {
-        let csi_node = self.csi_nodes.get(node);
+        let csi_node = self.csi_node(node);
         csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
     }
 

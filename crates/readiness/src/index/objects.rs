@@ -53,8 +53,10 @@ pub struct Node {
     pub uid: String,
     /// The label `kubernetes.io/os`, or `status.nodeInfo` if the label is absent.
     pub operating_system: String,
-    /// Labelled `windowsstorage.dev/ignore=true`.
+    /// Labelled `windowsstorage.dev/ignore=true`, or virtual.
     pub ignored: bool,
+    /// No machine, and without a kubelet: pods on it run elsewhere, and no CSI driver ever registers there.
+    pub is_virtual: bool,
     /// Being deleted.
     pub deleting: bool,
     /// The distribution that the Node's labels and annotations show.
@@ -117,6 +119,8 @@ pub struct CsiNode {
     pub drivers: Arc<BTreeSet<Name>>,
     /// The in-tree plugins whose volumes the kubelet redirects, from its annotation.
     pub redirected: Box<[&'static Plugin]>,
+    /// The uid of the Node that owns it.
+    pub node_uid: Option<Name>,
 }
 
 /// A Pod that has not terminated.
@@ -163,6 +167,8 @@ pub enum VolumeType {
     Csi(Name),
     /// An in-tree plugin.
     InTree(&'static Plugin),
+    /// An in-tree plugin's volume of a form that its CSI driver does not take over: an Azure disk that is not managed.
+    NotTakenOver(&'static Plugin),
 }
 
 /// A `PersistentVolumeClaim`, or the template of one.
@@ -192,19 +198,12 @@ pub struct PersistentVolume {
 pub struct StorageClass {
     /// The provisioner.
     pub provisioner: Name,
+    /// Whether it makes Azure disks that are not managed.
+    pub unmanaged: bool,
     /// Marked as the default class.
     pub is_default: bool,
     /// Creation time in seconds since 1970. The newest of several default classes applies.
     pub created: i64,
-}
-
-/// A RuntimeClass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuntimeClass {
-    /// `scheduling.nodeSelector`, which Kubernetes merges into the pods' own node selector.
-    pub selector: BTreeMap<String, String>,
-    /// The operating system that the selector requires.
-    pub names: Option<System>,
 }
 
 /// A `ConfigMap` of the operator's namespace.

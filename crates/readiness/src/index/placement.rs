@@ -1,5 +1,7 @@
 //! The scheduling constraints of a pod or pod template.
 
+use std::collections::BTreeMap;
+
 use crate::index::Name;
 
 /// An operating system.
@@ -14,23 +16,32 @@ pub enum System {
 /// The scheduling constraints in a pod's spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// The operating system that `spec.os`, the node selector or the required node affinity selects.
+    /// The operating system that `spec.os` or the node selector names.
     pub names: Option<System>,
+    /// The operating system that the required node affinity names.
+    pub required: Option<System>,
     /// The RuntimeClass, which may select an operating system if the spec does not.
     pub runtime_class: Option<Name>,
     /// The Node that a template names in `spec.nodeName`.
     pub node: Option<Name>,
-    /// The node selector and required node affinity as a [`NodeSelection`](crate::assess::NodeSelection)'s text.
+    /// The node selector and required node affinity as a [`NodeSelection`](crate::assess::NodeSelection)'s text; absent if
+    /// it is not needed to tell the operating system.
     pub selector: Option<Name>,
 }
 
+/// A node selector that is added to those of pods: by their namespace or their RuntimeClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddedSelector {
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
+    /// The operating system that they name.
+    pub names: Option<System>,
+}
+
 impl Placement {
-    /// Whether no constraint could select Windows.
+    /// Whether neither the namespace nor any node could make this ask for Windows.
     #[must_use]
     pub fn never_asks(&self) -> bool {
-        match self.names {
-            Some(system) => system == System::Other,
-            None => self.runtime_class.is_none() && self.node.is_none() && self.selector.is_none(),
-        }
+        self.names == Some(System::Other)
     }
 }

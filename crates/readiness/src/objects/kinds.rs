@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::api::{GROUP, WindowsNodeStorage, WindowsStorage};
 use crate::index::{AnyTable, Cluster, Key, Table, WorkloadKind};
 use crate::objects::received::{Received, Source};
-use crate::objects::{FieldError, node, own, pod, storage as stored, workloads};
+use crate::objects::{FieldError, node, own, placement, pod, storage as stored, workloads};
 
 /// The group of the `apps` kinds before Kubernetes 1.16, still found in old dumps.
 const OLD_APPS_GROUP: &str = "extensions";
@@ -181,6 +181,7 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         kind!(core::PersistentVolumeClaim, claims, stored::claim),
         kind!(core::PersistentVolume, volumes, stored::volume),
         kind!(storage::StorageClass, classes, stored::class),
+        kind!(core::Namespace, namespaces, placement::namespace),
         kind!(runtime::RuntimeClass, runtime_classes, node::runtime_class),
         beside(switches, Scope::Named(own::FEATURE_SWITCHES)),
         kind!(WindowsStorage, settings, own::settings),

@@ -8,10 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 use serde::Deserialize;
 
 use crate::index::{Name, intern};
+use crate::objects::lenient::Lenient;
 
 object_only!(
     NodeMeta,
     Annotated,
+    OwnedAnnotated,
     ClassMeta,
     PodMeta,
     OwnerMeta,
@@ -65,11 +67,19 @@ pub(super) struct NodeMeta {
     pub annotations: Option<Texts>,
 }
 
-/// The metadata used from a claim or CSINode.
+/// The metadata used from a claim.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self", default)]
 pub(super) struct Annotated {
     pub annotations: Option<Texts>,
+}
+
+/// The metadata used from a CSINode.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", default)]
+pub(super) struct OwnedAnnotated {
+    pub annotations: Option<Texts>,
+    pub owner_references: Option<Vec<Reference>>,
 }
 
 /// The metadata used from a StorageClass.
@@ -110,7 +120,17 @@ pub(super) struct RevisionMeta {
 #[serde(remote = "Self", default)]
 pub(super) struct Reference {
     controller: Option<bool>,
+    /// Used only to tell whether the owner of a CSINode is a Node.
+    kind: Lenient<String>,
     uid: String,
+}
+
+impl Reference {
+    /// Returns the uid of an owner that is a Node.
+    pub(super) fn of_node(&self) -> Option<Name> {
+        let is_node = self.kind.0 == "Node" && !self.uid.is_empty();
+        is_node.then(|| intern(&self.uid))
+    }
 }
 
 pub(super) fn text<'a>(texts: Option<&'a Texts>, key: &str) -> Option<&'a str> {

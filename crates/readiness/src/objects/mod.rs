@@ -55,6 +55,7 @@ pub use kinds::{KINDS, Kind, Scope, cluster_kinds, kind, own_config_maps};
 pub use load::Loader;
 pub use node_side::registered_path;
 pub use own::FEATURE_SWITCHES;
+pub(crate) use placement::named_by_labels;
 pub use received::Received;
 
 fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {

@@ -10,11 +10,13 @@ use serde::de::{IgnoredAny, MapAccess};
 
 use crate::assess::plugins;
 use crate::assess::versions::Distribution;
-use crate::index::{CsiNode, Labels, Name, Node, NodeAddress, RuntimeClass, System, Taint, intern};
+use crate::index::{
+    AddedSelector, CsiNode, Labels, Name, Node, NodeAddress, System, Taint, intern,
+};
 use crate::objects::interned;
 use crate::objects::lenient::{Lenient, Shown};
-use crate::objects::metadata::{Annotated, NodeMeta, text};
-use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, named_by_labels};
+use crate::objects::metadata::{NodeMeta, OwnedAnnotated, text};
+use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, added};
 use crate::objects::platform::platform;
 
 object_only!(
@@ -29,6 +31,10 @@ object_only!(
 /// The plugins that the kubelet redirects, comma-separated.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
+/// What shows a virtual node. Sources: virtual-kubelet (azure-aci's `windows-virtual-node.md`), Liqo, Admiralty.
+const TYPE_LABEL: &str = "type";
+const VIRTUAL_TYPES: [&str; 2] = ["virtual-kubelet", "virtual-node"];
+const VIRTUAL_TAINT: &str = "virtual-kubelet.io/provider";
 const MANAGEMENT_ANNOTATION: &str = "windowsstorage.dev/management";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
 const WMCO_DESIRED_VERSION: &str = "windowsmachineconfig.openshift.io/desired-version";
@@ -86,7 +92,11 @@ pub(super) fn row(node: NodeObject) -> Node {
     let label = |key: &str| text(meta.labels.as_ref(), key);
     let status = node.status.unwrap_or_default();
     let info = status.node_info.unwrap_or_default();
+    let mut taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
+    let is_virtual = label(TYPE_LABEL).is_some_and(|it| VIRTUAL_TYPES.contains(&it))
+        || taints.iter().any(|taint| taint.key == VIRTUAL_TAINT);
     let other = Node {
+        is_virtual,
         operating_system: label(OS_LABEL)
             .map(str::to_owned)
             .or(info.operating_system)
@@ -102,11 +112,10 @@ pub(super) fn row(node: NodeObject) -> Node {
         return other;
     }
     let noted = |key| text(meta.annotations.as_ref(), key).map(str::to_owned);
-    let mut taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
     taints.retain(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
     Node {
         uid: meta.uid.clone().unwrap_or_default(),
-        ignored: label(IGNORE_LABEL) == Some("true"),
+        ignored: is_virtual || label(IGNORE_LABEL) == Some("true"),
         platform: platform(&meta, &taints, &other.kubelet_version),
         given: noted(MANAGEMENT_ANNOTATION).as_deref() == Some("Managed"),
         ready_since: ready_since(&status.conditions.0),
@@ -145,7 +154,7 @@ fn labels(meta: &NodeMeta) -> Labels {
 
 #[derive(Deserialize)]
 pub(super) struct CsiNodeObject {
-    metadata: Annotated,
+    metadata: OwnedAnnotated,
     spec: Option<CsiNodeSpec>,
 }
 
@@ -168,7 +177,10 @@ pub(super) fn csi_node(csi_node: CsiNodeObject) -> CsiNode {
     let entries = spec.drivers.unwrap_or_default();
     let noted = text(meta.annotations.as_ref(), MIGRATED_PLUGINS).into_iter();
     let noted = noted.flat_map(|names| names.split(',').map(str::trim));
+    let mut owners = meta.owner_references.iter().flatten();
+    let node_uid = owners.find_map(|owner| owner.of_node());
     CsiNode {
+        node_uid,
         redirected: noted.filter_map(plugins::by_name).collect(),
         drivers: Arc::new(entries.into_iter().map(|entry| entry.name).collect()),
     }
@@ -188,12 +200,8 @@ struct Scheduling {
     node_selector: Option<BTreeMap<String, String>>,
 }
 
-pub(super) fn runtime_class(class: RuntimeClassObject) -> RuntimeClass {
+pub(super) fn runtime_class(class: RuntimeClassObject) -> AddedSelector {
     let scheduling = class.scheduling;
     let selector = scheduling.and_then(|scheduling| scheduling.node_selector);
-    let selector = selector.unwrap_or_default();
-    RuntimeClass {
-        names: named_by_labels(&selector),
-        selector,
-    }
+    added(selector.unwrap_or_default())
 }

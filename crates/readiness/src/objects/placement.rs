@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
 
 use crate::assess::NodeSelection;
-use crate::index::{Placement, System, intern};
+use crate::index::{AddedSelector, Placement, System, intern};
+use crate::objects::metadata::{Annotated, text};
 use crate::objects::pod::PodSpec;
 
 object_only!(Affinity, NodeAffinity);
@@ -58,13 +59,15 @@ pub fn placement(spec: &PodSpec) -> Placement {
     let required = required(spec);
     let os = spec.os.as_ref().and_then(|os| named(&os.name));
     let labels = spec.node_selector.as_ref();
-    let names = os
-        .or_else(|| named_by_labels(labels?))
-        .or_else(|| named_by_terms(&required?.node_selector_terms));
+    let names = os.or_else(|| named_by_labels(labels?));
+    let by_terms = required.and_then(|required| named_by_terms(&required.node_selector_terms));
     let selection = selection(spec);
-    let selects = names.is_none() && !selection.is_empty();
+    // Where the affinity names a system, a namespace's selector may still name one before it.
+    let is_needed = by_terms.is_none() || !selection.labels.is_empty();
+    let selects = names.is_none() && is_needed && !selection.is_empty();
     Placement {
         names,
+        required: by_terms,
         runtime_class: spec.runtime_class_name.clone(),
         node: None,
         selector: selects.then(|| intern(&selection.to_text())),
@@ -76,6 +79,39 @@ fn named(os: &str) -> Option<System> {
         WINDOWS => Some(System::Windows),
         LINUX => Some(System::Other),
         _ => None,
+    }
+}
+
+/// The annotations by which a Namespace adds a node selector to its pods: OpenShift's, and that of Kubernetes' admission
+/// plugin `PodNodeSelector`.
+const SELECTOR_ANNOTATIONS: [&str; 2] = [
+    "openshift.io/node-selector",
+    "scheduler.alpha.kubernetes.io/node-selector",
+];
+
+#[derive(Deserialize)]
+pub(super) struct NamespaceObject {
+    metadata: Annotated,
+}
+
+/// Returns the node selector that a Namespace adds, if any: a list of `key=value`.
+pub(super) fn namespace(object: NamespaceObject) -> Option<AddedSelector> {
+    let annotations = object.metadata.annotations;
+    let lists = SELECTOR_ANNOTATIONS.map(|key| text(annotations.as_ref(), key));
+    let pairs = lists.into_iter().flatten().flat_map(|list| list.split(','));
+    let labels: BTreeMap<String, String> = pairs
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(key, value)| (key.trim(), value.trim_start_matches('=').trim()))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    (!labels.is_empty()).then(|| added(labels))
+}
+
+/// Returns what a node selector adds.
+pub(super) fn added(labels: BTreeMap<String, String>) -> AddedSelector {
+    AddedSelector {
+        names: named_by_labels(&labels),
+        labels,
     }
 }
 

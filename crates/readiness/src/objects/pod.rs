@@ -29,7 +29,8 @@ object_only!(
     ClaimSource,
     EphemeralSource,
     HostPath,
-    CsiSource
+    CsiSource,
+    Fields
 );
 
 #[derive(Deserialize)]
@@ -136,14 +137,29 @@ pub(super) struct CsiSource {
     pub(super) driver: Name,
 }
 
-/// The in-tree plugin whose field is set in a volume.
-#[derive(Clone, Copy, Default)]
-pub(super) struct InTreeSource(pub(super) Option<&'static Plugin>);
+/// The in-tree volume whose field is set in a volume.
+#[derive(Clone, Default)]
+pub(super) struct InTreeSource(pub(super) Option<VolumeType>);
+
+/// An in-tree volume. Only whether an Azure disk is managed matters.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", default)]
+struct Fields {
+    kind: Lenient<String>,
+    #[serde(rename = "diskURI")]
+    disk_uri: Lenient<String>,
+}
+
+const AZURE_DISK: &str = "azureDisk";
+/// The only kind of Azure disk that its CSI driver takes over.
+///
+/// Source: Kubernetes' release notes on `CSIMigrationAzureDisk` (kubernetes/kubernetes#103439).
+pub(super) const MANAGED: &str = "Managed";
 
 impl<'de> Deserialize<'de> for InTreeSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
+        struct AnyField;
+        impl<'de> Visitor<'de> for AnyField {
             type Value = InTreeSource;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,18 +173,32 @@ impl<'de> Deserialize<'de> for InTreeSource {
                         map.next_value::<IgnoredAny>()?;
                         continue;
                     };
-                    let source: Option<BTreeMap<String, IgnoredAny>> =
-                        map.next_value().map_err(|error| {
-                            de::Error::custom(format_args!("field {field}: {error}"))
-                        })?;
-                    if source.is_some() {
-                        found.0.get_or_insert(plugin);
+                    let source: Option<Fields> = map.next_value().map_err(|error| {
+                        de::Error::custom(format_args!("field {field}: {error}"))
+                    })?;
+                    if let Some(source) = source {
+                        found.0.get_or_insert(source.of(plugin));
                     }
                 }
                 Ok(found)
             }
         }
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(AnyField)
+    }
+}
+
+impl Fields {
+    fn of(&self, plugin: &'static Plugin) -> VolumeType {
+        let is_taken_over = match self.kind.0.as_str() {
+            // The API server writes `Shared` here, but refuses it for a managed disk: then a manifest has left out the kind.
+            "" => !self.disk_uri.0.to_ascii_lowercase().starts_with("http"),
+            kind => kind == MANAGED,
+        };
+        if plugin.field == AZURE_DISK && !is_taken_over {
+            VolumeType::NotTakenOver(plugin)
+        } else {
+            VolumeType::InTree(plugin)
+        }
     }
 }
 
@@ -176,7 +206,7 @@ impl<'de> Deserialize<'de> for InTreeSource {
 pub(super) fn volume_type(csi: Option<&CsiSource>, in_tree: InTreeSource) -> Option<VolumeType> {
     match csi {
         Some(csi) => Some(VolumeType::Csi(csi.driver.clone())),
-        None => in_tree.0.map(VolumeType::InTree),
+        None => in_tree.0,
     }
 }
 
@@ -208,7 +238,7 @@ impl Volume {
             let claim = template.map_or_else(Claim::default, ClaimTemplateObject::claim);
             return Some(PodVolumeSource::Ephemeral(claim));
         }
-        volume_type(self.csi.as_ref(), self.in_tree).map(PodVolumeSource::Inline)
+        volume_type(self.csi.as_ref(), self.in_tree.clone()).map(PodVolumeSource::Inline)
     }
 }
 

@@ -1,11 +1,14 @@
 //! Decodes claims, volumes and storage classes.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use crate::index::{Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern};
 use crate::objects::interned_option;
+use crate::objects::lenient::Lenient;
 use crate::objects::metadata::{Annotated, ClassMeta, Texts, created, text};
-use crate::objects::pod::{CsiSource, InTreeSource, volume_type};
+use crate::objects::pod::{CsiSource, InTreeSource, MANAGED, volume_type};
 
 object_only!(
     ClaimSpec,
@@ -140,12 +143,22 @@ pub(super) struct ClassObject {
     metadata: ClassMeta,
     #[serde(default, deserialize_with = "interned_option")]
     provisioner: Option<Name>,
+    parameters: Option<BTreeMap<String, Lenient<String>>>,
 }
+
+/// The parameter of in-tree Azure disks. Keys count without case, and a class that names no kind makes managed disks.
+///
+/// Source: Kubernetes 1.26, `pkg/volume/azuredd/azure_provision.go`.
+const KIND_PARAMETER: &str = "kind";
 
 pub(super) fn class(object: ClassObject) -> StorageClass {
     let meta = object.metadata;
     let mut keys = DEFAULT_CLASS_ANNOTATIONS.into_iter();
+    let mut parameters = object.parameters.iter().flatten();
     StorageClass {
+        unmanaged: parameters.any(|(key, value)| {
+            key.eq_ignore_ascii_case(KIND_PARAMETER) && !["", MANAGED].contains(&&*value.0)
+        }),
         is_default: keys.any(|key| text(meta.annotations.as_ref(), key) == Some("true")),
         created: created(meta.creation_timestamp.as_ref()),
         provisioner: object.provisioner.unwrap_or_default(),

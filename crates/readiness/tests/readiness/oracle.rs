@@ -35,6 +35,10 @@ pub fn expect_after(objects: &[Value], memory: &Memory, target: Option<&str>) ->
             .zip(target)
             .is_some_and(|(plugin, target)| versions::serves_at(cluster, plugin, target));
     }
+    let virtual_nodes = cluster
+        .of(cluster::NODE)
+        .filter(|node| workloads::is_virtual_windows(node));
+    findings.extend(virtual_nodes.map(|node| ("VirtualNode", format!("Node/{}", name(node)))));
     findings.sort();
     findings.dedup();
     let windows = windows_nodes(cluster);
@@ -47,7 +51,7 @@ pub fn expect_after(objects: &[Value], memory: &Memory, target: Option<&str>) ->
             .map(|node| {
                 json!({
                     "name": node,
-                    "csiNode": cluster.get(cluster::CSI_NODE, "", node).is_some(),
+                    "csiNode": cluster::csi_node(cluster, node).is_some(),
                     "drivers": entries(cluster, node),
                     "missingDrivers": all_drivers(cluster, &rows)
                         .into_iter()
@@ -88,8 +92,7 @@ fn windows_nodes(cluster: Cluster<'_>) -> Vec<&str> {
 
 /// Returns the drivers in a node's CSINode, sorted.
 fn entries<'a>(cluster: Cluster<'a>, node: &str) -> Vec<&'a str> {
-    let mut names: Vec<_> = cluster
-        .get(cluster::CSI_NODE, "", node)
+    let mut names: Vec<_> = cluster::csi_node(cluster, node)
         .into_iter()
         .flat_map(cluster::csi_node_drivers)
         .collect();
@@ -186,7 +189,7 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
         "NoCSIMigration"
     } else if windows
         .iter()
-        .any(|node| cluster.get(cluster::CSI_NODE, "", node).is_none())
+        .any(|node| cluster::csi_node(cluster, node).is_none())
     {
         "CSINodeMissing"
     } else if in_tree.iter().any(|row| blocking(cluster, rows, row)) {

@@ -218,6 +218,8 @@ pub fn comparable(report: &Value) -> Value {
                 "PersistentVolumeNotFound",
                 "PersistentVolumeClaimNotFound",
                 "StorageClassNotFound",
+                "PlacementUnknown",
+                "VirtualNode",
             ]
             .iter()
             .any(|code| finding["code"] == *code)

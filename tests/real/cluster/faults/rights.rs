@@ -12,12 +12,13 @@ use crate::cluster::harness::is_full;
 const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
 
 /// The inputs of the verdict: resource and kind.
-const KINDS: [(&str, &str); 14] = [
+const KINDS: [(&str, &str); 15] = [
     ("cronjobs", "CronJob"),
     ("csinodes", "CSINode"),
     ("daemonsets", "DaemonSet"),
     ("deployments", "Deployment"),
     ("jobs", "Job"),
+    ("namespaces", "Namespace"),
     ("nodes", "Node"),
     ("persistentvolumeclaims", "PersistentVolumeClaim"),
     ("persistentvolumes", "PersistentVolume"),

@@ -5,9 +5,11 @@
 pub mod csi_proxy;
 mod no_pod;
 mod of_driver;
+mod of_node;
 mod on_node;
 
 pub use of_driver::{not_for_version, of_driver};
+pub use of_node::{no_csi_node, virtual_nodes};
 pub use on_node::{stale_entry, why_missing};
 
 use crate::assess::drivers;

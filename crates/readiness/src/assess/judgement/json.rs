@@ -88,8 +88,7 @@ impl Report {
         name: &Name,
         sets: &BTreeMap<Name, DaemonSets<'_>>,
     ) -> Vec<Finding> {
-        let Some((node, csi_node)) = cluster.nodes.get(name).zip(cluster.csi_nodes.get(name))
-        else {
+        let Some((node, csi_node)) = cluster.nodes.get(name).zip(cluster.csi_node(name)) else {
             return Vec::new();
         };
         let pods = self.pods_on(cluster, name);
@@ -116,7 +115,7 @@ impl Report {
         let names: BTreeSet<&Name> = self
             .windows
             .iter()
-            .filter_map(|name| cluster.csi_nodes.get(name))
+            .filter_map(|name| cluster.csi_node(name))
             .flat_map(|csi_node| csi_node.drivers.iter())
             .chain(self.needs.drivers.keys())
             .collect();
@@ -134,7 +133,7 @@ impl Report {
         causes_of: &mut Causes,
     ) -> Option<NodeReadiness> {
         let node = cluster.nodes.get(name)?;
-        let csi_node = cluster.csi_nodes.get(name);
+        let csi_node = cluster.csi_node(name);
         let missing = self.needs.missing_on(name);
         let pods = self.pods_on(cluster, name);
         let csi_proxy_use = self.csi_proxy_use(name).cloned();
@@ -148,12 +147,7 @@ impl Report {
         let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
         let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();
         if csi_node.is_none() {
-            findings.push(finding!(
-                CSI_NODE_MISSING,
-                format!("CSINode/{name}"),
-                "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is \
-                 registered"
-            ));
+            findings.push(causes::no_csi_node(cluster, name));
         }
         for driver in missing {
             let Some(sets) = sets.get(driver) else {
@@ -234,6 +228,7 @@ impl Report {
 
     fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
         let mut findings = causes::csi_proxy::daemon_sets(self, cluster);
+        findings.extend(causes::virtual_nodes(cluster));
         let distribution = redirection::distribution(cluster);
         for (key, used) in &self.workloads {
             findings.extend(used.findings.iter().cloned());

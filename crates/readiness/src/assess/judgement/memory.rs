@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::assess::NodeSelection;
 use crate::index::{Cluster, Labels, Name, Node, Placement, Pod, System, intern};
+use crate::objects::named_by_labels;
 
 /// How a Node affects the pods bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +54,17 @@ pub struct Memory {
 #[derive(Clone, Debug, Default)]
 struct Answer {
     selection: NodeSelection,
-    /// The operating system of all matching nodes. `None` if they run several, or if there never was one.
-    system: Option<System>,
+    matched: Matched,
+}
+
+/// The operating systems of the nodes that a selector matches, or matched last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Matched {
+    /// It never matched a node.
+    #[default]
+    Nothing,
+    One(System),
+    Several,
 }
 
 impl Memory {
@@ -85,14 +95,14 @@ impl Memory {
             let answer = self.answers.entry(selector);
             let answer = answer.or_insert_with_key(|selector| Answer {
                 selection: NodeSelection::from_text(selector),
-                system: None,
+                matched: Matched::Nothing,
             });
-            match systems(&answer.selection, &self.labels, &by_label) {
-                (false, false) => {}
-                (true, false) => answer.system = Some(System::Windows),
-                (false, true) => answer.system = Some(System::Other),
-                (true, true) => answer.system = None,
-            }
+            answer.matched = match systems(&answer.selection, &self.labels, &by_label) {
+                (false, false) => answer.matched,
+                (true, false) => Matched::One(System::Windows),
+                (false, true) => Matched::One(System::Other),
+                (true, true) => Matched::Several,
+            };
         }
     }
 
@@ -106,7 +116,8 @@ impl Memory {
                 .pods
                 .iter()
                 .filter_map(|(_, pod)| pod.node_name.as_ref());
-            let undecided = templates(cluster).filter(|placement| placement.names.is_none());
+            let templates = templates(cluster).map(|(_, placement)| placement);
+            let undecided = templates.filter(|placement| placement.names.is_none());
             let templates = undecided.filter_map(|placement| placement.node.as_ref());
             let named: HashSet<&Name> = pods.chain(templates).collect();
             self.nodes.retain(|name, _| named.contains(name));
@@ -118,12 +129,12 @@ impl Memory {
 
     /// Returns the selectors that decide for which operating system a pod or a template asks.
     fn selectors(&self, cluster: &Cluster) -> HashSet<Name> {
-        let unbound = cluster.pods.iter().map(|(_, pod)| pod);
-        let unbound = unbound.filter(|pod| self.node_of(pod).is_none());
-        let placements = unbound.map(|pod| &pod.placement);
+        let unbound = cluster.pods.iter();
+        let unbound = unbound.filter(|(_, pod)| self.node_of(pod).is_none());
+        let placements = unbound.map(|(key, pod)| (&key.namespace, &pod.placement));
         let placements = placements.chain(templates(cluster));
         placements
-            .filter_map(|placement| selector(cluster, placement))
+            .filter_map(|(namespace, placement)| selector(cluster, namespace, placement))
             .collect()
     }
 
@@ -133,38 +144,93 @@ impl Memory {
     }
 
     /// Returns the operating system that a placement asks for: the first constraint that determines one wins.
-    pub(super) fn asked(&self, cluster: &Cluster, placement: &Placement) -> Option<System> {
+    pub(super) fn asked(
+        &self,
+        cluster: &Cluster,
+        namespace: &Name,
+        placement: &Placement,
+    ) -> Option<System> {
         let class = |name: &Name| cluster.runtime_classes.get(name)?.names;
         let node = |name: &Name| self.nodes.get(name)?.system();
-        let selected = || self.answers.get(&selector(cluster, placement)?)?.system;
         placement
             .names
+            .or_else(|| named_by_labels(&in_namespace(cluster, namespace, placement)?.labels))
+            .or(placement.required)
             .or_else(|| placement.runtime_class.as_ref().and_then(class))
             .or_else(|| placement.node.as_ref().and_then(node))
-            .or_else(selected)
+            .or_else(|| match self.matched(cluster, namespace, placement)?.1 {
+                Matched::One(system) => Some(system),
+                Matched::Nothing | Matched::Several => None,
+            })
+    }
+
+    /// Returns the selector by which a placement asks for no operating system, because it never matched a node.
+    pub(super) fn matches_nothing(
+        &self,
+        cluster: &Cluster,
+        namespace: &Name,
+        placement: &Placement,
+    ) -> Option<&NodeSelection> {
+        let (selection, matched) = self.matched(cluster, namespace, placement)?;
+        (matched == Matched::Nothing).then_some(selection)
+    }
+
+    fn matched(
+        &self,
+        cluster: &Cluster,
+        namespace: &Name,
+        placement: &Placement,
+    ) -> Option<(&NodeSelection, Matched)> {
+        let selector = selector(cluster, namespace, placement)?;
+        let answer = self.answers.get(&selector)?;
+        Some((&answer.selection, answer.matched))
     }
 }
 
-fn templates(cluster: &Cluster) -> impl Iterator<Item = &Placement> {
+fn templates(cluster: &Cluster) -> impl Iterator<Item = (&Name, &Placement)> {
     let owners = cluster.owners.iter();
-    owners.map(|(_, _, owner)| &owner.placement)
+    owners.map(|(_, key, owner)| (&key.namespace, &owner.placement))
 }
 
-/// Returns the pod's node selection merged with its RuntimeClass's. `None` if the placement names an operating system.
-fn selector(cluster: &Cluster, placement: &Placement) -> Option<Name> {
+/// Returns a pod's node selection merged with its namespace's, where the pod's own labels win. `None` if the namespace
+/// adds nothing, or nothing that matters: the pod names an operating system.
+fn in_namespace(
+    cluster: &Cluster,
+    namespace: &Name,
+    placement: &Placement,
+) -> Option<NodeSelection> {
+    let added = cluster.namespaces.get(namespace)?;
     if placement.names.is_some() {
         return None;
     }
-    let own = placement.selector.as_ref();
+    let own = placement.selector.as_deref().map(NodeSelection::from_text);
+    let own = own.unwrap_or_default();
+    let mut labels = added.labels.clone();
+    labels.extend(own.labels);
+    Some(NodeSelection {
+        labels,
+        terms: own.terms,
+    })
+}
+
+/// Returns a pod's node selection merged with those of its namespace and its RuntimeClass. `None` if the placement names an
+/// operating system.
+fn selector(cluster: &Cluster, namespace: &Name, placement: &Placement) -> Option<Name> {
+    if placement.names.or(placement.required).is_some() {
+        return None;
+    }
+    let in_namespace = in_namespace(cluster, namespace, placement);
     let class = placement.runtime_class.as_ref();
     let class = class.and_then(|name| cluster.runtime_classes.get(name));
-    let Some(class) = class.filter(|class| !class.selector.is_empty()) else {
-        return own.cloned();
-    };
-    let own = own.map(|own| NodeSelection::from_text(own));
-    let mut both = own.unwrap_or_default();
-    both.labels.extend(class.selector.clone());
-    Some(intern(&both.to_text()))
+    let class = class.filter(|class| !class.labels.is_empty());
+    if in_namespace.is_none() && class.is_none() {
+        return placement.selector.clone();
+    }
+    let own = placement.selector.as_deref().map(NodeSelection::from_text);
+    let mut all = in_namespace.or(own).unwrap_or_default();
+    all.labels
+        .extend(class.into_iter().flat_map(|class| class.labels.clone()));
+    Some(intern(&all.to_text()))
 }
 
 type Nodes = HashMap<Name, (System, Labels)>;
@@ -268,7 +334,7 @@ mod tests {
         let mut memory = Memory::default();
         let asked = |memory: &mut Memory, cluster: &Cluster, pool: usize| {
             memory.learn(cluster);
-            memory.asked(cluster, &owner(&pool.to_string()).placement)
+            memory.asked(cluster, &"shop".into(), &owner(&pool.to_string()).placement)
         };
         cluster.nodes.apply("win-1".into(), node("windows", "7"));
         cluster.nodes.apply("linux-1".into(), node("linux", "9999"));

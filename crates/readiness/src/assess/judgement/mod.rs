@@ -71,7 +71,7 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
         .collect();
     let without_csi_node = windows
         .iter()
-        .filter(|name| cluster.csi_nodes.get(*name).is_none());
+        .filter(|name| cluster.csi_node(name).is_none());
     let served = target.map(|target| redirection::served_at(cluster, target));
     let mut pods = HashMap::<Name, Vec<ObjectKey>>::new();
     for (key, pod) in cluster.pods.iter() {
@@ -93,7 +93,8 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
         pods,
         asked: sets
             .filter_map(|(key, owner)| {
-                Some((key.clone(), memory.asked(cluster, &owner.placement)?))
+                let asked = memory.asked(cluster, &key.namespace, &owner.placement)?;
+                Some((key.clone(), asked))
             })
             .collect(),
         windows,

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::assess::volumes::Resolved;
-use crate::index::{Cluster, Name, ObjectKey, Owner, Revision, WorkloadKey, WorkloadKind, intern};
+use crate::index::{
+    Cluster, Name, ObjectKey, Owner, Pod, Revision, WorkloadKey, WorkloadKind, intern,
+};
 
 /// How many levels of controllers are followed; Kubernetes itself has two. Bounds the work that a malicious chain can
 /// cause.
@@ -158,6 +160,13 @@ impl<'a> Ownership<'a> {
         let last = controller.and_then(|uid| self.last_revisions.get(&uid));
         let own = owner.revision.filter(|own| !own.has_replicas);
         own.zip(last).is_some_and(|(own, last)| own < *last)
+    }
+
+    /// Whether the object that made a pod is read.
+    #[must_use]
+    pub fn has_owner(&self, namespace: &Name, pod: &Pod) -> bool {
+        let controller = here(namespace, pod.controller.as_ref());
+        controller.is_some_and(|uid| self.by_uid.contains_key(&uid))
     }
 
     /// Whether the object that created this owner exists and is judged in its place.

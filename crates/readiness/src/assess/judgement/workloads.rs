@@ -1,14 +1,19 @@
 //! Judges each workload: whether it is a Windows workload, which owner it represents, which volumes it uses.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use crate::assess::NodeSelection;
 use crate::assess::judgement::Memory;
 use crate::assess::judgement::memory::NodeKind;
 use crate::assess::judgement::ownership::Ownership;
 use crate::assess::report::Finding;
 use crate::assess::volumes::{self, Lookup, Resolved};
-use crate::index::{Cluster, Name, Owner, Pod, System, WorkloadKey};
+use crate::index::{Cluster, Name, ObjectKey, Owner, Pod, System, WorkloadKey};
+use crate::visible::some_of;
+
+/// How many names a message lists before it counts the rest.
+const NAMED: usize = 10;
 
 /// A Windows workload with volumes that need a driver or are in-tree, or with findings.
 #[derive(Clone, Debug, Default)]
@@ -34,11 +39,25 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> BTreeMap<WorkloadKey, Us
     let mut ownership = Ownership::of(cluster);
     let mut used = BTreeMap::new();
     for (key, pod) in cluster.pods.iter() {
-        let kind = kind_of(cluster, memory, has_windows, pod);
+        let kind = kind_of(cluster, memory, has_windows, key, pod);
+        let workload = WorkloadKey::pod(key.clone());
         if kind != NodeKind::Windows && kind != NodeKind::Ignored {
+            let is_alone = pod.node_name.is_none() && !ownership.has_owner(&key.namespace, pod);
+            let asked = || memory.asked(cluster, &key.namespace, &pod.placement);
+            if is_alone && asked().is_none() {
+                let nowhere = memory.matches_nothing(cluster, &key.namespace, &pod.placement);
+                let rows = || volumes::resolve(lookup, &workload, &pod.volumes, &[]).rows;
+                let unknown = nowhere.and_then(|it| placement_unknown(&workload, it, &rows()));
+                insert(
+                    &mut used,
+                    workload,
+                    None,
+                    Vec::new(),
+                    Vec::from_iter(unknown),
+                );
+            }
             continue;
         }
-        let workload = WorkloadKey::pod(key.clone());
         let found = volumes::resolve(lookup, &workload, &pod.volumes, &[]);
         ownership.stand(&key.namespace, pod.controller.as_ref(), found.rows.iter());
         if kind == NodeKind::Windows {
@@ -48,13 +67,22 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> BTreeMap<WorkloadKey, Us
     }
     ownership.climb();
     for (kind, key, owner) in cluster.owners.iter() {
-        let asked = memory.asked(cluster, &owner.placement);
-        if asked == Some(System::Windows) && !owner.finished {
-            let object = key.clone();
-            let workload = WorkloadKey { object, kind };
-            let (rows, findings) = judge_owner(lookup, &ownership, &workload, owner);
-            insert(&mut used, workload, None, rows, findings);
+        if owner.finished {
+            continue;
         }
+        let object = key.clone();
+        let workload = WorkloadKey { object, kind };
+        let judge = || judge_owner(lookup, &ownership, &workload, owner);
+        let (rows, findings) = match memory.asked(cluster, &key.namespace, &owner.placement) {
+            Some(System::Windows) => judge(),
+            Some(System::Other) => continue,
+            None => {
+                let nowhere = memory.matches_nothing(cluster, &key.namespace, &owner.placement);
+                let unknown = nowhere.and_then(|it| placement_unknown(&workload, it, &judge().0));
+                (Vec::new(), Vec::from_iter(unknown))
+            }
+        };
+        insert(&mut used, workload, None, rows, findings);
     }
     used
 }
@@ -80,16 +108,43 @@ fn insert(
 }
 
 /// Returns the kind of the node that a pod is bound to or would be scheduled on.
-fn kind_of(cluster: &Cluster, memory: &Memory, has_windows: bool, pod: &Pod) -> NodeKind {
+fn kind_of(
+    cluster: &Cluster,
+    memory: &Memory,
+    has_windows: bool,
+    key: &ObjectKey,
+    pod: &Pod,
+) -> NodeKind {
     if let Some(kind) = memory.node_of(pod) {
         return kind;
     }
-    match memory.asked(cluster, &pod.placement) {
+    match memory.asked(cluster, &key.namespace, &pod.placement) {
         Some(System::Windows) => NodeKind::Windows,
         // The node was already deleted when the pod was read, so its operating system is unknown.
         None if pod.node_name.is_some() && has_windows => NodeKind::Windows,
         _ => NodeKind::Other,
     }
+}
+
+/// Reports the in-tree volumes of a workload whose selector matches no node.
+fn placement_unknown(
+    workload: &WorkloadKey,
+    selection: &NodeSelection,
+    rows: &[Resolved],
+) -> Option<Finding> {
+    let in_tree = rows.iter().filter(|row| row.plugin().is_some());
+    let volumes: BTreeSet<&str> = in_tree.map(|row| row.volume.as_str()).collect();
+    if volumes.is_empty() {
+        return None;
+    }
+    let volumes = some_of(volumes, NAMED);
+    Some(finding!(
+        PLACEMENT_UNKNOWN,
+        workload.to_string(),
+        "{workload} uses in-tree volumes ({volumes}) and selects nodes by {selection}, but there is no such node: whether \
+         they run Windows is unknown, and the volumes do not count. If they do, add kubernetes.io/os: windows to the node \
+         selector of the workload"
+    ))
 }
 
 fn judge_owner(

@@ -8,6 +8,7 @@ pub type Kind = (&'static str, &'static str);
 
 pub const NODE: Kind = ("v1", "Node");
 pub const POD: Kind = ("v1", "Pod");
+pub const NAMESPACE: Kind = ("v1", "Namespace");
 pub const CLAIM: Kind = ("v1", "PersistentVolumeClaim");
 pub const PERSISTENT_VOLUME: Kind = ("v1", "PersistentVolume");
 pub const REPLICATION_CONTROLLER: Kind = ("v1", "ReplicationController");
@@ -78,6 +79,19 @@ pub fn namespace(object: &Value) -> &str {
 
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     text(object, &["metadata", "annotations", key])
+}
+
+/// Returns the node's CSINode, unless it belongs to an earlier node of that name.
+pub fn csi_node<'a>(cluster: Cluster<'a>, of_node: &str) -> Option<&'a Value> {
+    let uid = cluster
+        .get(NODE, "", of_node)
+        .and_then(|node| nonempty(node, &["metadata", "uid"]));
+    cluster.get(CSI_NODE, "", of_node).filter(|csi_node| {
+        let owners = list(csi_node, &["metadata", "ownerReferences"]);
+        let mut owners = owners.iter().filter(|owner| owner["kind"] == "Node");
+        let owner = owners.find_map(|owner| nonempty(owner, &["uid"]));
+        uid.is_none() || owner.is_none() || owner == uid
+    })
 }
 
 pub fn csi_node_drivers(csi_node: &Value) -> Vec<&str> {

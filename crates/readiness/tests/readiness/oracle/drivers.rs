@@ -28,7 +28,7 @@ pub fn daemon_set<'a>(cluster: Cluster<'a>, driver: &str) -> Option<&'a Value> {
 fn for_windows<'a>(cluster: Cluster<'a>, driver: &str) -> Vec<&'a Value> {
     let sets = cluster.of(DAEMON_SET).filter(|set| {
         template_spec(set).is_some_and(|spec| {
-            asks(cluster, spec, true) == Some(true) && names_driver(spec, driver)
+            asks(cluster, namespace(set), spec, true) == Some(true) && names_driver(spec, driver)
         })
     });
     sets.collect()

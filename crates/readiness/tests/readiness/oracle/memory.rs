@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cluster::{Cluster, NODE, POD, field, list, name, nonempty, text};
+use super::cluster::{Cluster, NODE, POD, field, list, name, namespace, nonempty, text};
 use super::placement::{asks, names, os, selected, selection};
 use super::{volumes, workloads};
 use serde_json::Value;
@@ -11,8 +11,8 @@ use serde_json::Value;
 pub struct Memory {
     /// Deleted nodes that a workload still depends on.
     pub nodes: BTreeMap<String, Gone>,
-    /// Whether the nodes that a selection last matched ran Windows.
-    pub selections: BTreeMap<String, bool>,
+    /// Whether the nodes that a selection last matched ran Windows; `None` if some did.
+    pub selections: BTreeMap<String, Option<bool>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,16 +37,16 @@ impl Memory {
             .of(POD)
             .filter(|pod| workloads::is_live(pod) && matters(pod))
             .collect();
-        let templates: Vec<&Value> = workloads::OWNERS
+        let templates: Vec<(&str, &Value)> = workloads::OWNERS
             .into_iter()
             .flat_map(|kind| cluster.of(kind))
-            .filter_map(workloads::template_spec)
-            .filter(|spec| names(spec).is_none())
+            .filter_map(|owner| Some((namespace(owner), workloads::template_spec(owner)?)))
+            .filter(|(_, spec)| names(spec).is_none())
             .collect();
         nodes.retain(|node, _| {
             let on = |spec: &Value| nonempty(spec, &["nodeName"]) == Some(node);
-            let is_wanted =
-                pods.iter().any(|pod| on(&pod["spec"])) || templates.iter().any(|spec| on(spec));
+            let is_wanted = pods.iter().any(|pod| on(&pod["spec"]))
+                || templates.iter().any(|(_, spec)| on(spec));
             is_wanted && cluster.get(NODE, "", node).is_none()
         });
         let is_unknown = |pod: &&&Value| {
@@ -54,11 +54,12 @@ impl Memory {
                 cluster.get(NODE, "", node).is_none() && !nodes.contains_key(node)
             })
         };
-        let specs = pods.iter().filter(is_unknown).map(|pod| &pod["spec"]);
+        let pods = pods.iter().filter(is_unknown);
+        let specs = pods.map(|pod| (namespace(pod), &pod["spec"]));
         let selections = specs
-            .filter(|spec| names(spec).is_none())
+            .filter(|(_, spec)| names(spec).is_none())
             .chain(templates.iter().copied())
-            .filter_map(|spec| selection(cluster, spec))
+            .filter_map(|(of, spec)| selection(cluster, of, spec))
             .filter_map(|selection| Some((selection.to_string(), selected(cluster, &selection)?)))
             .collect();
         Self { nodes, selections }
@@ -82,5 +83,6 @@ fn has_storage(pod: &Value) -> bool {
 
 /// Whether a pod on an unknown node counts as Windows.
 pub fn on_unknown_node(cluster: Cluster<'_>, pod: &Value) -> bool {
-    asks(cluster, &pod["spec"], false).unwrap_or_else(|| super::placement::any_windows(cluster))
+    asks(cluster, namespace(pod), &pod["spec"], false)
+        .unwrap_or_else(|| super::placement::any_windows(cluster))
 }

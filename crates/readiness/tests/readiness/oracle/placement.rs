@@ -1,6 +1,8 @@
 //! The operating system that a pod or template asks for.
 
-use super::cluster::{Cluster, NODE, RUNTIME_CLASS, field, list, name, nonempty, text};
+use super::cluster::{
+    Cluster, NAMESPACE, NODE, RUNTIME_CLASS, annotation, field, list, name, nonempty, text,
+};
 use serde_json::{Map, Value, json};
 
 const OS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
@@ -23,9 +25,12 @@ fn runs(node: &Value) -> Asked {
     os(node).map(|os| os == "windows")
 }
 
-pub fn asks(cluster: Cluster<'_>, spec: &Value, is_template: bool) -> Asked {
-    if let Some(named) = names(spec) {
-        return Some(named);
+pub fn asks(cluster: Cluster<'_>, of: &str, spec: &Value, is_template: bool) -> Asked {
+    let named = names(spec)
+        .or_else(|| named_by_labels(&with_namespace(cluster, of, spec)))
+        .or_else(|| named_by_terms(spec));
+    if named.is_some() {
+        return named;
     }
     let class = nonempty(spec, &["runtimeClassName"])
         .and_then(|class| cluster.get(RUNTIME_CLASS, "", class))
@@ -42,19 +47,44 @@ pub fn asks(cluster: Cluster<'_>, spec: &Value, is_template: bool) -> Asked {
             return Some(system);
         }
     }
-    selected(cluster, &selection(cluster, spec)?)
+    selected(cluster, &selection(cluster, of, spec)?)?
 }
 
-/// Returns what the spec asks for by itself.
+/// Returns what the spec's first two constraints ask for.
 pub fn names(spec: &Value) -> Asked {
-    named(text(spec, &["os", "name"]))
-        .or_else(|| named_by_labels(&spec["nodeSelector"]))
-        .or_else(|| {
-            let terms = terms(spec)?;
-            let answers: Vec<Asked> = terms.iter().map(named_by_term).collect();
-            let first = *answers.first()?;
-            first.filter(|_| answers.iter().all(|answer| *answer == first))
-        })
+    named(text(spec, &["os", "name"])).or_else(|| named_by_labels(&spec["nodeSelector"]))
+}
+
+fn named_by_terms(spec: &Value) -> Asked {
+    let answers: Vec<Asked> = terms(spec)?.iter().map(named_by_term).collect();
+    let first = *answers.first()?;
+    first.filter(|_| answers.iter().all(|answer| *answer == first))
+}
+
+/// Returns the namespace's node selector with the spec's own over it.
+fn with_namespace(cluster: Cluster<'_>, of: &str, spec: &Value) -> Value {
+    let mut labels = Map::new();
+    let there = cluster.get(NAMESPACE, "", of);
+    for key in [
+        "openshift.io/node-selector",
+        "scheduler.alpha.kubernetes.io/node-selector",
+    ] {
+        let noted = there
+            .and_then(|there| annotation(there, key))
+            .unwrap_or_default();
+        for pair in noted.split(',') {
+            if let Some((key, value)) = pair.split_once('=') {
+                labels.insert(key.trim().to_owned(), value.trim().into());
+            }
+        }
+    }
+    labels.extend(
+        spec["nodeSelector"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default(),
+    );
+    labels.into()
 }
 
 fn named(os: Option<&str>) -> Asked {
@@ -123,12 +153,13 @@ fn named_by_expression(expression: &Value) -> Asked {
     }
 }
 
-/// Returns the node selector, merged with the RuntimeClass's, and the terms; `None` if there are none.
-pub fn selection(cluster: Cluster<'_>, spec: &Value) -> Option<Value> {
+/// Returns the node selector, merged with those of namespace and RuntimeClass, and the terms; `None` if there are none.
+pub fn selection(cluster: Cluster<'_>, of: &str, spec: &Value) -> Option<Value> {
+    let own = with_namespace(cluster, of, spec);
     let class = nonempty(spec, &["runtimeClassName"])
         .and_then(|class| cluster.get(RUNTIME_CLASS, "", class))
         .map(|class| &class["scheduling"]["nodeSelector"]);
-    let labels = [Some(&spec["nodeSelector"]), class];
+    let labels = [Some(&own), class];
     let labels: Map<String, Value> = labels
         .into_iter()
         .flatten()
@@ -139,8 +170,8 @@ pub fn selection(cluster: Cluster<'_>, spec: &Value) -> Option<Value> {
     (!labels.is_empty() || terms.is_some()).then(|| json!({"labels": labels, "terms": terms}))
 }
 
-/// Returns the operating system of all matching nodes, or if none matches, the remembered one.
-pub fn selected(cluster: Cluster<'_>, selection: &Value) -> Asked {
+/// Returns the operating system of all matching nodes (`Some(None)` for several), or if none matches, the remembered one.
+pub fn selected(cluster: Cluster<'_>, selection: &Value) -> Option<Asked> {
     let mut systems: Vec<bool> = cluster
         .of(NODE)
         .filter(|node| matches(selection, node))
@@ -150,8 +181,8 @@ pub fn selected(cluster: Cluster<'_>, selection: &Value) -> Asked {
     systems.dedup();
     match systems[..] {
         [] => cluster.1.selections.get(&selection.to_string()).copied(),
-        [system] => Some(system),
-        _ => None,
+        [system] => Some(Some(system)),
+        _ => Some(None),
     }
 }
 
@@ -191,6 +222,12 @@ fn meets(wanted: &Value, value: Option<&str>) -> bool {
         "Lt" => numbers().is_some_and(|(value, than)| value < than),
         _ => false,
     }
+}
+
+/// Returns whether a placement asks for nothing only because no node has what it selects, or ever had.
+pub fn is_nowhere(cluster: Cluster<'_>, of: &str, spec: &Value, is_template: bool) -> bool {
+    asks(cluster, of, spec, is_template).is_none()
+        && selection(cluster, of, spec).is_some_and(|it| selected(cluster, &it).is_none())
 }
 
 /// Whether any node runs Windows, including ignored ones.

@@ -1,7 +1,7 @@
 //! The versions from which plugins no longer serve their volumes.
 
-use super::cluster::{CSI_NODE, Cluster, NODE, annotation, field, name, text};
-use super::workloads::is_windows_node;
+use super::cluster::{Cluster, NODE, annotation, csi_node, field, name, text};
+use super::workloads::{is_virtual, is_windows_node};
 use serde_json::Value;
 
 /// Plugin, and the minor versions of Kubernetes 1 in which Kubernetes first redirects it by default, OpenShift first
@@ -52,14 +52,15 @@ fn kubelet(node: &Value) -> Option<u64> {
     parts.next().and(minor)
 }
 
-/// Returns the highest minor version.
+/// Returns the highest minor version of a machine.
 fn today(cluster: Cluster<'_>) -> Option<u64> {
-    cluster.of(NODE).filter_map(kubelet).max()
+    let machines = cluster.of(NODE).filter(|node| !is_virtual(node));
+    machines.filter_map(kubelet).max()
 }
 
 /// Returns whether a Windows node's kubelet redirects the plugin, if its annotation shows that.
 fn says(cluster: Cluster<'_>, node: &Value, plugin: &str) -> Option<bool> {
-    let csi_node = cluster.get(CSI_NODE, "", name(node))?;
+    let csi_node = csi_node(cluster, name(node))?;
     let noted = annotation(csi_node, "storage.alpha.kubernetes.io/migrated-plugins")?;
     let names: Vec<&str> = noted.split(',').map(str::trim).collect();
     let knows = |line: &str| names.contains(&line.split(' ').next().unwrap());

@@ -88,16 +88,17 @@ impl Backing {
 pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
     let mut rows = Vec::new();
     let mut findings = Vec::new();
-    for workload in workloads::all(cluster) {
-        let mut volumes = volumes_of(cluster, &workload, &mut findings);
-        if !is(workload.object, POD) {
-            for pod in workloads::standing(cluster, workload.object) {
-                let its = volumes_of(cluster, &pod, &mut Vec::new());
-                let stands = |wanted: &(&str, Found)| its.iter().any(|it| stands_for(it, wanted));
-                volumes.retain(|volume| !stands(volume));
-            }
+    for workload in workloads::nowhere(cluster) {
+        let volumes = unattended(cluster, &workload, &mut Vec::new());
+        if volumes
+            .iter()
+            .any(|(_, found)| found.backing.plugin.is_some())
+        {
+            findings.push(("PlacementUnknown", workloads::address(workload.object)));
         }
-        for (volume, found) in volumes {
+    }
+    for workload in workloads::all(cluster) {
+        for (volume, found) in unattended(cluster, &workload, &mut findings) {
             rows.push(Row {
                 kind: workload.object["kind"].as_str().unwrap_or_default(),
                 namespace: namespace(workload.object),
@@ -115,6 +116,23 @@ pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
     };
     rows.sort_by_key(key);
     (rows, findings)
+}
+
+/// Returns a workload's volumes, less those of a template that a live pod stands for.
+fn unattended<'a>(
+    cluster: Cluster<'a>,
+    workload: &Workload<'a>,
+    findings: &mut Vec<Finding>,
+) -> Vec<(&'a str, Found)> {
+    let mut volumes = volumes_of(cluster, workload, findings);
+    if !is(workload.object, POD) {
+        for pod in workloads::standing(cluster, workload.object) {
+            let its = volumes_of(cluster, &pod, &mut Vec::new());
+            let stands = |wanted: &(&str, Found)| its.iter().any(|it| stands_for(it, wanted));
+            volumes.retain(|volume| !stands(volume));
+        }
+    }
+    volumes
 }
 
 /// Whether a pod's volume represents a volume of its owner's template.
@@ -231,8 +249,14 @@ pub fn backing(volume: &Value) -> Option<Backing> {
         return Some(Backing::of(None, Some(driver)));
     }
     let mut there = plugins().filter(|(_, in_field, _)| field(volume, &[in_field]).is_some());
-    let (plugin, _, driver) = there.next()?;
-    Some(Backing::of(Some(plugin), driver))
+    let (plugin, in_field, driver) = there.next()?;
+    let of_it = |key: &str| text(volume, &[in_field, key]).unwrap_or_default();
+    let is_left = in_field == "azureDisk"
+        && match of_it("kind") {
+            "" => of_it("diskURI").to_lowercase().starts_with("http"),
+            kind => kind != "Managed",
+        };
+    Some(Backing::of(Some(plugin), driver.filter(|_| !is_left)))
 }
 
 /// Resolves a claim, or the template of a claim that does not exist yet. `claim_name` is its name, if known.
@@ -283,12 +307,22 @@ fn resolve(
         }
         noted
     };
+    let mut backing = provisioned_by(cluster, provisioner?)?;
+    if backing.plugin.as_deref() == Some("kubernetes.io/azure-disk")
+        && let Some(there) = cluster.get(STORAGE_CLASS, "", class)
+        && let Some(parameters) = there["parameters"].as_object()
+        && parameters
+            .iter()
+            .any(|(key, value)| key.to_lowercase() == "kind" && value != "Managed" && value != "")
+    {
+        backing.driver = None;
+    }
     Some(Found {
         source: "StorageClass",
         claim: claim_name.map(str::to_owned),
         persistent_volume: None,
         storage_class: Some(class.to_owned()),
-        backing: provisioned_by(cluster, provisioner?)?,
+        backing,
     })
 }
 

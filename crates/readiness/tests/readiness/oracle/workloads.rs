@@ -5,7 +5,7 @@ use super::cluster::{
     REPLICATION_CONTROLLER, STATEFUL_SET, field, is, list, name, namespace, nonempty, text,
 };
 use super::memory::on_unknown_node;
-use super::placement::{asks, os};
+use super::placement::{asks, is_nowhere, os};
 use serde_json::Value;
 
 pub const OWNERS: [Kind; 7] = [
@@ -47,10 +47,8 @@ pub fn all(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
     for kind in OWNERS {
         for owner in cluster.of(kind) {
             if let Some(spec) = template_spec(owner)
-                && asks(cluster, spec, true) == Some(true)
-                && !is_finished(owner)
-                && !is_controlled(cluster, owner)
-                && !is_old_revision(cluster, owner)
+                && asks(cluster, namespace(owner), spec, true) == Some(true)
+                && counts(cluster, owner)
             {
                 workloads.push(Workload {
                     object: owner,
@@ -63,8 +61,49 @@ pub fn all(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
     workloads
 }
 
+fn counts(cluster: Cluster<'_>, owner: &Value) -> bool {
+    !is_finished(owner) && !is_controlled(cluster, owner) && !is_old_revision(cluster, owner)
+}
+
+/// Returns the workloads that select nodes that are not there.
+pub fn nowhere(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
+    let pods = cluster.of(POD).filter(|pod| {
+        let of = namespace(pod);
+        let owner = controller(pod).and_then(|uid| owner_of_uid(cluster, of, uid));
+        is_live(pod)
+            && owner.is_none()
+            && bound_to(pod).is_none()
+            && is_nowhere(cluster, of, &pod["spec"], false)
+    });
+    let owners = OWNERS.into_iter().flat_map(|kind| cluster.of(kind));
+    let owners = owners.filter_map(|owner| {
+        let spec = template_spec(owner)?;
+        let is_one = is_nowhere(cluster, namespace(owner), spec, true) && counts(cluster, owner);
+        is_one.then_some(Workload {
+            object: owner,
+            spec,
+            node: None,
+        })
+    });
+    pods.map(Workload::of_pod).chain(owners).collect()
+}
+
 pub fn is_ignored(node: &Value) -> bool {
-    text(node, &["metadata", "labels", "windowsstorage.dev/ignore"]) == Some("true")
+    is_virtual(node)
+        || text(node, &["metadata", "labels", "windowsstorage.dev/ignore"]) == Some("true")
+}
+
+pub fn is_virtual(node: &Value) -> bool {
+    let of_type = text(node, &["metadata", "labels", "type"]);
+    matches!(of_type, Some("virtual-kubelet" | "virtual-node"))
+        || list(node, &["spec", "taints"])
+            .iter()
+            .any(|taint| taint["key"] == "virtual-kubelet.io/provider")
+}
+
+/// Whether the node is left out because it is virtual, and would be a Windows node.
+pub fn is_virtual_windows(node: &Value) -> bool {
+    is_virtual(node) && os(node) == Some("windows") && !is_being_deleted(node)
 }
 
 fn is_being_deleted(node: &Value) -> bool {
@@ -103,7 +142,10 @@ fn judge(cluster: Cluster<'_>, pod: &Value) -> Judgement {
         })
     };
     let (workload, stands_for_owner) = match bound_to(pod).map(known) {
-        None => on(asks(cluster, &pod["spec"], false) == Some(true), false),
+        None => on(
+            asks(cluster, namespace(pod), &pod["spec"], false) == Some(true),
+            false,
+        ),
         Some(None) => on(on_unknown_node(cluster, pod), false),
         Some(Some((is_windows, is_ignored))) => on(is_windows, is_ignored),
     };

@@ -1,0 +1,37 @@
+//! Finds nodes whose drivers cannot be seen, or that have none.
+
+use crate::assess::report::Finding;
+use crate::index::{Cluster, Name};
+
+/// Reports the virtual nodes of Windows. They are left out of the judgement.
+pub fn virtual_nodes(cluster: &Cluster) -> impl Iterator<Item = Finding> {
+    let nodes = cluster.nodes.iter();
+    let nodes = nodes.filter(|(_, node)| node.is_virtual && node.runs_windows() && !node.deleting);
+    nodes.map(|(name, _)| {
+        finding!(
+            VIRTUAL_NODE,
+            format!("Node/{name}"),
+            "the node is virtual: no kubelet runs there, and no CSI driver ever registers. It is left out of the verdict; \
+             its pods cannot mount volumes of CSI drivers"
+        )
+    })
+}
+
+/// Reports a Windows node without a CSINode of its own.
+#[must_use]
+pub fn no_csi_node(cluster: &Cluster, name: &Name) -> Finding {
+    let object = format!("CSINode/{name}");
+    if cluster.csi_nodes.get(name).is_some() {
+        return finding!(
+            CSI_NODE_MISSING,
+            object,
+            "the CSINode is of an earlier node of this name, so its entries prove nothing. Kubernetes deletes it within \
+             minutes, and the kubelet makes a new one: if it does not, restart the kubelet"
+        );
+    }
+    finding!(
+        CSI_NODE_MISSING,
+        object,
+        "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered"
+    )
+}
