@@ -16,8 +16,8 @@ pub const CHART: &str = concat!(
 );
 pub const OPERATOR: &str = "windows-storage-operator";
 
-/// The page on installing.
-pub const GUIDE: &str = include_str!("../../../docs/install.md");
+/// The page that installs by Helm.
+pub const GUIDE: &str = include_str!("../../../docs/install/options.md");
 
 /// Objects by kind, namespace and name.
 pub type Objects = BTreeMap<String, Value>;

@@ -21,7 +21,11 @@ macro_rules! pages {
 
 pages! {
     the_readme_does_what_it_shows: "README.md" in Scene::Held;
-    the_quick_start_does_what_it_shows: "docs/quick-start.md" in Scene::Bare;
+    kubeadm_does_what_it_shows: "docs/install/kubeadm.md" in Scene::Bare;
+    rancher_does_what_it_shows: "docs/install/rancher.md" in Scene::Rancher;
+    clouds_do_what_they_show: "docs/install/clouds.md" in Scene::Cloud;
+    air_gapped_clusters_do_what_they_show: "docs/install/air-gapped.md" in Scene::Objects;
+    hosts_are_prepared_as_the_page_shows: "docs/windows-hosts.md" in Scene::Objects;
     nodes_do_what_they_show: "docs/nodes.md" in Scene::Held;
     troubleshooting_does_what_it_shows: "docs/troubleshooting.md" in Scene::Held;
     checking_does_what_it_shows: "docs/check.md" in Scene::Objects;
@@ -39,9 +43,8 @@ fn follow(path: &str, scene: Scene) {
     World::new(scene).follow_page(path);
 }
 
-/// Both pages in one cluster: what the one installs, the other removes.
 #[test]
-fn every_command_of_the_guide_works_that_is_not_called_untested() {
+fn each_other_way_to_install_works() {
     let world = World::new(Scene::Empty);
     let labels = "{.metadata.labels}";
     let namespace = "namespace/openshift-windows-machine-config-operator";
@@ -55,7 +58,7 @@ fn every_command_of_the_guide_works_that_is_not_called_untested() {
     files.retain(|path, _| path.starts_with("manifests"));
     bundler::write(world.folder(), &files).unwrap();
 
-    world.follow_page("docs/install.md");
+    world.follow_page("docs/install/options.md");
     let image = "{.spec.template.spec.containers[0].image}";
     for namespace in ["storage", "windows-storage-operator"] {
         let deployment = format!("-n {namespace} deployment/windows-storage-operator");
@@ -63,6 +66,13 @@ fn every_command_of_the_guide_works_that_is_not_called_untested() {
         assert_eq!(image, "registry.example.com/windows-storage-operator:0.1.0");
     }
     assert_eq!(world.get(namespace, labels), before, "another owner's");
+}
+
+/// Both pages in one cluster: what the one installs, the other removes.
+#[test]
+fn on_openshift_it_is_installed_by_olm_and_removed_again() {
+    let world = World::new(Scene::OpenShift);
+    world.follow_page("docs/install/openshift.md");
     world.follow_page("docs/uninstall.md");
     let left = world.get(
         "customresourcedefinitions,namespaces",
@@ -77,7 +87,6 @@ fn every_command_of_the_guide_works_that_is_not_called_untested() {
 fn the_commands_of_the_page_work() {
     let world = World::new(Scene::Empty);
     world.follow_page("docs/drivers.md");
-    // The overlay for OpenShift is applied, and what was deleted is gone.
-    let left = world.get("daemonsets -A", "{.items[*].metadata.namespace}");
-    assert_eq!(left, "openshift-cluster-csi-drivers");
+    let left = world.get("daemonsets -A", "{.items[*].metadata.name}");
+    assert_eq!(left, "", "all that was applied is deleted");
 }

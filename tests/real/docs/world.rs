@@ -3,6 +3,8 @@
 //! It is the cluster of `make run`. Compared with a real cluster it has no kubelet, so no pods run. The operator runs
 //! as a process, with the rights that the manifests give to its pod.
 
+mod others;
+
 use std::cell::RefCell;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -14,11 +16,11 @@ use tempfile::TempDir;
 use testbed::commands::printed;
 use testbed::control_plane::ControlPlane;
 use testbed::markdown;
-use testbed::objects::{self, NAMESPACE};
+use testbed::objects;
 use testbed::olm::Olm;
 use testbed::parts::part;
 use testbed::reused::Reused;
-use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
+use testbed::sandbox::{Operator, Sandbox};
 use testbed::windows_host::{Fleet, WindowsHost};
 
 use crate::docs::blocks::{Block, page};
@@ -54,6 +56,29 @@ pub enum Scene {
     Objects,
     /// A Linux node and the namespaces and definitions of others. No operator runs; controllers finish deletions.
     Empty,
+    /// The nodes of the Windows Machine Config Operator, and OLM, beside what `Empty` has.
+    OpenShift,
+    /// The nodes of Rancher.
+    Rancher,
+    /// The nodes of AKS, with its driver.
+    Cloud,
+}
+
+impl Scene {
+    /// Returns the label by which its nodes belong to another owner.
+    fn label(self) -> Option<&'static str> {
+        match self {
+            Self::OpenShift => Some("node.openshift.io/os_id=Windows"),
+            Self::Rancher => Some("cattle.io/os=windows"),
+            Self::Cloud => Some("kubernetes.azure.com/node-image-version=AKSWindows-2022"),
+            Self::Held | Self::Bare | Self::Objects | Self::Empty => None,
+        }
+    }
+
+    /// Returns whether its nodes are real hosts.
+    fn has_hosts(self) -> bool {
+        matches!(self, Self::Held | Self::Bare)
+    }
 }
 
 /// Namespaces that pages assume: of drivers' Linux parts, and of the Windows Machine Config Operator.
@@ -62,6 +87,9 @@ const NAMESPACES: [&str; 3] = [
     "openshift-cluster-csi-drivers",
     "openshift-windows-machine-config-operator",
 ];
+
+/// The Windows nodes.
+const NODES: [&str; 2] = ["win-1", "win-2"];
 
 /// A cluster and a shell for it.
 pub struct World {
@@ -79,21 +107,27 @@ impl World {
     pub fn new(scene: Scene) -> Self {
         let sandbox = match scene {
             Scene::Held | Scene::Objects => Sandbox::reuse().unwrap(),
-            Scene::Bare | Scene::Empty => Sandbox {
+            _ => Sandbox {
                 control_plane: Reused::once(ControlPlane::start().unwrap()).unwrap(),
                 fleet: Fleet::new().unwrap(),
             },
         };
         let mut hosts = Vec::new();
-        if scene == Scene::Empty {
+        if matches!(scene, Scene::Empty | Scene::OpenShift) {
             add_what_others_bring(&sandbox.control_plane);
-        } else {
-            for name in ["win-1", "win-2"] {
-                if scene == Scene::Objects {
-                    sandbox.add_node(name, None).unwrap();
-                    sandbox.register(name, &[]).unwrap();
-                } else {
+        }
+        if scene != Scene::Empty {
+            for name in NODES {
+                if scene.has_hosts() {
                     hosts.push(sandbox.add_windows_node(name).unwrap());
+                } else {
+                    sandbox.add_node(name, None).unwrap();
+                    let drivers = (scene == Scene::Cloud).then_some("disk.csi.azure.com");
+                    sandbox.register(name, drivers.as_slice()).unwrap();
+                }
+                if let Some(label) = scene.label() {
+                    let label = ["label", "node", name, label];
+                    sandbox.control_plane.kubectl(&label).unwrap();
                 }
             }
             let workload = objects::azure_disk_workload("win-1");
@@ -102,9 +136,10 @@ impl World {
         let world = Self {
             hosts,
             operator: RefCell::default(),
-            _olm: (scene == Scene::Held).then(|| sandbox.add_olm().unwrap()),
+            _olm: matches!(scene, Scene::Held | Scene::OpenShift)
+                .then(|| sandbox.add_olm().unwrap()),
             folder: project(),
-            home: home(&sandbox),
+            home: home(&sandbox, scene),
             sandbox,
             scene,
         };
@@ -117,7 +152,7 @@ impl World {
         if scene == Scene::Held {
             world.sandbox.give_access().unwrap();
             world.start_operator(true);
-            for node in ["win-1", "win-2"] {
+            for node in NODES {
                 let node = format!("windowsnodestorage/{node}");
                 world.wait_for(&node, "condition=CSIProxyReady");
             }
@@ -132,7 +167,7 @@ impl World {
     /// Runs the commands of a page from top to bottom.
     pub fn follow_page(&self, path: &str) {
         for block in page(path).blocks.iter().filter(|it| !it.is_let_alone()) {
-            if self.scene == Scene::Empty && block.code.contains("kubectl wait") {
+            if self.operator.borrow().is_none() && block.code.contains("kubectl wait") {
                 self.say_upgradeable();
             }
             self.follow(block);
@@ -149,7 +184,7 @@ impl World {
             _ => {}
         }
         if self.scene != Scene::Empty {
-            self.play_kubelet();
+            self.let_others_act();
         }
     }
 
@@ -293,32 +328,6 @@ impl World {
             .unwrap()
     }
 
-    /// Starts the operator once its Deployment exists, as a kubelet would.
-    fn play_kubelet(&self) {
-        if self.operator.borrow().is_some() {
-            return;
-        }
-        let deployment =
-            format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windows-storage-operator");
-        if matches!(self.sandbox.control_plane.read(&deployment), Ok(Some(_))) {
-            // The sandboxed hosts do not listen on the standard SSH port.
-            let fleet = &self.sandbox.fleet;
-            let settings = objects::settings(fleet.port(), fleet.user());
-            self.sandbox.control_plane.await_definitions().unwrap();
-            self.sandbox.control_plane.apply(&settings).unwrap();
-            self.start_operator(false);
-        }
-    }
-
-    fn start_operator(&self, with_olm: bool) {
-        let payload = root().join("target/payload");
-        assert!(payload.join("payload.json").exists(), "make payload");
-        let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
-        let command = OperatorCommand::new(&self.sandbox.control_plane, binary, &payload).unwrap();
-        let operator = command.start(Some(&self.log_file()), &[], with_olm);
-        self.operator.replace(Some(operator.unwrap()));
-    }
-
     fn log_file(&self) -> PathBuf {
         self.sandbox.control_plane.dir().join("operator.log")
     }
@@ -356,8 +365,8 @@ fn project() -> TempDir {
     folder
 }
 
-/// Creates a home folder with the programs and the SSH key that the pages refer to.
-fn home(sandbox: &Sandbox) -> TempDir {
+/// Creates a home folder with the programs and the SSH key that the pages refer to, unless they make it.
+fn home(sandbox: &Sandbox, scene: Scene) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let (bin, ssh) = (home.path().join("bin"), home.path().join(".ssh"));
     for folder in [&bin, &ssh] {
@@ -366,8 +375,10 @@ fn home(sandbox: &Sandbox) -> TempDir {
     symlink(part("kubectl").unwrap(), bin.join("kubectl")).unwrap();
     let operator = env!("CARGO_BIN_EXE_windows-storage-operator");
     symlink(operator, bin.join("windows-storage-operator")).unwrap();
-    let key = sandbox.fleet.private_key_pem();
-    fs::write(ssh.join("windows_rsa"), key).unwrap();
+    if scene != Scene::Bare {
+        let key = sandbox.fleet.private_key_pem();
+        fs::write(ssh.join("windows_rsa"), key).unwrap();
+    }
     home
 }
 

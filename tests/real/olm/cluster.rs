@@ -18,7 +18,7 @@ use testbed::olm::Olm;
 pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The CSI driver for Azure Disk volumes.
 pub const DRIVER: &str = "disk.csi.azure.com";
-/// The name of the `OperatorGroup` in docs/install.md.
+/// The name of the `OperatorGroup` in docs/install/openshift.md.
 const OPERATOR_GROUP: &str = "windows-storage-operator";
 /// The node on which the operator's Pods run.
 pub const LINUX_NODE: &str = "linux-1";

@@ -32,9 +32,13 @@ fn bundle(version: &str, replaces: Option<&str>) -> Vec<Value> {
         .collect()
 }
 
-/// Installs a version as an `InstallPlan` does: the objects of its bundle, the ServiceAccount, and the RBAC that the
-/// CSV requests. OLM does the rest.
+/// Installs a version as an `InstallPlan` does. OLM does the rest.
 pub fn install(cluster: &Cluster, namespace: &str, version: &str, replaces: Option<&str>) {
+    cluster.apply_all(&objects(namespace, version, replaces));
+}
+
+/// Returns what an `InstallPlan` creates: the objects of the bundle, the ServiceAccount, and the RBAC that the CSV requests.
+pub fn objects(namespace: &str, version: &str, replaces: Option<&str>) -> Vec<Value> {
     let (mut csvs, mut others): (Vec<Value>, Vec<Value>) = bundle(version, replaces)
         .into_iter()
         .partition(|object| object["kind"] == CSV);
@@ -46,7 +50,7 @@ pub fn install(cluster: &Cluster, namespace: &str, version: &str, replaces: Opti
         object["metadata"]["namespace"] = namespace.into();
     }
     let rights = rights(&csvs[0]);
-    cluster.apply_all(&[others, rights, csvs].concat());
+    [others, rights, csvs].concat()
 }
 
 /// Returns the RBAC objects that the catalog operator creates for the permissions in a CSV. Names of cluster-wide

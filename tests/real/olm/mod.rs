@@ -11,7 +11,7 @@
 )]
 
 mod cluster;
-mod install;
+pub mod install;
 mod kubelet;
 mod page;
 mod record;

@@ -175,12 +175,16 @@ impl WindowsHost {
 
     /// Refuses or accepts the fleet's key. Existing connections stay.
     pub fn refuse_logins(&self, refuse: bool) -> Result<()> {
-        let keys = if refuse {
+        self.authorize(if refuse {
             ""
         } else {
             &self.fleet.login.authorized_keys
-        };
-        fs::write(self.layout.ssh().join("authorized_keys"), keys)?;
+        })
+    }
+
+    /// Accepts these public keys and no others. Existing connections stay.
+    pub fn authorize(&self, public_keys: &str) -> Result<()> {
+        fs::write(self.layout.ssh().join("authorized_keys"), public_keys)?;
         Ok(())
     }
 
