@@ -35,7 +35,7 @@ PACKAGES_fuzz := build fuzz
 PACKAGES_coverage := build coverage
 PARTS_run := kube-apiserver $(if $(filter 0,$(OLM)),,olm olm-crds) csi-proxy-1.3.0 etcd operatorcondition-crd kubectl
 PARTS_demo := $(PARTS_run) csi-client
-PARTS_test := $(PARTS_demo) kube-controller-manager csi-proxy-1.1.3 helm bundle-check
+PARTS_test := $(PARTS_demo) kube-controller-manager csi-proxy-1.1.3 helm bundle-check gitops-check actionlint
 
 # Programs as cargo builds them for tests.
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug

@@ -13,6 +13,7 @@ mod contents;
 mod objects;
 mod output;
 mod pages;
+mod pipelines;
 mod rules;
 mod symptoms;
 mod world;

@@ -10,8 +10,9 @@ use testbed::olm::Olm;
 use crate::docs::blocks::{Block, pages};
 
 /// API groups that the test's API server does not serve.
-const NOT_SERVED: [(&str, &str); 4] = [
+const NOT_SERVED: [(&str, &str); 5] = [
     ("kustomize.config.k8s.io", "kubectl reads these itself"),
+    ("kustomize.toolkit.fluxcd.io", "needs Flux"),
     ("olm.operatorframework.io", "needs OLM v1"),
     ("operator.openshift.io", "needs OpenShift"),
     (

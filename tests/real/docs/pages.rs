@@ -25,6 +25,7 @@ pages! {
     rancher_does_what_it_shows: "docs/install/rancher.md" in Scene::Rancher;
     clouds_do_what_they_show: "docs/install/clouds.md" in Scene::Cloud;
     air_gapped_clusters_do_what_they_show: "docs/install/air-gapped.md" in Scene::Objects;
+    pipelines_do_what_they_show: "docs/ci.md" in Scene::Objects;
     hosts_are_prepared_as_the_page_shows: "docs/windows-hosts.md" in Scene::Objects;
     nodes_do_what_they_show: "docs/nodes.md" in Scene::Held;
     troubleshooting_does_what_it_shows: "docs/troubleshooting.md" in Scene::Held;
