@@ -19,6 +19,7 @@ pub mod driver_versions;
 pub mod drivers;
 mod judgement;
 pub mod plugins;
+mod preview;
 mod redirection;
 pub mod report;
 mod selection;
@@ -31,6 +32,7 @@ pub use judgement::{
     Blocked, BlockedKey, BlockedKind, BlockingVolumes, CsiProxyUse, Departed, Memory, Report,
     assess,
 };
+pub use preview::{Moving, Preview, PreviewError, Reason as StuckReason, Stuck, Way, preview};
 pub use redirection::{check_target, today};
 pub use selection::NodeSelection;
 pub use verdict::only_fresh_data_opens;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::assess::NodeSelection;
 use crate::index::{Name, Node};
@@ -149,13 +149,19 @@ impl std::fmt::Display for Taint {
 }
 
 /// A toleration. An empty key or effect matches all; with operator `Exists`, so does any value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Toleration {
     key: Option<String>,
     operator: Option<String>,
     value: Option<String>,
     effect: Option<String>,
+}
+
+impl Serialize for Toleration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
 }
 
 impl Toleration {

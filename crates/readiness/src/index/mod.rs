@@ -15,8 +15,8 @@ use std::ops::{Index, IndexMut};
 pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
 pub use names::{drop_unused_names, intern};
 pub use objects::{
-    Claim, ConfigMap, CsiNode, Labels, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
-    PodVolume, PodVolumeSource, Secret, StorageClass, VolumeType,
+    Access, Claim, ConfigMap, CsiNode, Labels, Name, Node, NodeAddress, ObjectKey,
+    PersistentVolume, Pod, PodVolume, PodVolumeSource, Secret, StorageClass, VolumeType,
 };
 pub use owners::{ClaimTemplate, Owner, Revision, WorkloadKey, WorkloadKind};
 pub use placement::{AddedSelector, Placement, System};

@@ -132,6 +132,9 @@ pub struct Pod {
     pub placement: Placement,
     /// The uid of the Pod's controller.
     pub controller: Option<Name>,
+    /// Which nodes could take the Pod if it left its own, as a [`Moving`](crate::assess::Moving)'s text. Absent for a Pod
+    /// without relevant volumes, and for one that does not move: of a DaemonSet, or static.
+    pub moving: Option<Name>,
     /// The Pod's relevant volumes.
     pub volumes: Box<[PodVolume]>,
     /// The csi-proxy pipes that the Pod mounts, without `\\.\pipe\`.
@@ -189,8 +192,24 @@ pub struct PersistentVolume {
     pub source: Option<VolumeType>,
     /// Whether deleting the claim deletes the data: `persistentVolumeReclaimPolicy` is `Delete`.
     pub goes_with_claim: bool,
+    /// The nodes that can use it, as a [`NodeSelection`](crate::assess::NodeSelection)'s text; absent for all.
+    pub node_affinity: Option<Name>,
+    /// Who can use it at a time.
+    pub access: Access,
     /// The claim that an in-tree volume is bound to.
     pub bound_to: Option<ObjectKey>,
+}
+
+/// Who can use a volume at a time, by its access modes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Pods on any number of nodes, or the volume does not say.
+    #[default]
+    Many,
+    /// Pods on one node.
+    OneNode,
+    /// One pod.
+    OnePod,
 }
 
 /// A StorageClass.

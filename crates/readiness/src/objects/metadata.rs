@@ -120,7 +120,7 @@ pub(super) struct RevisionMeta {
 #[serde(remote = "Self", default)]
 pub(super) struct Reference {
     controller: Option<bool>,
-    /// Used only to tell whether the owner of a CSINode is a Node.
+    /// Used only of a CSINode's Node, and of what keeps a pod where it is.
     kind: Lenient<String>,
     uid: String,
 }
@@ -140,6 +140,13 @@ pub(super) fn text<'a>(texts: Option<&'a Texts>, key: &str) -> Option<&'a str> {
 /// Returns the creation time in seconds since 1970, or the minimum if there is none.
 pub(super) fn created(at: Option<&Time>) -> i64 {
     at.map_or(i64::MIN, |time| time.0.as_second())
+}
+
+/// Whether a pod's controller makes it for its node: a drain leaves it there.
+pub(super) fn stays(owners: Option<&[Reference]>) -> bool {
+    let mut owners = owners.into_iter().flatten();
+    let controller = owners.find(|owner| owner.controller == Some(true));
+    controller.is_some_and(|owner| matches!(owner.kind.0.as_str(), "DaemonSet" | "Node"))
 }
 
 /// Returns the uid of an object's controller.

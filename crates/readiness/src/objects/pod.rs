@@ -7,15 +7,16 @@ use k8s_openapi::api::core::v1::PodOS;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
+use crate::assess::Moving;
 use crate::assess::plugins::{self, Plugin};
 use crate::index::{
     Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
-    Toleration, VolumeType,
+    Toleration, VolumeType, intern,
 };
 use crate::objects::lenient::Lenient;
-use crate::objects::metadata::{PodMeta, controller};
+use crate::objects::metadata::{PodMeta, controller, stays};
 use crate::objects::node_side::{Container, SecurityContext, node_side};
-use crate::objects::placement::{Affinity, placement};
+use crate::objects::placement::{Affinity, placement, selection};
 use crate::objects::storage::ClaimTemplateObject;
 use crate::objects::{interned, interned_option};
 
@@ -258,11 +259,18 @@ pub(super) fn row(object: PodObject) -> Option<Pod> {
             trouble: status.trouble(),
         })
     });
+    let volumes: Box<[PodVolume]> = spec.volumes().collect();
+    let owners = meta.owner_references.as_deref();
+    let moving = || Moving {
+        selection: selection(&spec),
+        tolerations: spec.tolerations.clone().unwrap_or_default(),
+    };
     let pod = Pod {
         placement: placement(&spec),
-        volumes: spec.volumes().collect(),
+        moving: (!volumes.is_empty() && !stays(owners)).then(|| intern(&moving().to_text())),
+        volumes,
         node_name: spec.node_name(),
-        controller: controller(meta.owner_references.as_deref()),
+        controller: controller(owners),
         csi_proxy_pipes: node_side.csi_proxy_pipes.into(),
         driver,
     };

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
 
-use crate::index::{Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern};
+use crate::assess::NodeSelection;
+use crate::index::{
+    Access, Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern,
+};
 use crate::objects::interned_option;
 use crate::objects::lenient::Lenient;
 use crate::objects::metadata::{Annotated, ClassMeta, Texts, created, text};
@@ -15,7 +19,8 @@ object_only!(
     ClaimTemplateObject,
     TemplateMeta,
     VolumeStatus,
-    ClaimReference
+    ClaimReference,
+    VolumeAffinity
 );
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
@@ -116,10 +121,18 @@ struct ClaimReference {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct VolumeAffinity {
+    required: Option<core::NodeSelector>,
+}
+
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct VolumeSpec {
     persistent_volume_reclaim_policy: Option<String>,
     claim_ref: Option<ClaimReference>,
+    access_modes: Option<Vec<String>>,
+    node_affinity: Option<VolumeAffinity>,
     csi: Option<CsiSource>,
     #[serde(flatten)]
     in_tree: InTreeSource,
@@ -131,10 +144,30 @@ pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
     let is_bound_in_tree =
         phase.as_deref() == Some("Bound") && spec.csi.is_none() && spec.in_tree.0.is_some();
     let claim = spec.claim_ref.filter(|_| is_bound_in_tree);
+    let required = spec.node_affinity.and_then(|affinity| affinity.required);
+    let nodes = required.map(|required| NodeSelection {
+        labels: BTreeMap::new(),
+        terms: Some(required.node_selector_terms),
+    });
     PersistentVolume {
+        node_affinity: nodes.map(|nodes| intern(&nodes.to_text())),
+        access: access(spec.access_modes.as_deref().unwrap_or_default()),
         bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
         source: volume_type(spec.csi.as_ref(), spec.in_tree),
         goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
+    }
+}
+
+fn access(modes: &[String]) -> Access {
+    let has = |mode: &str| modes.iter().any(|it| it == mode);
+    if has("ReadWriteMany") || has("ReadOnlyMany") {
+        Access::Many
+    } else if has("ReadWriteOnce") {
+        Access::OneNode
+    } else if has("ReadWriteOncePod") {
+        Access::OnePod
+    } else {
+        Access::Many
     }
 }
 

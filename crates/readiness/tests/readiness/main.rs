@@ -10,5 +10,6 @@ mod engine;
 mod findings;
 mod generate;
 mod oracle;
+mod preview;
 mod run;
 mod trust;

@@ -128,6 +128,18 @@ impl Report {
             .chain([(None, self.needs.abandoned.values().sum())])
     }
 
+    /// Returns the version that is judged for, if it is not today's.
+    #[must_use]
+    pub fn target(&self) -> Option<Release> {
+        self.target
+    }
+
+    /// Returns the volumes of a workload that need a driver or are in-tree.
+    #[must_use]
+    pub fn rows_of(&self, workload: &WorkloadKey) -> &[Resolved] {
+        self.workloads.get(workload).map_or(&[], |used| &used.rows)
+    }
+
     /// Returns the operating system that a DaemonSet with the node side of a driver asks for.
     #[must_use]
     pub fn asked(&self, daemon_set: &ObjectKey) -> Option<System> {

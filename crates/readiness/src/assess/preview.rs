@@ -1,0 +1,262 @@
+//! Foresees which pods of a node could not mount their volumes if it were upgraded in place, or drained.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::assess::judgement::Report;
+use crate::assess::plugins::Plugin;
+use crate::assess::{NodeSelection, redirection};
+use crate::index::{
+    Access, Cluster, Name, Node, ObjectKey, PersistentVolume, Pod, PodVolumeSource, System,
+    Toleration, WorkloadKey,
+};
+
+/// What decides which nodes can take a pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moving {
+    /// The node selector and required node affinity.
+    pub selection: NodeSelection,
+    /// The tolerations.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl Moving {
+    /// Serializes this. Equal values give equal text, so that it can be interned.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        // Maps with string keys always serialize.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    fn takes(&self, name: &str, node: &Node) -> bool {
+        let mut taints = node.taints.iter();
+        self.selection.matches(name, &node.labels)
+            && taints.all(|taint| self.tolerations.iter().any(|it| it.covers(taint)))
+    }
+}
+
+/// Where the pods of a node go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// They start again on the node.
+    Again,
+    /// They leave for other nodes, as in a drain: those of DaemonSets and static ones stay.
+    Away,
+}
+
+/// A pod that could not mount a volume wherever it may go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stuck {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// Why not.
+    pub reasons: Vec<Reason>,
+}
+
+/// Why a pod could not mount a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// What is in the way.
+    pub message: String,
+    /// On which of the nodes that may take the pod; none if there is no such node.
+    pub nodes: Vec<String>,
+}
+
+/// The pods that would be stuck.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Preview {
+    /// The node.
+    pub node: String,
+    /// How many of its pods use volumes and would start again.
+    pub pods: usize,
+    /// Those that could not mount a volume, by namespace and name.
+    pub stuck: Vec<Stuck>,
+}
+
+/// Why there is nothing to foresee.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PreviewError {
+    /// There is no such node.
+    #[error("there is no node {0}; kubectl get nodes lists them")]
+    NoNode(String),
+    /// The node does not run Windows.
+    #[error("node {0} runs no Windows: its pods are not looked at")]
+    NotWindows(String),
+}
+
+/// Foresees the pods of a node that would be stuck, at the report's target version or today's.
+pub fn preview(
+    cluster: &Cluster,
+    report: &Report,
+    name: &str,
+    way: Way,
+) -> Result<Preview, PreviewError> {
+    let node = cluster.nodes.get(name);
+    let node = node.ok_or_else(|| PreviewError::NoNode(name.to_owned()))?;
+    if !node.runs_windows() {
+        return Err(PreviewError::NotWindows(name.to_owned()));
+    }
+    let release = report.target().or_else(|| redirection::today(cluster));
+    let foresight = Foresight {
+        cluster,
+        report,
+        served: release.map_or_else(Vec::new, |release| redirection::served_at(cluster, release)),
+        name,
+        way,
+    };
+    let on_node = |pod: &Pod| pod.node_name.as_deref() == Some(name) && !pod.volumes.is_empty();
+    let pods = cluster.pods.iter().filter(|(_, pod)| on_node(pod));
+    let pods: Vec<_> = pods
+        .filter(|(_, pod)| way == Way::Again || pod.moving.is_some())
+        .collect();
+    let stuck = pods.iter().filter_map(|(key, pod)| {
+        let reasons = foresight.reasons(key, pod);
+        let reasons = reasons.into_iter().map(|(message, nodes)| Reason {
+            message,
+            nodes: nodes.iter().map(ToString::to_string).collect(),
+        });
+        let stuck = Stuck {
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            reasons: reasons.collect(),
+        };
+        (!stuck.reasons.is_empty()).then_some(stuck)
+    });
+    Ok(Preview {
+        node: name.to_owned(),
+        stuck: stuck.collect(),
+        pods: pods.len(),
+    })
+}
+
+struct Foresight<'a> {
+    cluster: &'a Cluster,
+    report: &'a Report,
+    /// The plugins that need no driver.
+    served: Vec<&'static Plugin>,
+    /// The node that the pods are on.
+    name: &'a str,
+    way: Way,
+}
+
+impl Foresight<'_> {
+    /// Returns why the pod could mount on no node, with the nodes; nothing if it could on one.
+    fn reasons(&self, key: &ObjectKey, pod: &Pod) -> BTreeMap<String, BTreeSet<Name>> {
+        let mut reasons = BTreeMap::<String, BTreeSet<Name>>::new();
+        for (name, node) in self.places(pod) {
+            let there = self.reasons_on(key, pod, name, node);
+            if there.is_empty() {
+                return BTreeMap::new();
+            }
+            for reason in there {
+                reasons.entry(reason).or_default().insert(name.clone());
+            }
+        }
+        if reasons.is_empty() {
+            let nowhere = "no other Windows node that is ready for pods has the labels that it selects and only taints that it \
+                           tolerates";
+            reasons.insert(nowhere.to_owned(), BTreeSet::new());
+        }
+        reasons
+    }
+
+    /// Returns the nodes that may take the pod.
+    fn places(&self, pod: &Pod) -> Vec<(&Name, &Node)> {
+        let nodes = self.cluster.nodes.iter();
+        if self.way == Way::Again {
+            return nodes.filter(|(name, _)| ***name == *self.name).collect();
+        }
+        let moving = pod.moving.as_deref();
+        let moving: Moving = moving
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default();
+        let others = nodes.filter(|(name, node)| ***name != *self.name && !node.deleting);
+        let machines =
+            others.filter(|(_, node)| node.system() == Some(System::Windows) && !node.is_virtual);
+        machines
+            .filter(|(name, node)| moving.takes(name, node))
+            .collect()
+    }
+
+    fn reasons_on(&self, key: &ObjectKey, pod: &Pod, name: &Name, node: &Node) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for row in self.report.rows_of(&WorkloadKey::pod(key.clone())) {
+            let plugin = row.plugin();
+            if plugin.is_some_and(|plugin| self.served.contains(&plugin)) {
+                continue;
+            }
+            let what = row.named_as(" ");
+            match (row.driver(), plugin) {
+                (Some(driver), _) if self.cluster.is_registered(name, driver) => {}
+                (Some(driver), _) => {
+                    reasons.push(format!(
+                        "{what} needs {driver}, which is not registered there"
+                    ));
+                }
+                (None, Some(plugin)) => {
+                    reasons.push(format!("no CSI driver takes over {what} ({})", plugin.name));
+                }
+                (None, None) => {}
+            }
+        }
+        for volume in &pod.volumes {
+            let PodVolumeSource::Claim(claim) = &volume.source else {
+                continue;
+            };
+            let claim = ObjectKey::new(key.namespace.clone(), claim.clone());
+            let Some((of_volume, there)) = self.bound(&claim) else {
+                continue;
+            };
+            let nodes = there.node_affinity.as_deref().map(NodeSelection::from_text);
+            if nodes.is_some_and(|nodes| !nodes.matches(name, &node.labels)) {
+                reasons.push(format!(
+                    "PersistentVolume {of_volume} is not for that node (its nodeAffinity)"
+                ));
+            }
+            reasons.extend(self.taken(key, &claim, there.access, name));
+        }
+        reasons
+    }
+
+    fn bound(&self, claim: &ObjectKey) -> Option<(&Name, &PersistentVolume)> {
+        let name = self.cluster.claims.get(claim)?.volume_name.as_ref()?;
+        Some((name, self.cluster.volumes.get(name)?))
+    }
+
+    /// Returns who keeps a claim from being used on a node: a pod that stays elsewhere.
+    fn taken(
+        &self,
+        of: &ObjectKey,
+        claim: &ObjectKey,
+        access: Access,
+        name: &Name,
+    ) -> Option<String> {
+        let uses = |(key, pod): &(&ObjectKey, &Pod)| {
+            let mut volumes = pod.volumes.iter();
+            *key != of
+                && key.namespace == claim.namespace
+                && volumes.any(|it| it.source == PodVolumeSource::Claim(claim.name.clone()))
+        };
+        let stays = |pod: &Pod| {
+            let node = pod.node_name.as_deref();
+            node.is_some_and(|node| node != self.name)
+        };
+        let others = self.cluster.pods.iter().filter(uses);
+        let mut others = others.filter(|(_, pod)| stays(pod));
+        let (keeper, modes) = match access {
+            Access::Many => return None,
+            Access::OneNode => (
+                others.find(|(_, pod)| pod.node_name.as_ref() != Some(name))?,
+                "ReadWriteOnce",
+            ),
+            Access::OnePod => (others.next()?, "ReadWriteOncePod"),
+        };
+        Some(format!(
+            "PersistentVolumeClaim {} is {modes}, and pod {} uses it",
+            claim.name, keeper.0
+        ))
+    }
+}
