@@ -8,6 +8,7 @@ mod since;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub use ask::{
     AcceptHostKeyArgs, CheckNodeArgs, CompletionArgs, NodesArgs, UninstallArgs, WhyArgs,
@@ -109,7 +110,7 @@ pub enum Command {
     /// until nothing has used them for ten minutes: delete the drivers' DaemonSets for Windows first. What other owners run on
     /// nodes is not touched.
     ///
-    /// You can interrupt the command and run it again. To cancel the removal, set spec.csiProxy.management to Auto.
+    /// The command names the nodes and asks first; without a terminal it needs --yes. You can interrupt the command and run it again. To cancel the removal, set spec.csiProxy.management to Auto.
     ///
     /// The exit status is 0 when everything is removed, 1 if not, 2 if the command line is wrong.
     #[command(after_help = UNINSTALL_EXAMPLES)]
@@ -208,6 +209,12 @@ pub struct ClusterArgs {
     /// Name of the kubeconfig context to use
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+    /// User to act as, if you may impersonate that user
+    #[arg(long = "as", value_name = "USER")]
+    pub act_as: Option<String>,
+    /// How long to wait for an answer of the API server, such as 5s or 2m
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = ask::request_timeout)]
+    pub request_timeout: Duration,
 }
 
 /// What is judged.
@@ -217,7 +224,7 @@ pub struct InputArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// File or folder to read instead of a cluster (*.yaml, *.yml, *.json); - reads standard input. Can be repeated
-    #[arg(long = "filename", short, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long = "filename", short, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "act_as"])]
     pub files: Vec<PathBuf>,
 }
 

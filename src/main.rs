@@ -44,7 +44,7 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
             command::accept_host_key(&arguments, called_as).map(|()| None)
         }
         Command::Rollout(arguments) => command::rollout(&arguments).map(Some),
-        Command::Uninstall(arguments) => command::uninstall(&arguments).map(|()| None),
+        Command::Uninstall(arguments) => command::uninstall(&arguments, called_as).map(|()| None),
         Command::CheckNode(arguments) => command::check_node(&arguments).map(Some),
         Command::Completion(arguments) => command::completion(&arguments, called_as).map(|()| None),
         Command::Crds(arguments) => command::crds(&arguments).map(|()| None),

@@ -1,6 +1,7 @@
 //! The arguments of `nodes`, `check-node`, `why` and `uninstall`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use clap_complete::Shell;
@@ -18,6 +19,9 @@ pub struct NodesArgs {
     /// Only these nodes
     #[arg(value_name = "NODE")]
     pub names: Vec<String>,
+    /// Only nodes with these labels, such as pool=blue, on a cluster
+    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with_all = ["names", "files"])]
+    pub selector: Option<String>,
     /// Output format
     #[arg(long, short, value_enum, default_value_t = NodesFormat::Table)]
     pub output: NodesFormat,
@@ -76,6 +80,18 @@ pub struct UninstallArgs {
     /// How long to wait, such as 90s, 30m or 2h; 0s waits forever
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = timeout)]
     pub timeout: SignedDuration,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// A time to wait for an answer.
+pub(super) fn request_timeout(text: &str) -> Result<Duration, &'static str> {
+    let duration = timeout(text)
+        .ok()
+        .and_then(|it| it.unsigned_abs().try_into().ok());
+    let usable = duration.filter(|duration| *duration > Duration::ZERO);
+    usable.ok_or("not a duration such as 5s or 2m")
 }
 
 /// A time to wait, or zero.

@@ -1,6 +1,7 @@
 //! Sets deadlines for calls to the API server.
 
 use std::future::Future;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use kube::core::Status;
@@ -9,8 +10,16 @@ use tokio::time::Instant;
 use crate::client::NoAnswer;
 use crate::visible::visible;
 
-/// How long a call other than a watch may take.
+/// How long a call other than a watch may take, unless the command line says otherwise.
 pub const CALL: Duration = Duration::from_secs(15);
+
+/// What the command line says, `--request-timeout`: of the whole process, as the arguments are.
+static REQUEST_TIMEOUT: OnceLock<Duration> = OnceLock::new();
+
+/// Sets how long a call may take from now on. Only the first time counts.
+pub fn set_request_timeout(limit: Duration) {
+    let _ = REQUEST_TIMEOUT.set(limit);
+}
 
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]
@@ -159,12 +168,13 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     said
 }
 
-/// Makes a call with the timeout [`CALL`].
+/// Makes a call with the timeout [`CALL`], or the one that was set.
 pub async fn call<T>(
     what: &'static str,
     work: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, CallError> {
-    call_within(CALL, what, work).await
+    let limit = REQUEST_TIMEOUT.get().copied().unwrap_or(CALL);
+    call_within(limit, what, work).await
 }
 
 /// Makes a call with this timeout.

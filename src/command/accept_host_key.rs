@@ -1,11 +1,9 @@
 //! `accept-host-key`: pins another host key for a node after the administrator has confirmed it.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use clap::error::ErrorKind;
 use futures::stream::{self, StreamExt};
 use kube::{Api, Client};
 use windows_storage_operator::api::SETTINGS_NAME;
@@ -20,7 +18,7 @@ use windows_storage_operator::visible::visible;
 use crate::cli::{AcceptHostKeyArgs, CalledAs, fingerprint};
 use crate::command::connect::connect;
 use crate::command::own::{nodes_with, one, operators_namespace};
-use crate::command::{print, report_line, runtime};
+use crate::command::{confirm, need_terminal, print, report_line, runtime};
 
 /// How many hosts are asked for their keys at the same time.
 const AT_ONCE: usize = 16;
@@ -76,14 +74,9 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
         Judgement::New => {}
     }
     if fingerprint.is_none() && !yes {
-        if !io::stdin().is_terminal() {
-            let problem = "there is no terminal to ask on; give --fingerprint, or --yes to accept whatever key the host shows";
-            let kind = ErrorKind::MissingRequiredArgument;
-            called_as
-                .usage_error("accept-host-key", kind, problem)
-                .exit();
-        }
-        if !confirm(pinned.is_some())? {
+        let instead = "--fingerprint, or --yes to accept whatever key the host shows";
+        need_terminal(called_as, "accept-host-key", instead);
+        if !is_confirmed(pinned.is_some())? {
             bail!("not accepted; nothing was changed");
         }
     }
@@ -219,23 +212,16 @@ async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cl
     Ok(cluster)
 }
 
-fn confirm(takes_the_place: bool) -> anyhow::Result<bool> {
+fn is_confirmed(takes_the_place: bool) -> anyhow::Result<bool> {
     let place = if takes_the_place {
         " in place of the pinned one"
     } else {
         ""
     };
-    let asked = write!(
-        io::stderr(),
+    confirm(&format!(
         "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
-         on the node itself.\nAccept it{place}? [y/N] "
-    );
-    asked.context("cannot ask")?;
-    let mut answer = String::new();
-    io::stdin()
-        .read_line(&mut answer)
-        .context("cannot read the answer")?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+         on the node itself.\nAccept it{place}?"
+    ))
 }
 
 /// Explains that a host that is unreachable from here may be reachable for the operator.

@@ -13,6 +13,7 @@ use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, ClusterArgs, NodesArgs, WhyArgs};
 use crate::command::connect::connect;
+use crate::command::own::nodes_with;
 use crate::command::{input, is_colored, print, report_line, runtime};
 
 /// Lists the Windows nodes.
@@ -22,7 +23,10 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
     // As in the output of -o name.
     let names = arguments.names.iter();
     let names = names.map(|name| name.strip_prefix("node/").unwrap_or(name).to_owned());
-    let names: Vec<String> = names.collect();
+    let mut names: Vec<String> = names.collect();
+    if let Some(selector) = &arguments.selector {
+        names = with_labels(&arguments.input.cluster, selector, &report)?;
+    }
     if report.nodes.is_empty() {
         refuse_unread(&report, true)?;
         if names.is_empty() {
@@ -44,6 +48,23 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
     } else {
         Upgradeable::False
     })
+}
+
+/// Returns the names of the Windows nodes with these labels.
+fn with_labels(
+    arguments: &ClusterArgs,
+    selector: &str,
+    report: &ReadinessReport,
+) -> anyhow::Result<Vec<String>> {
+    let mut names = runtime()?.block_on(async {
+        let (client, _) = connect(arguments).await?;
+        nodes_with(&client, selector).await
+    })?;
+    names.retain(|name| report.nodes.iter().any(|node| node.name == *name));
+    if names.is_empty() {
+        bail!("no Windows node has the labels {}", visible(selector));
+    }
+    Ok(names)
 }
 
 /// Explains one object.

@@ -83,9 +83,20 @@ pub async fn trust_changes(arguments: &ClusterArgs, trust: &Trust) {
 
 /// Returns the configuration of the selected cluster.
 pub async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Config> {
+    let mut config = read_configuration(arguments).await?;
+    if let Some(user) = &arguments.act_as {
+        config.auth_info.impersonate = Some(user.clone());
+    }
+    deadline::set_request_timeout(arguments.request_timeout);
+    Ok(config)
+}
+
+async fn read_configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Config> {
     let ClusterArgs {
         kubeconfig,
         context,
+        act_as: _,
+        request_timeout: _,
     } = arguments;
     if kubeconfig.is_none() && context.is_none() {
         return kube::Config::infer().await.map_err(|error| {

@@ -24,7 +24,7 @@ use windows_storage_operator::api;
 use windows_storage_operator::client::deadline::CallError;
 use windows_storage_operator::report::{ColorChoice, use_color};
 
-use crate::cli::CrdsArgs;
+use crate::cli::{CalledAs, CrdsArgs};
 pub use accept_host_key::accept_host_key;
 pub use ask::{nodes, why};
 pub use check::check;
@@ -69,6 +69,24 @@ fn is_colored(choice: ColorChoice) -> bool {
     #[cfg(windows)]
     let is_terminal = is_terminal && anstyle_query::windows::enable_ansi_colors() == Some(true);
     use_color(choice, is_terminal, |name| std::env::var_os(name))
+}
+
+/// Refuses to ask where nobody can answer; `instead` is what to give.
+fn need_terminal(called_as: CalledAs, command: &str, instead: &str) {
+    if !io::stdin().is_terminal() {
+        let problem = format!("there is no terminal to ask on; give {instead}");
+        let kind = clap::error::ErrorKind::MissingRequiredArgument;
+        called_as.usage_error(command, kind, problem).exit();
+    }
+}
+
+/// Asks a question on the terminal.
+fn confirm(question: &str) -> anyhow::Result<bool> {
+    write!(io::stderr(), "{question} [y/N] ").context("cannot ask")?;
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    read.context("cannot read the answer")?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// What to do when nothing is seen of the operator.

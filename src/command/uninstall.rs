@@ -14,27 +14,37 @@ use windows_storage_operator::api::{
     Management, SETTINGS_NAME, WindowsNodeStorage, WindowsStorage, WindowsStorageSpec,
 };
 use windows_storage_operator::client::deadline::{self, CallError};
-use windows_storage_operator::visible::visible;
+use windows_storage_operator::visible::{some_of, visible};
 
-use crate::cli::UninstallArgs;
+use crate::cli::{CalledAs, UninstallArgs};
 use crate::command::connect::connect;
-use crate::command::{FIND_OPERATOR, explain_missing, report_line, runtime, written_by};
+use crate::command::{
+    FIND_OPERATOR, confirm, explain_missing, need_terminal, report_line, runtime, written_by,
+};
 
 /// The interval between two reads of the progress.
 const PAUSE: Duration = Duration::from_secs(2);
 /// An operator that runs has noticed the request within this time.
 const NOTICED: Duration = Duration::from_secs(60);
+/// How many nodes the question names before it counts the rest.
+const NAMED: usize = 10;
 /// The condition's reason when nothing is left on any node.
 const REMOVED: &str = "Removed";
 
 /// Requests the removal, and shows its progress.
-pub fn uninstall(arguments: &UninstallArgs) -> anyhow::Result<()> {
+pub fn uninstall(arguments: &UninstallArgs, called_as: CalledAs) -> anyhow::Result<()> {
+    if !arguments.yes {
+        need_terminal(called_as, "uninstall", "--yes");
+    }
     runtime()?.block_on(remove(arguments))
 }
 
 async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
     let (client, _) = connect(&arguments.cluster).await?;
     let settings: Api<WindowsStorage> = Api::all(client.clone());
+    if !arguments.yes && !is_meant(&client).await? {
+        bail!("nothing was changed");
+    }
     let generation = ask(&settings).await?;
     report_line(
         "windowsstorage/cluster: spec.csiProxy.management is Removed; set it to Auto to cancel the removal",
@@ -84,6 +94,28 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
         }
         sleep(PAUSE).await;
     }
+}
+
+/// Names what will be removed, and asks.
+async fn is_meant(client: &Client) -> anyhow::Result<bool> {
+    let nodes: Api<WindowsNodeStorage> = Api::all(client.clone());
+    let parameters = ListParams::default();
+    let list = deadline::call("list WindowsNodeStorages", nodes.list(&parameters)).await;
+    let list = list.map_err(explain_missing)?;
+    let managed = list.iter().filter(|node| {
+        let management = node
+            .status
+            .as_ref()
+            .map(|status| status.management.as_str());
+        management == Some("Managed")
+    });
+    let names: Vec<String> = managed.map(|node| visible(&node.name_any())).collect();
+    confirm(&format!(
+        "This removes csi-proxy and the agent from {} managed node(s): {}. Volumes of drivers that mount csi-proxy's pipes \
+         cannot be mounted there any more.\nGo on?",
+        names.len(),
+        some_of(&names, NAMED)
+    ))
 }
 
 /// Writes the request, and returns the generation of the object that contains it.

@@ -74,3 +74,18 @@ fn messages_that_are_not_read_end_nothing() {
     ended.assert_status(0);
     ended.json();
 }
+
+#[test]
+fn a_mistyped_command_or_option_is_told_what_it_may_mean_and_nobody_is_asked_without_a_terminal() {
+    for (arguments, says) in [
+        (&["chek"][..], "'check'"),
+        (&["check", "--ouput", "json"], "'--output'"),
+        (&["uninstall"], "give --yes"),
+        (&["nodes", "--request-timeout", "0s"], "not a duration such as 5s or 2m"),
+        (&["check", "-f", "-", "--as", "eve"], "cannot be used with"),
+    ] {
+        let ended = end(program(&input()).args(arguments).stdin(Stdio::null()));
+        ended.assert_status(2);
+        assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    }
+}

@@ -178,3 +178,25 @@ fn a_kind_that_may_not_be_read_is_named_and_a_cluster_that_is_away_is_an_error()
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("cannot reach the cluster at"), "{errors}");
 }
+
+#[test]
+fn a_user_is_acted_as_and_nodes_are_chosen_by_label() {
+    let harness = Harness::new();
+    harness.apply(&objects::windows_node("win-1"));
+    harness.apply(&objects::windows_node("win-2"));
+    harness.kubectl("label node win-2 pool=blue");
+    let kubeconfig = harness.control_plane().kubeconfig();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
+        command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
+        command.output().unwrap()
+    };
+    let blue = run(&["nodes", "-l", "pool=blue", "-o", "name"]);
+    assert_eq!(String::from_utf8_lossy(&blue.stdout), "node/win-2\n");
+    let none = run(&["nodes", "-l", "pool=red"]);
+    assert_eq!(none.status.code(), Some(1));
+
+    let eve = run(&["check", "--as", "eve", "--request-timeout", "20s", "-o", "json"]);
+    let message = report(&eve)["verdict"]["message"].to_string();
+    assert!(message.contains("is forbidden"), "{message}");
+}

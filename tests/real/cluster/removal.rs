@@ -65,7 +65,7 @@ impl Harness {
 
     fn uninstall(&self, arguments: &[&str]) -> Uninstall {
         let child = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-            .arg("uninstall")
+            .args(["uninstall", "--yes"])
             .args(arguments)
             .arg("--kubeconfig")
             .arg(self.sandbox.control_plane.kubeconfig())
