@@ -81,7 +81,10 @@ fn a_mistyped_command_or_option_is_told_what_it_may_mean_and_nobody_is_asked_wit
         (&["chek"][..], "'check'"),
         (&["check", "--ouput", "json"], "'--output'"),
         (&["uninstall"], "give --yes"),
-        (&["nodes", "--request-timeout", "0s"], "not a duration such as 5s or 2m"),
+        (
+            &["nodes", "--request-timeout", "0s"],
+            "not a duration such as 5s or 2m",
+        ),
         (&["check", "-f", "-", "--as", "eve"], "cannot be used with"),
     ] {
         let ended = end(program(&input()).args(arguments).stdin(Stdio::null()));

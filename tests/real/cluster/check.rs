@@ -196,7 +196,15 @@ fn a_user_is_acted_as_and_nodes_are_chosen_by_label() {
     let none = run(&["nodes", "-l", "pool=red"]);
     assert_eq!(none.status.code(), Some(1));
 
-    let eve = run(&["check", "--as", "eve", "--request-timeout", "20s", "-o", "json"]);
+    let eve = run(&[
+        "check",
+        "--as",
+        "eve",
+        "--request-timeout",
+        "20s",
+        "-o",
+        "json",
+    ]);
     let message = report(&eve)["verdict"]["message"].to_string();
     assert!(message.contains("is forbidden"), "{message}");
 }

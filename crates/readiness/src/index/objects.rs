@@ -48,6 +48,10 @@ const WINDOWS: &str = "windows";
 
 /// A Node.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact that the others do not tell"
+)]
 pub struct Node {
     /// The Node's uid, for owner references and events.
     pub uid: String,

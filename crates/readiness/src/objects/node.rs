@@ -15,7 +15,7 @@ use crate::index::{
 };
 use crate::objects::interned;
 use crate::objects::lenient::{Lenient, Shown};
-use crate::objects::metadata::{NodeMeta, OwnedAnnotated, text};
+use crate::objects::metadata::{NodeMeta, OwnedAnnotated, Reference, text};
 use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, added};
 use crate::objects::platform::platform;
 
@@ -178,7 +178,7 @@ pub(super) fn csi_node(csi_node: CsiNodeObject) -> CsiNode {
     let noted = text(meta.annotations.as_ref(), MIGRATED_PLUGINS).into_iter();
     let noted = noted.flat_map(|names| names.split(',').map(str::trim));
     let mut owners = meta.owner_references.iter().flatten();
-    let node_uid = owners.find_map(|owner| owner.of_node());
+    let node_uid = owners.find_map(Reference::of_node);
     CsiNode {
         node_uid,
         redirected: noted.filter_map(plugins::by_name).collect(),

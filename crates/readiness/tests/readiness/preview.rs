@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::cases::objects_of;
 
+/// Each stuck pod, with words of each reason and its nodes.
+type StuckPods = Vec<(String, Vec<(String, Vec<String>)>)>;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -15,11 +18,11 @@ struct Case {
     objects: Value,
     #[serde(default)]
     to: Option<String>,
-    /// Each stuck pod, with words of each reason and its nodes, when the node is drained.
-    drained: Vec<(String, Vec<(String, Vec<String>)>)>,
+    /// What is stuck when the node is drained.
+    drained: StuckPods,
     /// The same, when it is upgraded in place; not compared without.
     #[serde(default)]
-    upgraded: Option<Vec<(String, Vec<(String, Vec<String>)>)>>,
+    upgraded: Option<StuckPods>,
 }
 
 #[derive(Deserialize)]
