@@ -226,6 +226,9 @@ pub struct InputArgs {
     /// File or folder to read instead of a cluster (*.yaml, *.yml, *.json); - reads standard input. Can be repeated
     #[arg(long = "filename", short, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "act_as"])]
     pub files: Vec<PathBuf>,
+    /// Also say on standard error what was read
+    #[arg(long, short)]
+    pub verbose: bool,
 }
 
 /// Arguments of `check`.

@@ -3,6 +3,7 @@
 use crate::files::{self, Outcome, Progress, ReadErrors, Source};
 use crate::index::Cluster;
 use crate::objects::{Gathered, Loader, cluster_kinds, kind};
+use crate::report::count;
 
 /// The kinds that the verdict depends on and that most clusters with Windows workloads have.
 const EXPECTED_KINDS: [&str; 9] = [
@@ -73,16 +74,16 @@ pub fn from_files(
     }
     let counts = loader.counts();
     let used: u64 = counts.values().sum();
-    let unused: u64 = tally.unused.values().sum();
-    let summary = format!(
-        "{} file(s) with {} document(s): {used} object(s) of {} kind(s) that are used, {unused} of {} other kind(s), {} \
-         that are no Kubernetes objects",
-        tally.files,
-        tally.documents,
-        counts.len(),
-        tally.unused.len(),
-        tally.not_objects,
-    );
+    let number = |number: u64, thing| count(usize::try_from(number).unwrap_or(usize::MAX), thing);
+    let (files, objects) = (number(tally.files, "file"), number(used, "object"));
+    let others = [
+        (tally.unused.values().sum(), "of other kinds"),
+        (tally.not_objects, "that are no Kubernetes objects"),
+    ];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let parts = std::iter::once(format!("{files}: {objects} of kinds that matter here"))
+        .chain(others.map(|(count, what)| format!("{count} {what}")));
+    let summary = parts.collect::<Vec<_>>().join(", ");
     let knows_all = loader.has_record();
     if used == 0 && !knows_all && !wrong {
         let faults = unread.and(left_out);

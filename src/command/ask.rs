@@ -74,7 +74,9 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeab
             .usage_error("why", ErrorKind::InvalidValue, error)
             .exit()
     });
-    let input::Input { cluster, namespace } = input::read(&arguments.input)?;
+    let input::Input {
+        cluster, namespace, ..
+    } = input::read(&arguments.input)?;
     let namespace = arguments.namespace.clone().unwrap_or(namespace);
     let report = assess_once(&cluster, None);
     let explanation = match explain(&question, &namespace, &report, &cluster) {

@@ -1,7 +1,6 @@
 //! `check`: assesses a cluster or files.
 
 use clap::error::ErrorKind;
-use jiff::Timestamp;
 use windows_storage_operator::api::{SETTINGS_NAME, UPGRADEABLE};
 use windows_storage_operator::assess::report::{Upgradeable, Verdict};
 use windows_storage_operator::assess::{assess_once, check_target, today};
@@ -15,7 +14,7 @@ use crate::command::{input, is_colored, print, report_line};
 
 /// Judges the input and prints the report.
 pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
-    let cluster = input::read(&arguments.input)?.cluster;
+    let input::Input { about, cluster, .. } = input::read(&arguments.input)?;
     if let Some(target) = arguments.to {
         if let Err(error) = check_target(&cluster, target) {
             called_as
@@ -28,10 +27,10 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgra
             ));
         }
     }
-    let report = assess_once(&cluster, arguments.to);
+    let mut report = assess_once(&cluster, arguments.to);
+    report.about = Some(about);
     let color = is_colored(arguments.color);
-    let made = Timestamp::now();
-    print(&render(&report, arguments.output, color, made)?)?;
+    print(&render(&report, arguments.output, color)?)?;
     if arguments.input.files.is_empty()
         && let Some(hint) = rights_hint(&report)
     {

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use http::Uri;
+use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::time::sleep;
+use windows_storage_operator::assess::report::About;
 use windows_storage_operator::client::{self, Revisions, Trust};
 use windows_storage_operator::client::{backoff, deadline};
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::Fence;
+use windows_storage_operator::report::about;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::ClusterArgs;
@@ -37,6 +40,21 @@ pub async fn connect(arguments: &ClusterArgs) -> anyhow::Result<(Client, String)
         Revisions::default(),
     )
     .await
+}
+
+/// Returns what a report is about that is made of the cluster now.
+pub async fn place(arguments: &ClusterArgs) -> anyhow::Result<About> {
+    let config = configuration(arguments).await?;
+    let kubeconfig = || match &arguments.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path).ok(),
+        None => Kubeconfig::read().ok(),
+    };
+    let context = arguments.context.clone();
+    Ok(About {
+        server: Some(without_password(&config.cluster_url)),
+        context: context.or_else(|| kubeconfig()?.current_context),
+        ..about(Timestamp::now())
+    })
 }
 
 /// Like [`connect`], but counts the client's requests, which change something only while the fence is open, and notes how far
@@ -155,7 +173,8 @@ fn without_password(address: &Uri) -> String {
     let scheme = address.scheme_str().unwrap_or("https");
     let place = address.authority().map_or("", |place| place.as_str());
     let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-    format!("{scheme}://{place}")
+    let path = address.path().trim_end_matches('/');
+    format!("{scheme}://{place}{path}")
 }
 
 #[cfg(test)]
@@ -164,9 +183,17 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_its_password() {
-        let address = "https://admin:hunter2@example.com:6443/path"
-            .parse()
-            .unwrap();
-        assert_eq!(without_password(&address), "https://example.com:6443");
+        for (address, shown) in [
+            (
+                "https://admin:hunter2@example.com:6443/",
+                "https://example.com:6443",
+            ),
+            (
+                "https://example.com/k8s/clusters/c-1",
+                "https://example.com/k8s/clusters/c-1",
+            ),
+        ] {
+            assert_eq!(without_password(&address.parse().unwrap()), shown);
+        }
     }
 }

@@ -1,16 +1,22 @@
 //! Selects the input of an assessment: a cluster, or files that were exported from one.
 
+use jiff::Timestamp;
+use windows_storage_operator::assess::report::About;
 use windows_storage_operator::check::{from_api, from_files};
 use windows_storage_operator::files::Source;
 use windows_storage_operator::index::Cluster;
+use windows_storage_operator::report::about;
+use windows_storage_operator::visible::visible;
 
 use crate::cli::InputArgs;
-use crate::command::connect::connect;
+use crate::command::connect::{connect, place};
 use crate::command::progress::{show_reading, spinner};
 use crate::command::{report_line, runtime};
 
 /// The input that was read.
 pub struct Input {
+    /// What it is.
+    pub about: About,
     /// The cluster.
     pub cluster: Cluster,
     /// The default namespace: the context's, or else the same as kubectl's.
@@ -22,7 +28,18 @@ pub fn read(arguments: &InputArgs) -> anyhow::Result<Input> {
     if arguments.files.is_empty() {
         return read_cluster(arguments);
     }
+    let files = arguments
+        .files
+        .iter()
+        .map(|file| match file.to_string_lossy() {
+            stdin if stdin == "-" => "standard input".to_owned(),
+            name => name.into_owned(),
+        });
     Ok(Input {
+        about: About {
+            files: files.collect(),
+            ..about(Timestamp::now())
+        },
         cluster: read_files(arguments)?,
         namespace: "default".to_owned(),
     })
@@ -31,16 +48,28 @@ pub fn read(arguments: &InputArgs) -> anyhow::Result<Input> {
 fn read_cluster(arguments: &InputArgs) -> anyhow::Result<Input> {
     let bar = spinner();
     let input = runtime()?.block_on(async {
+        let about = place(&arguments.cluster).await?;
         let (client, version) = connect(&arguments.cluster).await?;
         let cluster = from_api(&client, version, &mut |reading| {
             show_reading(&bar, &reading);
         })
         .await?;
         let namespace = client.default_namespace().to_owned();
-        Ok::<_, anyhow::Error>(Input { cluster, namespace })
+        Ok::<_, anyhow::Error>(Input {
+            about,
+            cluster,
+            namespace,
+        })
     });
     bar.finish_and_clear();
-    input
+    let input = input?;
+    if arguments.verbose {
+        let server = input.about.server.as_deref().unwrap_or_default();
+        let version = input.cluster.api_server_version.as_deref();
+        let version = version.unwrap_or_default();
+        report_line(visible(&format!("Read {server}, Kubernetes {version}.")));
+    }
+    Ok(input)
 }
 
 fn read_files(arguments: &InputArgs) -> anyhow::Result<Cluster> {
@@ -52,7 +81,9 @@ fn read_files(arguments: &InputArgs) -> anyhow::Result<Cluster> {
     if !input.unread.is_empty() {
         report_line(format!("error: {}", input.unread));
     }
-    report_line(format!("read {}", input.summary));
+    if arguments.verbose {
+        report_line(format!("Read {}.", input.summary));
+    }
     if !input.left_out.is_empty() {
         report_line(format!(
             "note: left out, because they do not parse and name no object of a kind that is used:\n{}",

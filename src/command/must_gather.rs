@@ -9,7 +9,7 @@ use windows_storage_operator::gather::{Folder, Options, Stage, Summary, gather};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{MustGatherArgs, since, since_time};
-use crate::command::connect::connect;
+use crate::command::connect::{connect, place};
 use crate::command::progress::Gathering;
 use crate::command::signals::{Signal, signalled};
 use crate::command::{print, report_line, runtime};
@@ -96,6 +96,7 @@ async fn work(
     folder: &Folder,
 ) -> anyhow::Result<Summary> {
     let options = Options {
+        about: place(&arguments.cluster).await?,
         namespace: arguments.namespace.clone().filter(|name| !name.is_empty()),
         node_log_limit: arguments.node_log_limit.saturating_mul(1024 * 1024),
         since,

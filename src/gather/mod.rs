@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use kube::Client;
 
 use crate::assess::assess_once;
+use crate::assess::report::{About, ReadinessReport};
 use crate::check::{self, ApiError, Read};
 use crate::client::deadline::Budget;
 use crate::client::installed::OPERATOR;
@@ -59,6 +60,8 @@ pub struct Options {
     pub namespace: Option<String>,
     /// The limit for the logs of one node in bytes.
     pub node_log_limit: u64,
+    /// What is gathered from, and when.
+    pub about: About,
     /// Takes only logs from this time on; `None` for all.
     pub since: Option<Timestamp>,
 }
@@ -89,7 +92,7 @@ pub async fn gather(
     root: &Path,
     report: &mut (dyn FnMut(Stage<'_>) + Send),
 ) -> Result<Summary, GatherError> {
-    let begin = Timestamp::now();
+    let begin = &options.about.time;
     let mut objects = Objects::new(root);
     let mut budget = Budget::of(OBJECTS);
     let mut take = |read: Read<'_>| {
@@ -131,9 +134,8 @@ pub async fn gather(
 
     let record = Gathered::new(Some(version.clone()), objects.kinds);
     write(root, "gathered.json", json(&record))?;
-    let time = Timestamp::from_second(begin.as_second()).unwrap_or(begin);
     let summary = Summary {
-        time: time.to_string(),
+        time: begin.clone(),
         kubernetes_version: version,
         namespace: format!("{namespace} ({why})"),
         logs_since: options.since.map(|since| since.to_string()),
@@ -141,14 +143,17 @@ pub async fn gather(
         problems: objects.problems,
         operator_logs,
         nodes,
-        report: assess_once(&cluster, None),
+        report: ReadinessReport {
+            about: Some(options.about.clone()),
+            ..assess_once(&cluster, None)
+        },
     };
     for (name, format) in [
         ("report.txt", Format::Table),
         ("report.json", Format::Json),
         ("report.html", Format::Html),
     ] {
-        write(root, name, render(&summary.report, format, false, begin))?;
+        write(root, name, render(&summary.report, format, false))?;
     }
     write(root, "summary.txt", Ok(summary.text()))?;
     // `oc adm must-gather` reads this file: the tool's name and version.

@@ -9,6 +9,8 @@ pub(super) enum Style {
     Name,
     /// The name of a table row's object.
     RowName,
+    /// The names of a table row's objects, joined by commas.
+    RowNames,
     /// A heading.
     Strong,
     /// In order.
@@ -20,7 +22,7 @@ pub(super) enum Style {
 }
 
 /// A piece of text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) style: Style,
     pub(super) text: String,
@@ -49,12 +51,14 @@ impl Span {
 /// A finding and its places.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
-    /// The problem and what to do.
+    /// The problem and what to do, as a sentence.
     pub(super) message: String,
     /// The finding's code.
     pub(super) code: String,
     /// The objects or nodes.
     pub(super) places: String,
+    /// The next command.
+    pub(super) command: Option<String>,
 }
 
 /// A building block of a report.
@@ -69,7 +73,7 @@ pub(super) enum Block {
     /// A named object, its problem, and details.
     Group {
         name: String,
-        what: String,
+        what: Option<String>,
         blocks: Vec<Block>,
     },
     /// A table. Cells may be empty.

@@ -1,12 +1,10 @@
 //! Selects and orders the parts of a report that people see.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
-
-use super::blocks::{Block, Note, Span, Style, under};
-use super::sentences::{self, count, missing_on, names, nodes_left_out};
+use super::blocks::{Block, Span, Style, under};
+use super::notes::{at_their_objects, notes, place_on};
+use super::sentences::{self, count, missing_on, nodes_left_out};
 use super::{html, tables};
 use crate::assess::codes;
 use crate::assess::report::{
@@ -21,14 +19,12 @@ const DRIVERS: usize = 20;
 pub(super) struct Room {
     /// The maximum number of nodes.
     nodes: usize,
-    /// The maximum number of different findings per place.
+    /// The maximum number of different findings per place, and of namespaces.
     notes: usize,
     /// The number of volumes per driver that are always allowed.
     volumes: usize,
     /// The total number of volumes that the drivers share.
     shared_volumes: usize,
-    /// Whether volumes come before what to do about them.
-    volumes_first: bool,
 }
 
 /// For a terminal, where the user can run the command again with other options.
@@ -37,7 +33,6 @@ pub(super) const TERMINAL: Room = Room {
     notes: 20,
     volumes: 20,
     shared_volumes: 0,
-    volumes_first: false,
 };
 /// For a terminal, if the volumes are already listed.
 pub(super) const TERMINAL_WITHOUT_VOLUMES: Room = Room {
@@ -50,7 +45,6 @@ const PAGE: Room = Room {
     notes: 100,
     volumes: 20,
     shared_volumes: 1000,
-    volumes_first: true,
 };
 
 /// Renders the report for a terminal.
@@ -58,18 +52,25 @@ pub(super) fn lines(report: &ReadinessReport) -> Vec<Block> {
     let parts = Parts::of(report, TERMINAL);
     let nodes = nodes(&report.nodes, TERMINAL, tables::nodes);
     let nodes = nodes.into_iter().chain(parts.node_notes);
+    let blocking = namespaces(report, TERMINAL);
+    let blocking = blocking.chain(parts.blocking.iter().map(Group::whole));
+    let other_drivers = parts.other_drivers.iter().map(Group::whole);
     let mut lines = sentences::headline(report).lines();
-    lines.extend(under(Block::Title(blocking_title(report)), parts.blocking));
+    lines.extend(under(Block::Title(blocking_title(report)), blocking));
     lines.extend(under(Block::Title("Windows nodes"), nodes));
-    lines.extend(under(Block::Title(OTHER_DRIVERS), parts.other_drivers));
+    lines.extend(under(
+        Block::Title(OTHER_DRIVERS),
+        other_drivers.chain(parts.more_drivers),
+    ));
     lines.extend(under(Block::Title("Other findings"), parts.notes));
     lines.push(Block::text(""));
     lines.push(Block::text(sentences::counts(report, parts.findings)));
+    lines.extend(sentences::about(report).map(Block::text));
     lines
 }
 
 /// Renders the report as a page.
-pub(super) fn page(report: &ReadinessReport, made: Timestamp) -> String {
+pub(super) fn page(report: &ReadinessReport) -> String {
     let parts = Parts::of(report, PAGE);
     // By name; if there are very many, missing ones first.
     let mut drivers: Vec<&DriverReadiness> = report.drivers.iter().collect();
@@ -81,13 +82,36 @@ pub(super) fn page(report: &ReadinessReport, made: Timestamp) -> String {
     if !nodes.is_empty() {
         nodes.extend(more);
     }
-    let mut blocks: Vec<Block> = under(Block::Title("Windows nodes"), nodes).collect();
-    blocks.extend(under(Block::Title(blocking_title(report)), parts.blocking));
+    let to_do = parts.blocking.iter().map(Group::to_do);
+    let blocking = namespaces(report, PAGE);
+    let blocking = blocking.chain(parts.blocking.iter().filter_map(Group::list));
+    let other_drivers = parts.other_drivers.iter().map(Group::whole);
+    let mut blocks: Vec<Block> = under(Block::Title("What to do first"), to_do).collect();
     blocks.extend(under(Block::Title("Findings on nodes"), parts.node_notes));
-    blocks.extend(under(Block::Title(OTHER_DRIVERS), parts.other_drivers));
+    blocks.extend(under(Block::Title("Windows nodes"), nodes));
+    // The list of volumes may be long.
+    blocks.extend(under(Block::Title(blocking_title(report)), blocking));
+    blocks.extend(under(
+        Block::Title(OTHER_DRIVERS),
+        other_drivers.chain(parts.more_drivers),
+    ));
     blocks.extend(under(Block::Title("Other findings"), parts.notes));
     let counts = sentences::counts(report, parts.findings);
-    html::draw(&sentences::headline(report), &blocks, &counts, made)
+    let about = sentences::about(report);
+    html::draw(
+        &sentences::headline(report),
+        about.as_deref(),
+        &blocks,
+        &counts,
+    )
+}
+
+/// Counts the blocking volumes by namespace: whose workloads they are.
+fn namespaces(report: &ReadinessReport, room: Room) -> impl Iterator<Item = Block> {
+    let mut counts = tables::of_namespaces(report.blocking());
+    let more = shorten(&mut counts, room.notes, "namespace");
+    let table = (!counts.is_empty()).then(|| tables::namespaces(&counts));
+    table.into_iter().chain(more)
 }
 
 const OTHER_DRIVERS: &str = "Other missing drivers, not blocking";
@@ -103,16 +127,60 @@ fn blocking_title(report: &ReadinessReport) -> &'static str {
 
 /// The sections of a report beside the nodes.
 pub(super) struct Parts {
-    /// What blocks the upgrade. There are at most as many blocks as in-tree plugins.
-    pub(super) blocking: Vec<Block>,
+    /// What blocks the upgrade. There are at most as many groups as in-tree plugins.
+    pub(super) blocking: Vec<Group>,
     /// Findings on nodes.
     pub(super) node_notes: Vec<Block>,
     /// Missing drivers that block nothing.
-    pub(super) other_drivers: Vec<Block>,
+    pub(super) other_drivers: Vec<Group>,
+    /// How many of them are left out.
+    more_drivers: Option<Block>,
     /// All other findings.
     pub(super) notes: Vec<Block>,
     /// The number of findings.
     findings: usize,
+}
+
+/// A missing driver, or a plugin that no CSI driver takes over, and its volumes.
+pub(super) struct Group {
+    name: String,
+    /// What is missing.
+    what: String,
+    facts: Vec<Block>,
+    /// What to do.
+    notes: Vec<Block>,
+    volumes: Vec<Block>,
+}
+
+impl Group {
+    /// Renders all of it.
+    pub(super) fn whole(&self) -> Block {
+        let notes = under(Block::Label("What to do"), self.notes.iter().cloned());
+        let volumes = under(Block::Label("Volumes"), self.volumes.iter().cloned());
+        self.with(&self.what, notes.chain(volumes))
+    }
+
+    /// Renders what to do.
+    fn to_do(&self) -> Block {
+        self.with(&self.what, self.notes.iter().cloned())
+    }
+
+    /// Renders the volumes, if any.
+    fn list(&self) -> Option<Block> {
+        (!self.volumes.is_empty()).then(|| Block::Group {
+            name: self.name.clone(),
+            what: None,
+            blocks: self.volumes.clone(),
+        })
+    }
+
+    fn with(&self, what: &str, blocks: impl Iterator<Item = Block>) -> Block {
+        Block::Group {
+            name: self.name.clone(),
+            what: Some(what.to_owned()),
+            blocks: self.facts.iter().cloned().chain(blocks).collect(),
+        }
+    }
 }
 
 impl Parts {
@@ -141,9 +209,8 @@ impl Parts {
             let volumes = volumes.filter(|it| it.csi_driver.as_ref() == Some(&driver.name));
             group(report, (true, &driver.name), volumes.collect(), room)
         };
-        let mut other_drivers: Vec<Block> = missing.into_iter().map(other).collect();
-        let more = shorten(&mut other_drivers, DRIVERS, "driver");
-        other_drivers.extend(more);
+        let mut other_drivers: Vec<Group> = missing.into_iter().map(other).collect();
+        let more_drivers = shorten(&mut other_drivers, DRIVERS, "driver");
 
         // Findings of drivers are shown with the driver, and data migration with what blocks.
         let drivers = report.drivers.iter();
@@ -160,13 +227,14 @@ impl Parts {
         let others = present.iter().flat_map(|it| &it.findings).chain(others);
         Self {
             findings: on_nodes.len() + of_drivers.len() + report.findings.len(),
-            node_notes: notes(on_nodes, room),
-            notes: notes(at_their_objects(others), room),
+            node_notes: notes(on_nodes, room.notes),
+            notes: notes(at_their_objects(others), room.notes),
             blocking: blocked
                 .into_iter()
                 .map(|(of, volumes)| group(report, of, volumes, room))
                 .collect(),
             other_drivers,
+            more_drivers,
         }
     }
 }
@@ -177,17 +245,20 @@ fn group(
     (is_driver, name): (bool, &str),
     mut volumes: Vec<&VolumeUse>,
     room: Room,
-) -> Block {
+) -> Group {
     let mut drivers = report.drivers.iter();
     let driver = drivers.find(|driver| is_driver && driver.name == name);
-    let mut blocks = Vec::new();
+    let mut facts = Vec::new();
     if let Some(driver) = driver {
         let daemon_set = driver.daemon_set.as_deref().unwrap_or("none found");
-        blocks.push(Block::Text(vec![
+        facts.push(Block::Text(vec![
             Span::plain("DaemonSet for Windows nodes: "),
             Span::new(Style::Name, daemon_set),
         ]));
     }
+    let all = report.cluster.windows_nodes;
+    let fates = sentences::fates(volumes.iter().copied(), all);
+    facts.extend(fates.into_iter().map(Block::text));
     let missing = driver.map(|driver| &driver.missing_on);
     let missing = missing.or(volumes.first().map(|volume| &volume.missing_on));
     // For a plugin: how to migrate its data.
@@ -196,27 +267,21 @@ fn group(
         !is_driver && finding.code == codes::DATA_MUST_MOVE && words.any(|word| word == name)
     });
     let findings = driver.into_iter().flat_map(|driver| &driver.findings);
-    let notes = notes(at_their_objects(findings.chain(moves)), room);
-    let notes = under(Block::Label("What to do"), notes);
     let mut table = Vec::new();
     let more = shorten(&mut volumes, room.volumes, "volume");
     if !volumes.is_empty() {
         table.push(tables::volumes(name, &volumes));
         table.extend(more);
     }
-    let volumes = under(Block::Label("Volumes"), table);
-    if room.volumes_first {
-        blocks.extend(volumes.chain(notes));
-    } else {
-        blocks.extend(notes.chain(volumes));
-    }
-    Block::Group {
+    Group {
         name: name.to_owned(),
         what: match missing {
-            Some(missing) if is_driver => missing_on(missing, report.cluster.windows_nodes),
+            Some(missing) if is_driver => missing_on(missing, all),
             _ => "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
         },
-        blocks,
+        facts,
+        notes: notes(at_their_objects(findings.chain(moves)), room.notes),
+        volumes: table,
     }
 }
 
@@ -240,56 +305,9 @@ fn nodes(
 }
 
 /// Shortens a list and returns how much is left out.
-fn shorten<T>(list: &mut Vec<T>, most: usize, thing: &str) -> Option<Block> {
+pub(super) fn shorten<T>(list: &mut Vec<T>, most: usize, thing: &str) -> Option<Block> {
     let more = list.len().saturating_sub(most);
     list.truncate(most);
     let more = (more > 0).then(|| count(more, &format!("more {thing}")))?;
     Some(Block::text(format!("and {more} (-o json lists all)")))
-}
-
-fn at_their_objects<'a>(
-    findings: impl IntoIterator<Item = &'a Finding>,
-) -> impl Iterator<Item = (&'a Finding, String)> {
-    let findings = findings.into_iter();
-    findings.map(|finding| (finding, finding.object.clone()))
-}
-
-/// Returns the place of a node's finding: the node alone if the object has the node's name.
-fn place_on(node: &str, finding: &Finding) -> String {
-    match finding.object.split_once('/') {
-        Some((_, name)) if name == node => node.to_owned(),
-        _ => format!("{} on {node}", finding.object),
-    }
-}
-
-/// Sorts root causes first and advice for later last.
-fn rank(code: &str) -> u8 {
-    match code {
-        codes::FEATURE_SWITCH_OFF | codes::CSI_NODE_MISSING => 0,
-        codes::CSI_OPT_IN
-        | codes::CSI_RECOMMENDED
-        | codes::IN_TREE_RECOMMENDED
-        | codes::PLUGIN_REMOVED => 2,
-        _ => 1,
-    }
-}
-
-/// Merges equal findings. Within a rank, those with the most places come first.
-fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>, room: Room) -> Vec<Block> {
-    let mut places: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-    for (finding, place) in findings {
-        let same = places.entry((&finding.code, &finding.message));
-        same.or_default().push(place);
-    }
-    let mut notes: Vec<_> = places.into_iter().collect();
-    notes.sort_by_key(|((code, _), places)| (rank(code), Reverse(places.len())));
-    let more = shorten(&mut notes, room.notes, "finding");
-    let notes = notes.into_iter().map(|((code, message), places)| Note {
-        message: message.to_owned(),
-        code: code.to_owned(),
-        places: names(&places),
-    });
-    let notes: Vec<Note> = notes.collect();
-    let list = (!notes.is_empty()).then_some(Block::List(notes));
-    list.into_iter().chain(more).collect()
 }

@@ -1,6 +1,5 @@
 //! Renders a report as one self-contained HTML page.
 
-use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::blocks::{Block, Span, Style};
@@ -11,10 +10,22 @@ const STYLE: &str = include_str!("style.css");
 /// If anything ever got past the escaping, it could not do anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
+/// Above this number, names in a row are folded.
+const FOLDED: usize = 5;
+
 /// Renders the page. The first block must be a section's title.
-pub(super) fn draw(headline: &Headline, blocks: &[Block], counts: &str, made: Timestamp) -> String {
-    let made = Timestamp::from_second(made.as_second()).unwrap_or(made);
+pub(super) fn draw(
+    headline: &Headline,
+    about: Option<&str>,
+    blocks: &[Block],
+    counts: &str,
+) -> String {
     let verdict = visible(&headline.verdict);
+    let titles = blocks.iter().filter_map(|block| match block {
+        Block::Title(title) => Some(*title),
+        _ => None,
+    });
+    let titles: Vec<&str> = titles.collect();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -30,20 +41,29 @@ pub(super) fn draw(headline: &Headline, blocks: &[Block], counts: &str, made: Ti
                 header class=[class(headline.style)] {
                     h1 { (verdict) }
                     p { code { (headline.reason) } ": " (visible(&headline.sentences.join(" "))) }
+                    @if let Some(about) = about { p { (visible(about)) } }
+                }
+                @if titles.len() > 1 {
+                    nav aria-label="Contents" {
+                        ul { @for title in titles { li { a href={ "#" (anchor(title)) } { (title) } } } }
+                    }
                 }
                 main {
                     @for section in blocks.chunk_by(|_, next| !matches!(next, Block::Title(_))) {
                         section { (all(section)) }
                     }
                 }
-                footer {
-                    p { (visible(counts)) }
-                    p { "Made " time datetime=(made) { (made) } }
-                }
+                footer { p { (visible(counts)) } }
             }
         }
     };
     page.into_string() + "\n"
+}
+
+/// Returns the name by which the contents refer to a section.
+fn anchor(title: &str) -> String {
+    let plain = title.to_lowercase().replace(',', "");
+    plain.replace(' ', "-")
 }
 
 fn all(blocks: &[Block]) -> Markup {
@@ -52,12 +72,12 @@ fn all(blocks: &[Block]) -> Markup {
 
 fn one(block: &Block) -> Markup {
     match block {
-        Block::Title(title) => html! { h2 { (title) } },
+        Block::Title(title) => html! { h2 id=(anchor(title)) { (title) } },
         Block::Label(label) => html! { h4 { (label) } },
         Block::Text(spans) => html! { p { @for span in spans { (text(span)) } } },
         Block::Group { name, what, blocks } => html! {
             h3 { code { (visible(name)) } }
-            p { (visible(&as_sentence(what))) }
+            @if let Some(what) = what { p { (visible(&as_sentence(what))) } }
             (all(blocks))
         },
         // The table scrolls within its own region, which the keyboard can reach.
@@ -79,6 +99,7 @@ fn one(block: &Block) -> Markup {
                     li {
                         (visible(&note.message)) " "
                         span class="where" { code { (visible(&note.code)) } ": " (visible(&note.places)) }
+                        @if let Some(command) = &note.command { code class="command" { (visible(command)) } }
                     }
                 }
             }
@@ -90,13 +111,33 @@ fn text(span: &Span) -> Markup {
     match (span.style, &*span.text) {
         (_, "") => html! { "none" },
         (Style::Name | Style::RowName, name) => html! { code { (visible(name)) } },
+        (Style::RowNames, names) => all_names(&names.split(", ").collect::<Vec<_>>()),
         (_, text) => html! { (visible(text)) },
+    }
+}
+
+/// Renders names; many fold into the first and the number of the others.
+fn all_names(names: &[&str]) -> Markup {
+    let list = html! {
+        @for (nth, name) in names.iter().enumerate() {
+            @if nth > 0 { ", " }
+            code { (visible(name)) }
+        }
+    };
+    if names.len() <= FOLDED {
+        return list;
+    }
+    html! {
+        details {
+            summary { code { (visible(names[0])) } " and " (names.len() - 1) " more" }
+            (list)
+        }
     }
 }
 
 fn cell(span: &Span) -> Markup {
     match span.style {
-        Style::RowName => html! { th scope="row" { (text(span)) } },
+        Style::RowName | Style::RowNames => html! { th scope="row" { (text(span)) } },
         style => html! { td class=[class(style)] { (text(span)) } },
     }
 }
@@ -106,6 +147,6 @@ fn class(style: Style) -> Option<&'static str> {
         Style::Good => Some("good"),
         Style::Bad => Some("bad"),
         Style::Warning => Some("warning"),
-        Style::Plain | Style::Name | Style::RowName | Style::Strong => None,
+        Style::Plain | Style::Name | Style::RowName | Style::RowNames | Style::Strong => None,
     }
 }

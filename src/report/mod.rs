@@ -7,6 +7,7 @@ mod hosts;
 mod html;
 mod json;
 mod nodes;
+mod notes;
 mod question;
 mod sentences;
 mod tables;
@@ -18,13 +19,13 @@ use std::io;
 use clap::ValueEnum;
 use jiff::Timestamp;
 
-use crate::assess::report::ReadinessReport;
+use crate::assess::report::{About, ReadinessReport};
 pub use color::{ColorChoice, use_color};
 pub use hosts::{HostList, HostsFormat};
 pub(crate) use json::{json, json_as_yaml};
 pub use nodes::{NodeList, NodesFormat};
 pub use question::{Kind, Question, QuestionError};
-pub(crate) use sentences::names;
+pub(crate) use sentences::{count, names};
 pub use why::{Answer, Explanation, explain};
 
 /// What a report is written as.
@@ -41,19 +42,24 @@ pub enum Format {
     Html,
 }
 
-/// Renders the report. `color` applies to [`Format::Table`] only; see [`use_color`]. Only the page contains the time
-/// `made`, so that the other formats change only when the report does.
-pub fn render(
-    report: &ReadinessReport,
-    format: Format,
-    color: bool,
-    made: Timestamp,
-) -> io::Result<String> {
+/// Renders the report. `color` applies to [`Format::Table`] only; see [`use_color`].
+pub fn render(report: &ReadinessReport, format: Format, color: bool) -> io::Result<String> {
     match format {
         Format::Table => Ok(text::draw(&check::lines(report), color)),
         Format::Json => json(report),
         Format::Yaml => json::yaml(report),
-        Format::Html => Ok(check::page(report, made)),
+        Format::Html => Ok(check::page(report)),
+    }
+}
+
+/// Returns what reports are about that are made now. The caller adds what was read.
+#[must_use]
+pub fn about(now: Timestamp) -> About {
+    let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    About {
+        time: time.to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..About::default()
     }
 }
 

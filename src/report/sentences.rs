@@ -1,7 +1,10 @@
 //! Renders the verdict and the counts as sentences.
 
+use std::collections::BTreeMap;
+
 use super::blocks::{Block, Span, Style};
-use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
+use crate::assess::report::{About, ReadinessReport, Reason, Upgradeable, VolumeUse};
+use crate::assess::when_lost;
 use crate::visible::some_of;
 
 /// How many names a sentence lists before it counts the rest.
@@ -128,6 +131,7 @@ fn risks(report: &ReadinessReport) -> Vec<String> {
             _ => format!("{volumes} {lack} CSI driver on at least one Windows node."),
         });
     }
+    risks.extend(fates(&report.volumes, nodes));
     risks
 }
 
@@ -190,7 +194,7 @@ pub(super) fn nodes_left_out(shown: usize, ready: usize, not_ready: usize) -> Op
 }
 
 /// Returns a number with its noun.
-pub(super) fn count(number: usize, thing: &str) -> String {
+pub(crate) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", verb(number, "", "s"))
 }
 
@@ -204,11 +208,53 @@ pub(crate) fn names<T: AsRef<str>>(names: &[T]) -> String {
     some_of(names, NAMED)
 }
 
-/// Capitalizes the message and adds a full stop.
+/// Says which of the volumes that hold upgrades are broken today, and which break at an upgrade, if that is known.
+pub(super) fn fates<'a>(
+    volumes: impl IntoIterator<Item = &'a VolumeUse>,
+    nodes: usize,
+) -> Vec<String> {
+    let mut fates: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    for volume in volumes.into_iter().filter(|volume| volume.blocking) {
+        match (volume.redirected, &volume.breaks_at) {
+            (Some(true), _) => *fates.entry(None).or_default() += 1,
+            (Some(false), Some(version)) => *fates.entry(Some(version)).or_default() += 1,
+            _ => {}
+        }
+    }
+    let fates = fates.into_iter();
+    let fates = fates.map(|(version, count)| when_lost(count, version, nodes > 0) + ".");
+    fates.collect()
+}
+
+/// Says what the report is about.
+pub(super) fn about(report: &ReadinessReport) -> Option<String> {
+    let About {
+        server,
+        context,
+        files,
+        time,
+        version,
+    } = report.about.as_ref()?;
+    let what = server.clone().unwrap_or_else(|| names(files));
+    let context = context.as_ref().map(|name| format!(" (context {name})"));
+    let context = context.unwrap_or_default();
+    Some(format!(
+        "Read from {what}{context} at {time} by windows-storage-operator {version}."
+    ))
+}
+
+/// Makes a sentence of a message: capitalizes its first word, unless that is a name, and adds a full stop.
 pub(super) fn as_sentence(message: &str) -> String {
-    let mut chars = message.trim().chars();
-    let first = chars.next().into_iter();
-    let mut sentence: String = first.flat_map(char::to_uppercase).collect();
+    let message = message.trim();
+    let first = message.split(' ').next().unwrap_or_default();
+    let first = first.trim_end_matches([',', ';', ':', '.', '?', '!', '…']);
+    let mut chars = message.chars();
+    let mut sentence = if first.chars().all(char::is_alphabetic) {
+        let first = chars.next().into_iter();
+        first.flat_map(char::to_uppercase).collect()
+    } else {
+        String::new()
+    };
     sentence.push_str(chars.as_str());
     if !sentence.ends_with(['.', '?', '!', '…']) {
         sentence.push('.');

@@ -1,8 +1,11 @@
 //! Renders the tables of a report.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::blocks::{Block, Span, Style};
 use super::sentences::names;
-use crate::assess::report::{DriverReadiness, NodeReadiness, VolumeUse};
+use crate::assess::report::{DriverReadiness, NodeReadiness, VolumeUse, Workload};
 
 fn table<const COLUMNS: usize>(
     label: &str,
@@ -43,13 +46,13 @@ pub(super) fn missing_drivers(node: &NodeReadiness) -> Span {
     )
 }
 
-/// Renders the nodes with one column per driver.
+/// Renders the nodes with one column per driver. Nodes in the same state share a row; those that are not ready come first.
 pub(super) fn matrix(nodes: &[&NodeReadiness], drivers: &[&DriverReadiness]) -> Block {
-    let header = ["Node", "Ready", "CSINode"].map(Span::plain).into_iter();
+    let header = ["Nodes", "Ready", "CSINode"].map(Span::plain).into_iter();
     let columns = drivers
         .iter()
         .map(|driver| Span::new(Style::Name, &driver.name));
-    let row = |node: &&NodeReadiness| {
+    let state = |node: &&NodeReadiness| -> Vec<Span> {
         let registrations = drivers.iter().map(|driver| {
             if node.drivers.contains(&driver.name) {
                 Span::new(Style::Good, "registered")
@@ -60,17 +63,60 @@ pub(super) fn matrix(nodes: &[&NodeReadiness], drivers: &[&DriverReadiness]) -> 
             }
         });
         let cells = [
-            Span::new(Style::RowName, &node.name),
             Span::state(node.ready, "ready", "not ready"),
             Span::state(node.csi_node, "present", "missing"),
         ];
         cells.into_iter().chain(registrations).collect()
     };
+    let mut states: Vec<(Vec<Span>, Vec<&NodeReadiness>)> = Vec::new();
+    for node in nodes {
+        let state = state(node);
+        match states.iter_mut().find(|(other, _)| *other == state) {
+            Some((_, nodes)) => nodes.push(node),
+            None => states.push((state, vec![node])),
+        }
+    }
+    states.sort_by_key(|(_, nodes)| (nodes[0].ready, Reverse(nodes.len())));
+    let rows = states.into_iter().map(|(state, nodes)| {
+        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let names = Span::new(Style::RowNames, names.join(", "));
+        std::iter::once(names).chain(state).collect()
+    });
     Block::Table {
         label: "Windows nodes and their drivers".to_owned(),
         header: header.chain(columns).collect(),
-        rows: nodes.iter().map(row).collect(),
+        rows: rows.collect(),
     }
+}
+
+/// Counts volumes by namespace, most first. Returns the table's rows, which are its caller's to shorten.
+pub(super) fn of_namespaces<'a>(
+    volumes: impl Iterator<Item = &'a VolumeUse>,
+) -> Vec<(&'a str, usize, usize)> {
+    let mut counts: BTreeMap<&str, (usize, BTreeSet<&Workload>)> = BTreeMap::new();
+    for volume in volumes {
+        let (volumes, workloads) = counts.entry(&volume.workload.namespace).or_default();
+        *volumes += 1;
+        workloads.insert(&volume.workload);
+    }
+    let counts = counts.into_iter();
+    let counts = counts.map(|(namespace, (volumes, of))| (namespace, volumes, of.len()));
+    let mut counts: Vec<_> = counts.collect();
+    counts.sort_by_key(|(_, volumes, _)| Reverse(*volumes));
+    counts
+}
+
+/// Renders the numbers of volumes and workloads by namespace.
+pub(super) fn namespaces(counts: &[(&str, usize, usize)]) -> Block {
+    let rows = counts.iter().map(|(namespace, volumes, workloads)| {
+        [
+            Span::new(Style::RowName, *namespace),
+            Span::plain(volumes.to_string()),
+            Span::plain(workloads.to_string()),
+        ]
+    });
+    let header = ["Namespace", "Volumes", "Workloads"];
+    table("Volumes by namespace", header, rows)
 }
 
 /// Renders volumes and the workloads that use them.

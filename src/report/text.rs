@@ -28,7 +28,7 @@ struct Terminal {
 
 impl Terminal {
     fn blocks(&mut self, indent: usize, blocks: &[Block]) {
-        let mut follows_group = false;
+        let mut is_first = true;
         for block in blocks {
             match block {
                 Block::Title(title) => {
@@ -38,23 +38,30 @@ impl Terminal {
                 Block::Label(_) => {}
                 Block::Text(spans) => self.line(indent, spans),
                 Block::Group { name, what, blocks } => {
-                    if follows_group {
+                    if !is_first {
                         self.text.push('\n');
                     }
-                    let what = Span::plain(format!(": {what}."));
+                    let what = what.iter().map(|what| format!(": {what}."));
+                    let what = Span::plain(what.collect::<String>());
                     self.line(indent, &[Span::new(Style::Strong, name), what]);
                     self.blocks(indent + INDENT, blocks);
                 }
                 Block::Table { header, rows, .. } => self.table(indent, header, rows),
                 Block::List(notes) => {
                     for note in notes {
-                        let bullet = Span::new(Style::Warning, "*");
-                        let note = format!(" {} ({}: {})", note.message, note.code, note.places);
-                        self.line(indent, &[bullet, Span::plain(note)]);
+                        let bullet = Span::new(Style::Warning, "* ");
+                        self.line(indent, &[bullet, Span::plain(&note.message)]);
+                        let place = format!("{}: {}", note.code, note.places);
+                        self.line(indent + INDENT, &[Span::plain(place)]);
+                        if let Some(command) = &note.command {
+                            let arrow = Span::plain("→ ");
+                            let command = Span::new(Style::Strong, command);
+                            self.line(indent + INDENT, &[arrow, command]);
+                        }
                     }
                 }
             }
-            follows_group = matches!(block, Block::Group { .. });
+            is_first = matches!(block, Block::Title(_));
         }
     }
 
@@ -69,7 +76,7 @@ impl Terminal {
     fn put(&mut self, style: Style, text: &str) {
         let style = match style {
             _ if text.is_empty() || !self.color => None,
-            Style::Plain | Style::Name | Style::RowName => None,
+            Style::Plain | Style::Name | Style::RowName | Style::RowNames => None,
             Style::Strong => Some(anstyle::Style::new().bold()),
             Style::Good => Some(AnsiColor::Green.on_default()),
             Style::Bad => Some(AnsiColor::Red.on_default()),

@@ -29,8 +29,8 @@ fn of_one_pod_twice_the_newer_one_counts_in_one_file_and_in_two() {
             ("2.yaml", pods[1].as_bytes()),
         ]);
         let all = format!("{WINDOWS_NODE}\n{}\n---\n{}", pods[0], pods[1]);
-        let report = check_files(&[("all.yaml", all.as_bytes())]).json();
-        assert_eq!(report, two.json(), "{first}, {second}");
+        let report = check_files(&[("all.yaml", all.as_bytes())]).judgement();
+        assert_eq!(report, two.judgement(), "{first}, {second}");
         let volumes = report["volumes"].as_array().unwrap().iter();
         let plugins: Vec<_> = volumes.map(|volume| volume["plugin"].clone()).collect();
         let expected = plugin.map(|plugin| json!(format!("kubernetes.io/{plugin}")));

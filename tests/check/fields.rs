@@ -56,7 +56,7 @@ fn the_message_names_file_document_kind_and_field() {
         let volumes = &ended.json()["volumes"];
         assert_eq!(volumes[0]["workload"]["name"], "web", "the rest is judged");
         let stderr = ended.stderr.strip_prefix("error: ").unwrap();
-        let (errors, _) = stderr.split_once("\nread ").unwrap();
+        let (errors, _) = stderr.split_once("\nnote: ").unwrap();
         assert_eq!(errors.lines().count(), wrong.len(), "{stderr}");
         for (number, (line, (text, kind, named))) in errors.lines().zip(wrong).enumerate() {
             let (document, at) = (number + 2, 2 * number + 3);

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::run::{Ended, FOLDERS, check_file, check_in, check_stdin, folder, input, objects};
 
 fn expected(folder: &str) -> Value {
-    check_in(&input(), &["-o", "json", "-f", folder]).json()
+    check_in(&input(), &["-o", "json", "-f", folder]).judgement()
 }
 
 #[track_caller]
 fn assert_same(expected: &Value, ended: &Ended) {
-    assert_eq!(*expected, ended.json(), "{}", ended.stderr);
+    assert_eq!(*expected, ended.judgement(), "{}", ended.stderr);
 }
 
 fn yaml(value: &Value) -> String {

@@ -12,4 +12,5 @@ mod help;
 mod hostile;
 mod not_parsed;
 mod run;
+mod schema;
 mod status;

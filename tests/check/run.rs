@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::schema::fault_of;
+
 /// The input folders that have snapshots.
 pub const FOLDERS: [&str; 4] = ["azure-1.27", "gce-1.23", "ready-1.31", "vsphere-1.26"];
 
@@ -52,7 +54,19 @@ impl Ended {
     /// Parses the report, which must be all of standard output.
     pub fn json(&self) -> Value {
         assert!(!self.stdout.is_empty(), "no report: {}", self.stderr);
-        serde_json::from_str(&self.stdout).unwrap()
+        let report: Value = serde_json::from_str(&self.stdout).unwrap();
+        if report["kind"] == "ReadinessReport" {
+            assert_eq!(fault_of(&report), None, "{}", self.stdout);
+        }
+        report
+    }
+
+    /// Parses the report less what it is about, which differs from run to run.
+    pub fn judgement(&self) -> Value {
+        let mut report = self.json();
+        assert!(report["about"]["time"].is_string(), "{report}");
+        report.as_object_mut().unwrap().remove("about");
+        report
     }
 
     /// Asserts the exit status.

@@ -7,7 +7,7 @@ use super::super::sentences::nodes_left_out;
 use super::super::text as terminal;
 use super::samples::{self, AZURE_DISK};
 use super::{Format, text};
-use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
+use crate::assess::report::{NodeReadiness, ReadinessReport, Reason, Upgradeable};
 
 const ALL: &str = "(-o json lists all)";
 const BOTH: &[Format] = &[Format::Table, Format::Html];
@@ -75,7 +75,8 @@ fn of_many_volumes_of_a_driver_the_first_are_listed() {
 fn of_many_nodes_those_that_are_not_ready_are_listed() {
     let few = ["good-000", "good-048", "held-000"];
     assert_shows(BOTH, &nodes(49, 1), &few, &[ALL]);
-    assert_shows(PAGE, &nodes(499, 1), &["good-498", "held-000"], &[ALL]);
+    let folded = ["<code>good-000</code> and 498 more", "good-498", "held-000"];
+    assert_shows(PAGE, &nodes(499, 1), &folded, &[ALL]);
     for (formats, (ready, not_ready), there, not_there) in [
         (TABLE, (50, 1), "held-000", "good-000"),
         (TABLE, (1, 50), "held-049", "good-000"),
@@ -83,7 +84,7 @@ fn of_many_nodes_those_that_are_not_ready_are_listed() {
         (TABLE, (540, 60), "held-049", "held-050"),
         (BOTH, (501, 0), "All 501 are ready", "good-000"),
         (TABLE, (51, 0), "All 51 are ready", "NAME"),
-        (PAGE, (501, 0), "All 501 are ready", "Node</th>"),
+        (PAGE, (501, 0), "All 501 are ready", "Nodes</th>"),
         (PAGE, (500, 1), "held-000", "good-000"),
     ] {
         assert_shows(
@@ -133,8 +134,8 @@ fn of_many_findings_and_drivers_that_block_nothing_the_first_are_listed() {
     let finding = |number| samples::finding("Odd", "Pod/shop/web-0", &format!("odd {number:02}"));
     report.findings = (0..21).map(finding).collect();
     let left_out = format!("and 1 more finding {ALL}");
-    assert_shows(TABLE, &report, &["odd 19", &left_out], &["odd 20"]);
-    assert_shows(PAGE, &report, &["odd 19", "odd 20"], &[ALL]);
+    assert_shows(TABLE, &report, &["Odd 19", &left_out], &["Odd 20"]);
+    assert_shows(PAGE, &report, &["Odd 19", "Odd 20"], &[ALL]);
 
     report.findings.clear();
     let driver = |number| samples::driver(&format!("d{number:02}.example"), &[], &["held-000"]);
@@ -165,9 +166,122 @@ fn the_same_finding_on_many_nodes_is_shown_once() {
     let of_pod = samples::finding("Pod", "Pod/a/b", "a pod");
     report.nodes[1].findings.push(of_pod);
     let text = text(&report, Format::Table);
-    assert_eq!(text.matches("all the same").count(), 1);
-    assert!(text.contains("* all the same (Same: held-000, held-001, held-002, held-003, held-004, held-005, held-006, held-007, held-008, held-009 and 3 more)\n"));
-    assert!(text.contains("* a pod (Pod: Pod/a/b on held-001)\n"));
+    assert_eq!(text.matches("All the same").count(), 1);
+    assert!(text.contains("* All the same.\n  Same: held-000, held-001, held-002, held-003, held-004, held-005, held-006, held-007, held-008, held-009 and 3 more\n"));
+    assert!(text.contains("* A pod.\n  Pod: Pod/a/b on held-001\n"));
+}
+
+#[test]
+fn many_findings_that_differ_in_names_are_shown_as_one() {
+    let alike = |number: usize| {
+        let mut report = volumes(1);
+        let finding = |number| {
+            let pod = format!("csi-{number:03}");
+            samples::finding(
+                "Waits",
+                &format!("Pod/kube/{pod}"),
+                &format!("pod kube/{pod} waits"),
+            )
+            .run(&["kubectl", "logs", "-n", "kube", &pod])
+            .on("held-000")
+        };
+        report.drivers[0].findings = (0..number).map(finding).collect();
+        report
+    };
+    let each = [
+        "Pod kube/csi-000 waits.",
+        "Pod kube/csi-002 waits.",
+        "kubectl logs -n kube csi-002",
+    ];
+    assert_shows(BOTH, &alike(3), &each, &["more"]);
+    let first = [
+        "* Pod kube/csi-000 waits.\n    Waits: Pod/kube/csi-000 on held-000, Pod/kube/csi-001 on held-000, ",
+        " and 190 more\n    → kubectl logs -n kube csi-000\n",
+    ];
+    assert_shows(TABLE, &alike(200), &first, &["Pod kube/csi-001 waits", ALL]);
+    // The name may be in the command alone.
+    let mut report = alike(0);
+    for number in 0..200 {
+        let node = samples::node(&format!("n-{number:03}"), Some(&[]), &[]);
+        let entry = format!("CSINode/{}", node.name);
+        let pod = format!("csi-node-{number:03}");
+        let problem = format!("it is registered, but pod kube/{pod} waits");
+        let finding = samples::finding("Stale", &entry, &problem)
+            .run(&["kubectl", "logs", "-n", "kube", &pod]);
+        let findings = vec![finding];
+        report.nodes.push(NodeReadiness { findings, ..node });
+    }
+    let first =
+        "* It is registered, but pod kube/csi-node-000 waits.\n  Stale: n-000, n-001, n-002, ";
+    assert_shows(TABLE, &report, &[first], &["csi-node-001", "more finding"]);
+}
+
+#[test]
+fn blocking_volumes_are_counted_by_namespace_before_they_are_listed() {
+    let mut report = volumes(24);
+    for (volume, namespace) in report.volumes.iter_mut().zip(["bank", "bank", "alone"]) {
+        namespace.clone_into(&mut volume.workload.namespace);
+        "web".clone_into(&mut volume.workload.name);
+    }
+    let table = "BLOCKING\nNAMESPACE   VOLUMES   WORKLOADS\nshop        21        21\nbank        2         1\nalone       1         1\n";
+    assert_shows(TABLE, &report, &[table], &[]);
+    for (number, volume) in report.volumes.iter_mut().enumerate() {
+        volume.workload.namespace = format!("n{number}");
+    }
+    let left_out = format!("and 4 more namespaces {ALL}");
+    assert_shows(TABLE, &report, &[&left_out], &[]);
+    let page = text(&report, Format::Html);
+    let place = |what: &str| page.find(what).unwrap();
+    assert!(
+        place("<code>n23</code>") < place("<th scope=\"row\"><code>pod/"),
+        "{page}"
+    );
+}
+
+#[test]
+fn nodes_in_one_state_share_a_row_of_the_page() {
+    let page = text(&nodes(150, 50), Format::Html);
+    let rows: Vec<&str> = page.split("<tr>").skip(2).collect();
+    assert_eq!(rows.len(), 2, "{page}");
+    for (row, first, last, state) in [
+        (
+            rows[0],
+            "<code>held-000</code> and 49 more",
+            "held-049",
+            "not ready",
+        ),
+        (
+            rows[1],
+            "<code>good-000</code> and 149 more",
+            "good-149",
+            "ready",
+        ),
+    ] {
+        for part in [first, last, &format!(">{state}</td>")] {
+            assert!(row.contains(part), "{part} in {row}");
+        }
+    }
+}
+
+#[test]
+fn a_page_begins_with_what_to_do_and_its_contents_lead_to_each_section() {
+    let page = text(&samples::held(), Format::Html);
+    let titles = page.split("<h2 id=\"").skip(1);
+    let titles: Vec<&str> = titles.map(|rest| rest.split_once('"').unwrap().0).collect();
+    assert_eq!(
+        titles[..3],
+        ["what-to-do-first", "findings-on-nodes", "windows-nodes"]
+    );
+    let contents: Vec<&str> = page.split("<a href=\"#").skip(1).collect();
+    let contents: Vec<&str> = contents
+        .iter()
+        .map(|rest| rest.split_once('"').unwrap().0)
+        .collect();
+    assert_eq!(contents, titles);
+    assert!(page.find("<nav").unwrap() < page.find("<main").unwrap());
+    let command =
+        "<code class=\"command\">kubectl logs -n kube-system csi-azuredisk-node-win-x7k2p</code>";
+    assert!(page.contains(command), "{page}");
 }
 
 #[test]
@@ -175,7 +289,7 @@ fn a_driver_that_is_missing_nowhere_still_says_what_is_odd_about_it() {
     let mut report = samples::registered();
     let finding = samples::finding("TwoDaemonSets", "DaemonSet/a/b", "two of them");
     report.drivers[0].findings = vec![finding];
-    assert_shows(BOTH, &report, &["two of them"], &[]);
+    assert_shows(BOTH, &report, &["Two of them"], &[]);
 }
 
 #[test]

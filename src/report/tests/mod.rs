@@ -13,6 +13,5 @@ fn text(report: &ReadinessReport, format: Format) -> String {
 }
 
 fn rendered(report: &ReadinessReport, format: Format, color: bool) -> String {
-    let made = Timestamp::from_second(1_800_000_000).expect("a time");
-    render(report, format, color, made).expect("plain data is written")
+    render(report, format, color).expect("plain data is written")
 }

@@ -73,6 +73,8 @@ pub fn volume(
         csi_driver: driver.map(str::to_owned),
         in_tree: plugin.is_some(),
         blocking: plugin.is_some() && (driver.is_none() || !missing_on.is_empty()),
+        redirected: None,
+        breaks_at: None,
         missing_on: strings(missing_on),
     }
 }

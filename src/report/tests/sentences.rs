@@ -50,6 +50,14 @@ fn each_reason_has_its_sentence() {
         report.target = Some("1.27".to_owned());
         report
     };
+    // What has a driver breaks at the upgrade, but for the first; what has none is broken already.
+    let lost = |mut report: ReadinessReport| {
+        for (number, volume) in report.volumes.iter_mut().enumerate() {
+            volume.redirected = Some(number == 0 || volume.csi_driver.is_none());
+            volume.breaks_at = Some("1.31".to_owned()).filter(|_| volume.redirected == Some(false));
+        }
+        report
+    };
     let unread = |message: &str| {
         let mut report = samples::unknown();
         message.clone_into(&mut report.verdict.message);
@@ -67,11 +75,41 @@ fn each_reason_has_its_sentence() {
         at(risky(True, InTreeServed, 1, 0)),
         at(half),
         at(risky(False, DriversMissing, 1, 0)),
+        lost(risky(False, DriversMissing, 3, 2)),
+        lost(risky(False, NoCSIMigration, 0, 1)),
+        at(lost(risky(False, DriversMissing, 1, 0))),
         unread("not all, missing: Pod (forbidden)"),
+        unread("disk.csi.azure.com is what it is"),
+        unread("csi-proxy: no"),
         unread("élan?"),
         unread(" word "),
     ];
     insta::assert_snapshot!("headlines", lines.each_ref().map(headline).join("\n"));
+}
+
+#[test]
+fn every_form_says_what_it_is_about() {
+    use Format::{Html, Json, Table, Yaml};
+    let cluster = "Read from https://api.example.com:6443 (context prod) at 2027-01-15T08:00:00Z by windows-storage-operator 0.1.0.";
+    let files = "Read from nodes.yaml, must-gather/ at 2027-01-15T08:00:00Z by windows-storage-operator 0.1.0.";
+    for (report, sentence, words) in [
+        (
+            samples::held(),
+            cluster,
+            ["https://api.example.com:6443", "prod"],
+        ),
+        (samples::registered(), files, ["nodes.yaml", "must-gather/"]),
+    ] {
+        for format in [Table, Html] {
+            assert!(text(&report, format).contains(sentence), "{format:?}");
+        }
+        for format in [Json, Yaml] {
+            let text = text(&report, format);
+            for word in words.into_iter().chain(["2027-01-15T08:00:00Z", "0.1.0"]) {
+                assert!(text.contains(word), "{word} in {text}");
+            }
+        }
+    }
 }
 
 #[test]

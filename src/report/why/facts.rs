@@ -132,7 +132,7 @@ fn use_of(rows: &[VolumeUse]) -> String {
     const NOT_USED: &str =
         "No Windows workload uses it, or it needs no CSI driver: it holds nothing.";
     match rows.first() {
-        Some(row) => served_by(row) + ".",
+        Some(row) => served_by(row),
         None => NOT_USED.to_owned(),
     }
 }
@@ -158,18 +158,18 @@ pub fn of_volumes(rows: &[VolumeUse]) -> Vec<String> {
         let ways = ways.filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)));
         let ways = ways.collect::<Vec<_>>().join(", ");
         let way = if ways.is_empty() { "inline" } else { &ways };
-        format!("  {}: {way}. {}.", row.volume, served_by(row))
+        format!("  {}: {way}. {}", row.volume, served_by(row))
     });
     std::iter::once(first).chain(facts).collect()
 }
 
-/// Describes what serves a volume and where that is missing.
+/// Describes what serves a volume, where that is missing, and when that hurts.
 fn served_by(row: &VolumeUse) -> String {
     let (of_type, needs) = match &row.plugin {
         Some(plugin) => (format!("The in-tree type is {plugin}: "), "it needs"),
         None => (String::new(), "It needs"),
     };
-    match (&row.csi_driver, row.missing_on.as_slice()) {
+    let served_by = match (&row.csi_driver, row.missing_on.as_slice()) {
         (None, _) => format!("{of_type}no CSI driver takes over"),
         (Some(driver), []) if row.blocking => {
             format!("{of_type}{needs} {driver}, which no DaemonSet for Windows nodes brings")
@@ -180,5 +180,18 @@ fn served_by(row: &VolumeUse) -> String {
         (Some(driver), missing) => {
             format!("{of_type}{needs} {driver}, missing on {}", names(missing))
         }
-    }
+    };
+    let there = if row.csi_driver.is_some() {
+        " there"
+    } else {
+        ""
+    };
+    let fate = match (row.redirected, &row.breaks_at) {
+        (Some(true), _) if row.blocking => format!(" It cannot be mounted{there} already today."),
+        (Some(false), Some(version)) if row.blocking => {
+            format!(" It breaks at the upgrade to {version}.")
+        }
+        _ => String::new(),
+    };
+    format!("{served_by}.{fate}")
 }

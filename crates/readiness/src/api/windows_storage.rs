@@ -268,6 +268,10 @@ pub struct BlockingVolume {
     /// The CSI driver that is missing; absent if none takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// Whether it cannot be mounted already today, because Kubernetes redirects it or has no plugin for it any more;
+    /// absent if the cluster's version is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirected: Option<bool>,
 }
 
 /// An upgrade of the cluster while upgrades were held.

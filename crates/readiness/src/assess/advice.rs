@@ -13,6 +13,15 @@ use crate::index::{Cluster, WorkloadKey};
 
 /// The OpenShift version (4.13) at which new installations redirect vSphere volumes and upgraded clusters must opt in.
 const VSPHERE_OPT_IN: Release = Distribution::OpenShift.at(26);
+const OPT_IN: [&str; 7] = [
+    "oc",
+    "patch",
+    "storage",
+    "cluster",
+    "--type=merge",
+    "-p",
+    r#"{"spec":{"vsphereStorageDriver":"CSIWithMigrationDriver"}}"#,
+];
 const VSPHERE_PLUGIN: &str = "kubernetes.io/vsphere-volume";
 const VSPHERE_VERSIONS: &str = " Redirected vSphere volumes need vCenter and ESXi 7.0.3-21424296 or 8.0.1-22088125, \
                                 or later; without them OpenShift asks for an acknowledgement before it upgrades.";
@@ -26,12 +35,7 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
     } = *plugin;
     let is_redirected = noted.unwrap_or_else(|| plugin.is_redirected_at(today));
     let gone = today.distribution.at(removed_in);
-    // Off although on by default: an administrator turned the gate off, which is possible until it is locked.
-    let lost = if noted == Some(false) && plugin.is_redirected_at(today) {
-        today.distribution.at(plugin.always_from)
-    } else {
-        plugin.redirected_from(today.distribution)
-    };
+    let lost = plugin.lost_at(today, noted);
     let (code, mut message) = if plugin.is_gone_at(today) {
         (
             codes::PLUGIN_REMOVED,
@@ -45,9 +49,7 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
             codes::CSI_OPT_IN,
             format!(
                 "at {today} volumes of {name} are redirected to {driver}; only a cluster that was upgraded to it has to \
-                 opt in, or has them redirected from {} on. Deploy the driver on every Windows node first, then opt in \
-                 (oc patch storage cluster --type merge -p \
-                 '{{\"spec\":{{\"vsphereStorageDriver\":\"CSIWithMigrationDriver\"}}}}').",
+                 opt in, or has them redirected from {} on. Deploy the driver on every Windows node first, then opt in.",
                 today.distribution.at(plugin.always_from)
             ),
         )
@@ -72,7 +74,11 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
     if name == VSPHERE_PLUGIN && (is_redirected || today.minor + 1 >= lost.minor) {
         message.push_str(VSPHERE_VERSIONS);
     }
-    Some(Finding::new(code, format!("CSIDriver/{driver}"), message))
+    let finding = Finding::new(code, format!("CSIDriver/{driver}"), message);
+    Some(match code {
+        codes::CSI_OPT_IN => finding.run(&OPT_IN),
+        _ => finding,
+    })
 }
 
 /// Explains how to migrate the data of a volume that no CSI driver takes over.
@@ -114,16 +120,18 @@ pub fn move_data(
         .as_ref()
         .and_then(|name| Some((name, cluster.volumes.get(name)?)))
         .filter(|(_, persistent_volume)| persistent_volume.goes_with_claim);
-    if let Some((name, _)) = lost_with_claim {
-        // Writing to a String cannot fail.
-        let _ = write!(
-            message,
-            " Warning: PersistentVolume {name} has the reclaim policy Delete: its data is lost when the claim is \
-             deleted. Keep it first: kubectl patch pv {name} -p \
-             '{{\"spec\":{{\"persistentVolumeReclaimPolicy\":\"Retain\"}}}}'"
-        );
-    }
-    Some(Finding::new(codes::DATA_MUST_MOVE, object, message))
+    let Some((name, _)) = lost_with_claim else {
+        return Some(Finding::new(codes::DATA_MUST_MOVE, object, message));
+    };
+    // Writing to a String cannot fail.
+    let _ = write!(
+        message,
+        " Warning: PersistentVolume {name} has the reclaim policy Delete: its data is lost when the claim is deleted. \
+         Keep it first"
+    );
+    let finding = Finding::new(codes::DATA_MUST_MOVE, object, message);
+    let retain = r#"{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}"#;
+    Some(finding.run(&["kubectl", "patch", "pv", name, "-p", retain]))
 }
 
 /// Explains what to do with an Azure disk that is not managed.

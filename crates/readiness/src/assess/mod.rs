@@ -29,13 +29,13 @@ mod volumes;
 
 pub use csi_proxy::CSI_PROXY_PIPES;
 pub use judgement::{
-    Blocked, BlockedKey, BlockedKind, BlockingVolumes, CsiProxyUse, Departed, Memory, Report,
-    assess,
+    Blocked, BlockedKey, BlockedKind, BlockingGroup, BlockingVolumes, CsiProxyUse, Departed,
+    Memory, Report, assess,
 };
 pub use preview::{Moving, Preview, PreviewError, Reason as StuckReason, Stuck, Way, preview};
-pub use redirection::{check_target, today};
+pub use redirection::{Loss, check_target, today};
 pub use selection::NodeSelection;
-pub use verdict::only_fresh_data_opens;
+pub use verdict::{only_fresh_data_opens, when_lost};
 
 use crate::index::Cluster;
 use report::ReadinessReport;

@@ -42,6 +42,18 @@ impl Plugin {
         release.minor >= self.redirected_from(release.distribution).minor
     }
 
+    /// Returns the first release that takes the volumes from the plugin, which serves them today. If kubelets do not
+    /// redirect them (`noted`) although that is the default, an administrator has turned it off, which is possible until
+    /// it is locked.
+    #[must_use]
+    pub fn lost_at(&self, today: Release, noted: Option<bool>) -> Release {
+        if noted == Some(false) && self.is_redirected_at(today) {
+            today.distribution.at(self.always_from)
+        } else {
+            self.redirected_from(today.distribution)
+        }
+    }
+
     /// Whether a release no longer has the plugin.
     #[must_use]
     pub fn is_gone_at(&self, release: Release) -> bool {

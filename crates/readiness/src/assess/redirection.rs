@@ -43,10 +43,13 @@ pub fn check_target(cluster: &Cluster, target: Release) -> Result<(), TargetErro
 
 /// Returns whether kubelets on Windows nodes redirect the plugin's volumes today, from their CSINodes. One kubelet that
 /// redirects them is enough for yes. For no, all must report otherwise and have the cluster's minor version: an older
-/// kubelet does not show what one of today's version does.
+/// kubelet does not show what one of today's version does. Where the redirection is locked on, they prove nothing.
 #[must_use]
 pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
     let today = today(cluster).map(|today| today.minor);
+    if today >= Some(plugin.always_from) {
+        return None;
+    }
     let noted: Vec<(&Node, &[&Plugin])> = cluster
         .windows_nodes()
         .map(|(name, node)| {
@@ -66,6 +69,28 @@ pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
     all_deny.then_some(false)
 }
 
+/// When volumes of a plugin stop working where their driver is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    /// They cannot be mounted today.
+    Today,
+    /// They can be mounted until the upgrade to this release.
+    At(Release),
+}
+
+/// Returns when the plugin's volumes need their driver: today, or at the upgrade to the target, or without a target, to
+/// the first release that does not serve them. `None` if the cluster's version is unknown.
+#[must_use]
+pub fn loss(cluster: &Cluster, plugin: &Plugin, target: Option<Release>) -> Option<Loss> {
+    let today = today(cluster)?;
+    let noted = noted(cluster, plugin);
+    if noted.unwrap_or_else(|| plugin.is_redirected_at(today)) {
+        return Some(Loss::Today);
+    }
+    let first = plugin.lost_at(today, noted);
+    Some(Loss::At(target.unwrap_or(first)))
+}
+
 /// Returns the plugins that serve their own volumes at a version. What kubelets already redirect stays redirected; what
 /// they do not redirect counts for today's version only.
 #[must_use]
@@ -73,7 +98,7 @@ pub fn served_at(cluster: &Cluster, target: Release) -> Vec<&'static Plugin> {
     let today = today(cluster).map(|today| today.minor);
     let is_redirected = |plugin: &Plugin| match noted(cluster, plugin) {
         Some(true) if today <= Some(target.minor) => true,
-        Some(false) if today == Some(target.minor) => plugin.is_gone_at(target),
+        Some(false) if today == Some(target.minor) => false,
         _ => plugin.is_redirected_at(target),
     };
     let plugins = PLUGINS.iter();
@@ -126,6 +151,7 @@ mod tests {
         let early = [("v1.23.1", Some(FILE))];
         let mixed = [("v1.24.1", Some(FILE)), ("v1.23.9", Some(FILE))];
         let late = [("v1.27.1", Some(FILE))];
+        let locked = [("v1.25.1", Some(FILE))];
         for (nodes, plugin, target, expected) in [
             (&without[..], DISK, "1.24", false),
             (&disk, DISK, "1.24", false),
@@ -144,14 +170,73 @@ mod tests {
             (&early, DISK, "1.23", true),
             // For versions before today's, only the table counts.
             (&file, FILE, "1.23", true),
-            // A removed plugin serves nothing.
+            // A removed plugin serves nothing, and where it is always redirected, what kubelets say proves nothing.
             (&late, DISK, "1.27", false),
+            (&locked, DISK, "1.25", false),
         ] {
             assert_eq!(
                 served(nodes, plugin, target),
                 expected,
                 "{nodes:?} {plugin} {target}"
             );
+        }
+    }
+
+    /// Each line: version of the cluster, what kubelets of two nodes note, plugin, target, and when its volumes are lost.
+    const LOSSES: &str = "
+unknown - - azure-disk - unknown
+1.23 - - azure-disk - today
+1.23 - - azure-file - 1.24
+1.23 - - azure-file 1.27 1.27
+# One kubelet that redirects it is enough. If all redirect others, it is off until it is locked.
+1.23 cinder azure-file azure-file - today
+1.24 cinder azure-file azure-file - today
+1.24 cinder azure-disk azure-file - 1.27
+1.26 cinder cinder azure-file - 1.27
+1.27 cinder cinder azure-file - today
+1.24 cinder cinder azure-disk - 1.25
+1.25 cinder cinder azure-disk - today
+1.24 cinder - azure-file - today
+1.30 azure-disk azure-disk portworx-volume - 1.31
+1.31 - - portworx-volume - today
+1.32 azure-disk azure-disk portworx-volume - 1.33
+1.33 azure-disk azure-disk portworx-volume - today
+4.11 - - azure-disk - 4.12
+4.12 - - vsphere-volume - 4.13
+4.13 - - vsphere-volume - today
+4.13 cinder cinder vsphere-volume - 4.14
+4.14 cinder cinder vsphere-volume - today
+# Without a driver, what counts is that the plugin is gone.
+1.30 - - rbd - 1.31
+1.31 cinder cinder cephfs - today
+1.25 cinder cinder glusterfs - 1.26
+";
+
+    #[test]
+    fn volumes_are_lost_today_or_at_the_upgrade_that_takes_them_from_their_plugin() {
+        let lines = LOSSES.lines().skip(1).filter(|line| !line.starts_with('#'));
+        for line in lines {
+            let mut words = line.split(' ');
+            let [version, first, second, plugin, target, expected] =
+                [(); 6].map(|()| words.next().unwrap());
+            let name = |plugin: &str| format!("kubernetes.io/{plugin}");
+            let version: Option<Release> = version.parse().ok();
+            let kubelet = version.map_or_else(String::new, |it| format!("v1.{}.1", it.minor));
+            let noted = [first, second].map(|noted| (noted != "-").then(|| name(noted)));
+            let nodes = noted.each_ref().map(|noted| (&*kubelet, noted.as_deref()));
+            let mut cluster = cluster(&nodes);
+            let node = Node {
+                distribution: version.map_or(Distribution::Kubernetes, |it| it.distribution),
+                ..Node::default()
+            };
+            cluster.nodes.apply("linux".into(), node);
+            let plugin = plugins::by_name(&name(plugin)).unwrap();
+            let found = match loss(&cluster, plugin, target.parse().ok()) {
+                None => "unknown".to_owned(),
+                Some(Loss::Today) => "today".to_owned(),
+                Some(Loss::At(release)) => release.number(),
+            };
+            assert_eq!(found, expected, "{line}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The types of the readiness report.
 
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::assess::CsiProxyUse;
@@ -10,16 +12,19 @@ pub const API_VERSION: &str = "windowsstorage.dev/v1alpha1";
 pub const KIND: &str = "ReadinessReport";
 
 /// The readiness report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadinessReport {
-    /// [`API_VERSION`].
+    /// `windowsstorage.dev/v1alpha1`.
     pub api_version: String,
-    /// [`KIND`].
+    /// `ReadinessReport`.
     pub kind: String,
+    /// What was read, when, and by which version of this program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
     /// The cluster that was judged.
     pub cluster: ClusterFacts,
-    /// The target version, such as `1.27` or `4.14`; `None` for any future version.
+    /// The target version, such as `1.27` or `4.14`; null for any future version.
     pub target: Option<String>,
     /// Whether the cluster may be upgraded.
     pub verdict: Verdict,
@@ -40,8 +45,33 @@ impl ReadinessReport {
     }
 }
 
+/// Returns the JSON schema of the report.
+#[must_use]
+pub fn schema() -> Schema {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings
+        .into_generator()
+        .into_root_schema_for::<ReadinessReport>()
+}
+
+/// What a report is about. Nothing of it depends on the state of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct About {
+    /// The address of the API server, if a cluster was read.
+    pub server: Option<String>,
+    /// The kubeconfig's context, if one was used.
+    pub context: Option<String>,
+    /// The files and folders that were read instead of a cluster, as given on the command line.
+    pub files: Vec<String>,
+    /// When they were read, as in RFC 3339, in UTC.
+    pub time: String,
+    /// The version of windows-storage-operator.
+    pub version: String,
+}
+
 /// The cluster that was judged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterFacts {
     /// The API server's version, or for files, the highest kubelet version.
@@ -51,7 +81,7 @@ pub struct ClusterFacts {
 }
 
 /// Whether the cluster may be upgraded, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// True or False.
     pub upgradeable: Upgradeable,
@@ -63,7 +93,7 @@ pub struct Verdict {
 
 names! {
     /// A condition's status, without `Unknown`.
-    #[derive(Serialize, Deserialize)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
     pub enum Upgradeable {
         /// The upgrade may proceed.
         True,
@@ -74,7 +104,7 @@ names! {
 
 names! {
     /// The reason for the verdict.
-    #[derive(Serialize, Deserialize)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
     pub enum Reason {
         /// An input has not been read completely.
         ReadinessUnknown,
@@ -105,7 +135,7 @@ impl Reason {
 }
 
 /// The readiness of one Windows node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReadiness {
     /// The node's name.
@@ -129,7 +159,7 @@ pub struct NodeReadiness {
 }
 
 /// The readiness of one CSI driver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriverReadiness {
     /// The driver's name.
@@ -147,7 +177,7 @@ pub struct DriverReadiness {
 }
 
 /// A volume of a Windows workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeUse {
     /// The workload that uses the volume.
@@ -170,12 +200,18 @@ pub struct VolumeUse {
     pub in_tree: bool,
     /// Whether the volume holds upgrades.
     pub blocking: bool,
+    /// Whether the plugin is redirected or gone at the cluster's version: without its driver, the volume cannot be mounted
+    /// already today. Null if that version is unknown or the volume is not in-tree.
+    pub redirected: Option<bool>,
+    /// For an in-tree volume that is not redirected: the version that needs its driver.
+    #[serde(skip)]
+    pub breaks_at: Option<String>,
     /// The Windows nodes where the volume's driver is missing.
     pub missing_on: Vec<String>,
 }
 
 /// A workload that uses a volume.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// The object's kind.
     pub kind: String,
@@ -186,7 +222,9 @@ pub struct Workload {
 }
 
 /// How a volume was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Source {
     /// In the pod's spec.
     Inline,
@@ -197,14 +235,17 @@ pub enum Source {
 }
 
 /// A problem or recommendation on an object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// A stable code for machines.
     pub code: String,
     /// The object: `Kind/namespace/name` or `Kind/name`.
     pub object: String,
-    /// The problem and what to do.
+    /// The problem and what to do. Ends with the command, if there is one.
     pub message: String,
+    /// The next command to run, for a shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 impl Finding {
@@ -215,6 +256,96 @@ impl Finding {
             code: code.to_owned(),
             object,
             message: message.into(),
+            command: None,
+        }
+    }
+
+    /// Adds a command, given as words, to the end of the message; a second one runs after the first.
+    #[must_use]
+    pub fn run(mut self, words: &[&str]) -> Self {
+        let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+        let (joint, command) = match self.command.take() {
+            Some(first) => (" && ", format!("{first} && {}", words.join(" "))),
+            None => (": ", words.join(" ")),
+        };
+        self.message.push_str(joint);
+        self.message.push_str(&words.join(" "));
+        self.command = Some(command);
+        self
+    }
+
+    /// Returns the message without the command.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        let command = self.command.as_deref();
+        let problem = command.and_then(|command| self.message.strip_suffix(command));
+        problem.map_or(&*self.message, |problem| {
+            problem.trim_end_matches([' ', ':'])
+        })
+    }
+
+    /// Adds the nodes where the problem was found.
+    #[must_use]
+    pub fn on(mut self, nodes: &str) -> Self {
+        self.message
+            .insert_str(self.problem().len(), &format!(" (on {nodes})"));
+        self
+    }
+}
+
+/// Quotes a word for a shell if it needs that. Names in files may be anything.
+fn shell_word(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_ends_the_message_and_stands_alone() {
+        let finding = Finding::new("Code", "Pod/a/b".to_owned(), "it waits: see its events");
+        assert_eq!(finding.problem(), finding.message);
+        let finding = finding.run(&["kubectl", "describe", "pod", "b"]);
+        assert_eq!(
+            finding.message,
+            "it waits: see its events: kubectl describe pod b"
+        );
+        assert_eq!(finding.problem(), "it waits: see its events");
+        let finding = finding.run(&["kubectl", "patch", "-p", r#"{"a":1}"#]);
+        let command = r#"kubectl describe pod b && kubectl patch -p '{"a":1}'"#;
+        assert_eq!(finding.command.as_deref(), Some(command));
+        assert!(finding.message.ends_with(command));
+        let finding = finding.on("win-1, win-2");
+        assert_eq!(
+            finding.problem(),
+            "it waits: see its events (on win-1, win-2)"
+        );
+        assert!(
+            finding
+                .message
+                .ends_with(&format!("(on win-1, win-2): {command}"))
+        );
+    }
+
+    #[test]
+    fn a_name_in_a_command_stays_one_word() {
+        for (name, word) in [
+            ("web-0.shop_1", "web-0.shop_1"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("$(reboot)", "'$(reboot)'"),
+            ("a;b", "'a;b'"),
+            ("it's", r"'it'\''s'"),
+            ("ü", "'ü'"),
+        ] {
+            let finding = Finding::new("Code", String::new(), "do").run(&["ls", name]);
+            assert_eq!(finding.command, Some(format!("ls {word}")));
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::api::UpgradeGate;
-use crate::assess::judgement::BlockingVolumes;
+use crate::assess::judgement::{BlockingGroup, BlockingVolumes};
+use crate::assess::redirection::Loss;
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::assess::volumes::Resolved;
 use crate::index::{Name, Unread, WorkloadKey};
@@ -125,12 +126,41 @@ fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
 }
 
 fn name_volumes(facts: &Facts<'_>) -> String {
-    let BlockingVolumes { count, named, .. } = facts.blocking;
-    let unnamed = count.saturating_sub(named.len());
-    let named = named.join("; ");
-    match unnamed {
-        0 => named,
-        more => format!("{named}; and {more} more"),
+    let groups = facts.blocking.groups.iter();
+    let groups = groups.map(|(loss, BlockingGroup { count, named })| {
+        let mut parts = named.clone();
+        let unnamed = count.saturating_sub(named.len());
+        if unnamed > 0 && !parts.is_empty() {
+            parts.push(format!("and {unnamed} more"));
+        }
+        let named = parts.join("; ");
+        let when = match loss {
+            None => return named,
+            Some(Loss::Today) => when_lost(*count, None, facts.windows_nodes > 0),
+            Some(Loss::At(release)) => when_lost(*count, Some(&release.number()), true),
+        };
+        if named.is_empty() {
+            when
+        } else {
+            format!("{when}: {named}")
+        }
+    });
+    groups.collect::<Vec<_>>().join(". ")
+}
+
+/// Says that volumes that hold upgrades break at the upgrade to a version, or without one, are broken today.
+#[must_use]
+pub fn when_lost(volumes: usize, version: Option<&str>, are_nodes_there: bool) -> String {
+    let (what, verb, nodes) = match volumes {
+        1 => ("volume", "breaks", "its node"),
+        _ => ("volumes", "break", "their nodes"),
+    };
+    match version {
+        Some(version) => format!("{volumes} {what} {verb} at the upgrade to {version}"),
+        None if are_nodes_there => format!(
+            "{volumes} {what} cannot be mounted already today; draining {nodes} will show it"
+        ),
+        None => format!("{volumes} {what} cannot be mounted already today"),
     }
 }
 

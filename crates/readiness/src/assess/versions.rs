@@ -7,7 +7,7 @@ use std::str::FromStr;
 use semver::Version;
 
 /// The distribution whose version numbers a cluster uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distribution {
     /// Versions such as `1.27`.
     #[default]
@@ -39,7 +39,7 @@ impl Distribution {
 }
 
 /// A minor version of Kubernetes or OpenShift.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     /// The distribution.
     pub distribution: Distribution,

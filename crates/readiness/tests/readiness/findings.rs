@@ -33,6 +33,35 @@ fn at<'a>(report: &'a Value, place: &str) -> &'a [Value] {
     row["findings"].as_array().unwrap()
 }
 
+/// Returns all findings of a report.
+fn all(report: &Value) -> Vec<&Value> {
+    let rows = ["nodes", "drivers"].map(|part| report[part].as_array().unwrap());
+    let rows = rows.into_iter().flatten().chain([report]);
+    let findings = rows.flat_map(|row| row["findings"].as_array().unwrap());
+    findings.collect()
+}
+
+#[test]
+fn a_command_in_a_message_is_there_to_be_copied() {
+    let mut commands = 0;
+    for case in cases::findings() {
+        let report = report(&case.objects, case.live, case.to.as_deref());
+        for finding in all(&report) {
+            let message = finding["message"].as_str().unwrap();
+            let problem = match finding["command"].as_str() {
+                Some(command) => message.strip_suffix(&format!(": {command}")),
+                None => Some(message),
+            };
+            let problem = problem.unwrap_or_else(|| unreachable!("{}: {finding}", case.name));
+            for tool in ["kubectl ", "oc "] {
+                assert!(!problem.contains(tool), "{}: {finding}", case.name);
+            }
+            commands += usize::from(problem != message);
+        }
+    }
+    assert!(commands > 20, "{commands}");
+}
+
 #[test]
 fn each_case_has_the_findings_that_it_says_and_none_of_which_it_is_silent() {
     for case in cases::findings() {

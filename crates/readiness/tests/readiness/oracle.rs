@@ -45,7 +45,7 @@ pub fn expect_after(objects: &[Value], memory: &Memory, target: Option<&str>) ->
     json!({
         "windowsNodes": windows.len(),
         "target": target,
-        "verdict": verdict(cluster, &rows),
+        "verdict": verdict(cluster, &rows, target),
         "nodes": windows
             .iter()
             .map(|node| {
@@ -167,11 +167,17 @@ fn volume(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> Value {
         "csiDriver": row.found.backing.driver,
         "inTree": row.found.backing.plugin.is_some(),
         "blocking": blocking(cluster, rows, row),
+        "redirected": redirected(cluster, row),
         "missingOn": row.found.backing.driver.as_ref().map(|driver| missing_on(cluster, rows, driver)).unwrap_or_default(),
     })
 }
 
-fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
+fn redirected(cluster: Cluster<'_>, row: &Row<'_>) -> Option<bool> {
+    let plugin = row.found.backing.plugin.as_deref()?;
+    versions::is_redirected(cluster, plugin)
+}
+
+fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>], target: Option<&str>) -> Value {
     let windows = windows_nodes(cluster);
     let in_tree: Vec<_> = rows
         .iter()
@@ -205,11 +211,7 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
     if held.len() > 10 {
         held.sort_by_key(|row| row.found.backing.driver.is_some());
     }
-    let sentences: Vec<_> = held
-        .into_iter()
-        .map(|row| sentence(cluster, rows, row))
-        .collect();
-    let message = at_most_ten(&sentences, "; ", "; and");
+    let message = message(cluster, rows, &held, target);
     let accepted = cluster
         .get(cluster::WINDOWS_STORAGE, "", "cluster")
         .is_some_and(|storage| text(storage, &["spec", "upgradeGate"]) == Some("Ignore"));
@@ -220,6 +222,66 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
     } else {
         json!({"upgradeable": "False", "reason": reason, "message": message})
     }
+}
+
+/// Names the first ten volumes that hold upgrades, by when they break.
+fn message(
+    cluster: Cluster<'_>,
+    rows: &[Row<'_>],
+    held: &[&Row<'_>],
+    target: Option<&str>,
+) -> String {
+    let when = |row: &Row<'_>| {
+        let plugin = row.found.backing.plugin.as_deref().unwrap();
+        match versions::is_redirected(cluster, plugin) {
+            None => String::new(),
+            Some(true) => "today".to_owned(),
+            Some(false) => versions::breaks_at(cluster, plugin, target),
+        }
+    };
+    let mut times: Vec<_> = held.iter().map(|row| when(row)).collect();
+    // What is broken today comes first, then one version after the other.
+    let order = |time: &String| -> (bool, Vec<u64>) {
+        let numbers = time.split('.').filter_map(|number| number.parse().ok());
+        (time != "today", numbers.collect())
+    };
+    times.sort_by_key(order);
+    times.dedup();
+    let groups = times.iter().map(|time| {
+        let is_its = |row: &&&Row<'_>| when(row) == *time;
+        let all = held.iter().filter(is_its).count();
+        let named = held.iter().take(10).filter(is_its);
+        let mut named: Vec<_> = named.map(|row| sentence(cluster, rows, row)).collect();
+        if named.len() < all && !named.is_empty() {
+            named.push(format!("and {} more", all - named.len()));
+        }
+        let named = named.join("; ");
+        let volumes = if all == 1 {
+            "1 volume".to_owned()
+        } else {
+            format!("{all} volumes")
+        };
+        let fate = match time.as_str() {
+            "" => return named,
+            "today" if windows_nodes(cluster).is_empty() => {
+                "cannot be mounted already today".to_owned()
+            }
+            "today" => {
+                let nodes = if all == 1 { "its node" } else { "their nodes" };
+                format!("cannot be mounted already today; draining {nodes} will show it")
+            }
+            version => format!(
+                "break{} at the upgrade to {version}",
+                if all == 1 { "s" } else { "" }
+            ),
+        };
+        if named.is_empty() {
+            format!("{volumes} {fate}")
+        } else {
+            format!("{volumes} {fate}: {named}")
+        }
+    });
+    groups.collect::<Vec<_>>().join(". ")
 }
 
 /// Names what stands in for the registrations that in-tree volumes need.

@@ -12,8 +12,11 @@ pub use of_driver::{not_for_version, of_driver};
 pub use of_node::{no_csi_node, virtual_nodes};
 pub use on_node::{stale_entry, why_missing};
 
+use serde_json::Value;
+
 use crate::assess::drivers;
 use crate::assess::judgement::Report;
+use crate::assess::report::Finding;
 use crate::index::{
     AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System,
     WorkloadKind,
@@ -85,9 +88,26 @@ impl DaemonSet<'_> {
     }
 
     /// Returns the command that shows the DaemonSet's events.
-    fn describe(&self) -> String {
+    fn describe(&self) -> [&str; 6] {
         let ObjectKey { namespace, name } = self.key;
-        format!("kubectl describe daemonset -n {namespace} {name}")
+        ["kubectl", "describe", "daemonset", "-n", namespace, name]
+    }
+
+    /// Adds the command that changes the DaemonSet to a finding.
+    fn patch(&self, finding: Finding, kind: &str, patch: &Value) -> Finding {
+        let ObjectKey { namespace, name } = self.key;
+        let (kind, patch) = (format!("--type={kind}"), patch.to_string());
+        finding.run(&[
+            "kubectl",
+            "patch",
+            "daemonset",
+            "-n",
+            namespace,
+            name,
+            &kind,
+            "-p",
+            &patch,
+        ])
     }
 }
 

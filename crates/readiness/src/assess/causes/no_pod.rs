@@ -1,5 +1,7 @@
 //! Finds out why a node has no pod of a driver.
 
+use serde_json::{Value, json};
+
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::index::Taint;
@@ -28,10 +30,10 @@ impl Place<'_> {
             findings.push(finding!(
                 NODE_NOT_READY,
                 format!("Node/{}", self.name),
-                "the node has the taint {}, which keeps the pod of DaemonSet {} of {} from it; fix the node first \
-                 (kubectl describe node {})",
-                texts(&of_node), set.key, self.driver, self.name
-            ));
+                "the node has the taint {}, which keeps the pod of DaemonSet {} of {} from it; fix the node first",
+                texts(&of_node), set.key, self.driver
+            )
+            .run(&["kubectl", "describe", "node", self.name]));
         }
         findings
     }
@@ -43,7 +45,7 @@ impl Place<'_> {
                 format!("{{key: {key}, operator: Exists, effect: {effect}}}")
             })
             .collect();
-        finding!(
+        let finding = finding!(
             TAINT_NOT_TOLERATED,
             set.object(),
             "DaemonSet {} of {} does not tolerate the taint {}; add to its spec.template.spec.tolerations: {}",
@@ -51,49 +53,65 @@ impl Place<'_> {
             self.driver,
             texts(taints),
             tolerations.join(", ")
-        )
+        );
+        set.patch(finding, "json", &tolerate(set, taints))
     }
 
     fn pod_missing(&self, set: &DaemonSet<'_>) -> Finding {
         let (driver, key) = (self.driver, set.key);
-        let message = if lacks_pods_of(self.cluster, &key.namespace) {
-            format!(
-                "DaemonSet {key} brings {driver}, but the input has no pod of its namespace; add the output of kubectl \
-                 get pods -n {} -o yaml",
-                key.namespace
-            )
-        } else {
-            format!(
-                "DaemonSet {key} of {driver} has no pod here, and no taint explains it; compare its node selector and \
-                 affinity with the node's labels, and look at its events ({}) and for a pod of it that is pending",
-                set.describe()
-            )
-        };
-        finding!(DRIVER_POD_MISSING, set.object(), "{message}")
+        if lacks_pods_of(self.cluster, &key.namespace) {
+            let finding = finding!(
+                DRIVER_POD_MISSING,
+                set.object(),
+                "DaemonSet {key} brings {driver}, but the input has no pod of its namespace; add what this prints"
+            );
+            return finding.run(&["kubectl", "get", "pods", "-n", &key.namespace, "-o", "yaml"]);
+        }
+        let finding = finding!(
+            DRIVER_POD_MISSING,
+            set.object(),
+            "DaemonSet {key} of {driver} has no pod here, and no taint explains it; compare its node selector and \
+             affinity with the node's labels, and look for a pod of it that is pending, and at its events"
+        );
+        finding.run(&set.describe())
     }
 
     fn no_daemon_set(&self) -> Finding {
         let driver = self.driver;
-        let message = if self.has_no_daemon_sets() {
-            format!(
-                "whether a DaemonSet brings {driver} cannot be seen, for the input has none; add the output of kubectl \
-                 get daemonsets -A -o yaml"
-            )
-        } else {
-            let others = match self.sets.others.first() {
-                Some(set) => format!(" ({} is not for Windows)", set.key),
-                None => String::new(),
-            };
-            format!(
-                "no DaemonSet for Windows nodes brings {driver}{others}; {}",
-                deploy(driver)
-            )
+        let object = format!("CSIDriver/{driver}");
+        if self.has_no_daemon_sets() {
+            let finding = finding!(
+                DAEMON_SET_MISSING,
+                object,
+                "whether a DaemonSet brings {driver} cannot be seen, for the input has none; add what this prints"
+            );
+            return finding.run(&["kubectl", "get", "daemonsets", "-A", "-o", "yaml"]);
+        }
+        let others = match self.sets.others.first() {
+            Some(set) => format!(" ({} is not for Windows)", set.key),
+            None => String::new(),
         };
         finding!(
             DAEMON_SET_MISSING,
-            format!("CSIDriver/{driver}"),
-            "{message}"
+            object,
+            "no DaemonSet for Windows nodes brings {driver}{others}; {}",
+            deploy(driver)
         )
+    }
+}
+
+/// Returns the patch that adds a toleration of each taint to a DaemonSet.
+fn tolerate(set: &DaemonSet<'_>, taints: &[&Taint]) -> Value {
+    const LIST: &str = "/spec/template/spec/tolerations";
+    let new = taints.iter().map(
+        |Taint { key, effect, .. }| json!({"key": key, "operator": "Exists", "effect": effect}),
+    );
+    if set.node_side.tolerations.is_empty() {
+        json!([{"op": "add", "path": LIST, "value": new.collect::<Vec<_>>()}])
+    } else {
+        let path = format!("{LIST}/-");
+        let add = new.map(|new| json!({"op": "add", "path": path, "value": new}));
+        add.collect()
     }
 }
 

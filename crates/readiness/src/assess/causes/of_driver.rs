@@ -146,25 +146,26 @@ fn switch_off(cluster: &Cluster, sets: &DaemonSets<'_>) -> Vec<Finding> {
         Some(value) => !ON.contains(&value.as_str()),
         None => is_old,
     };
-    let restart = match sets.windows.first() {
-        Some(set) => format!(
-            "kubectl rollout restart daemonset -n {} {}",
-            set.key.namespace, set.key.name
-        ),
-        None => "restart the driver's pods on Windows nodes".to_owned(),
-    };
     switches(cluster, sets)
         .into_iter()
         .filter(|(_, switches)| is_off(switches))
         .map(|(key, _)| {
-            finding!(
+            let on = format!("{{\"data\":{{\"{WINDOWS_SWITCH}\":\"true\"}}}}");
+            let ObjectKey { namespace, name } = key;
+            let finding = finding!(
                 FEATURE_SWITCH_OFF,
                 format!("ConfigMap/{key}"),
-                "the vSphere driver ends on Windows nodes while {WINDOWS_SWITCH} is not \"true\" in ConfigMap {key}; \
-                 kubectl patch configmap -n {} {} --type merge -p '{{\"data\":{{\"{WINDOWS_SWITCH}\":\"true\"}}}}', \
-                 then {restart}",
-                key.namespace, key.name
-            )
+                "the vSphere driver ends on Windows nodes while {WINDOWS_SWITCH} is not \"true\" in ConfigMap {key}; turn \
+                 it on and restart the driver's pods on Windows nodes"
+            );
+            let patch = ["kubectl", "patch", "configmap", "-n", namespace, name, "--type", "merge", "-p", &on];
+            let finding = finding.run(&patch);
+            match sets.windows.first() {
+                Some(DaemonSet { key, .. }) => finding.run(&[
+                    "kubectl", "rollout", "restart", "daemonset", "-n", &key.namespace, &key.name,
+                ]),
+                None => finding,
+            }
         })
         .collect()
 }

@@ -34,4 +34,5 @@ pub fn no_csi_node(cluster: &Cluster, name: &Name) -> Finding {
         object,
         "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered"
     )
+    .run(&["kubectl", "describe", "node", name])
 }

@@ -1,5 +1,7 @@
 //! Finds problems of a driver on one node.
 
+use serde_json::json;
+
 use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
@@ -44,19 +46,28 @@ pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
     if !is_registered || pods.iter().any(|(_, pod)| is_ready(pod)) {
         return None;
     }
+    let object = format!("CSINode/{}", place.name);
     let what = match (pods.first(), sets.windows.first()) {
-        (Some((key, pod)), _) => format!(
-            "its pod {key} is not ready{}, and no volume of it mounts until it is; see kubectl describe pod -n {} {}",
-            trouble(pod).map(in_brackets).unwrap_or_default(),
-            key.namespace,
-            key.name
-        ),
+        (Some((key, pod)), _) => {
+            let finding = finding!(
+                STALE_ENTRY,
+                object,
+                "{driver} is registered, but its pod {key} is not ready{}, and no volume of it mounts until it is; see its \
+                 events",
+                trouble(pod).map(in_brackets).unwrap_or_default()
+            );
+            return Some(finding.run(&describe_pod(key)));
+        }
         (None, Some(set)) if lacks_pods_of(place.cluster, &set.key.namespace) => return None,
-        (None, Some(set)) => format!(
-            "DaemonSet {} has no pod here: the entry is a leftover; see {}",
-            set.key,
-            set.describe()
-        ),
+        (None, Some(set)) => {
+            let finding = finding!(
+                STALE_ENTRY,
+                object,
+                "{driver} is registered, but DaemonSet {} has no pod here: the entry is a leftover; see its events",
+                set.key
+            );
+            return Some(finding.run(&set.describe()));
+        }
         (None, None) if place.has_no_daemon_sets() => return None,
         (None, None) => format!(
             "no pod here and no DaemonSet for Windows nodes brings it: the entry may be a leftover; {}",
@@ -65,9 +76,15 @@ pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
     };
     Some(finding!(
         STALE_ENTRY,
-        format!("CSINode/{}", place.name),
+        object,
         "{driver} is registered, but {what}"
     ))
+}
+
+/// Returns the command that shows a pod's events.
+fn describe_pod(key: &ObjectKey) -> [&str; 6] {
+    let ObjectKey { namespace, name } = key;
+    ["kubectl", "describe", "pod", "-n", namespace, name]
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -111,41 +128,46 @@ impl<'a> Place<'a> {
         found
             .filter_map(|(key, pod)| self.set_for_others(key, pod))
             .map(|set| {
-                finding!(
+                let finding = finding!(
                     DAEMON_SET_NOT_FOR_WINDOWS,
                     set.object(),
                     "DaemonSet {} of {} does not ask for Windows, but has a pod here that is not ready; add \
                      kubernetes.io/os: linux to its spec.template.spec.nodeSelector, and deploy a DaemonSet of its \
                      own for Windows",
                     set.key, self.driver
-                )
+                );
+                let linux = json!({"nodeSelector": {"kubernetes.io/os": "linux"}});
+                let patch = json!({"spec": {"template": {"spec": linux}}});
+                set.patch(finding, "strategic", &patch)
             })
             .collect()
     }
 
     fn not_ready(&self, key: &ObjectKey, pod: &Pod) -> Finding {
-        let ObjectKey { namespace, name } = key;
         let reason = trouble(pod);
         let without_logs = WITHOUT_LOGS.iter().find(|(reasons, _)| {
             reason.is_some_and(|reason| reasons.split(' ').any(|known| known == reason))
         });
         let advice = match without_logs {
-            Some((_, advice)) => format!("{advice} (kubectl describe pod -n {namespace} {name})"),
-            None if pod.csi_proxy_pipes.is_empty() => {
-                format!("see kubectl logs -n {namespace} {name} --all-containers")
+            Some((_, advice)) => advice,
+            None if pod.csi_proxy_pipes.is_empty() => "see its log",
+            None => {
+                "see its log: \"The system cannot find the file specified\" there means a pipe that csi-proxy does not \
+                 offer"
             }
-            None => format!(
-                "see kubectl logs -n {namespace} {name} --all-containers: \"The system cannot find the file specified\" \
-                 there means a pipe that csi-proxy does not offer"
-            ),
         };
-        finding!(
+        let finding = finding!(
             DRIVER_POD_NOT_READY,
             format!("Pod/{key}"),
             "pod {key} of {} is not ready{}; {advice}",
             self.driver,
             reason.map(in_brackets).unwrap_or_default()
-        )
+        );
+        if without_logs.is_some() {
+            return finding.run(&describe_pod(key));
+        }
+        let ObjectKey { namespace, name } = key;
+        finding.run(&["kubectl", "logs", "-n", namespace, name, "--all-containers"])
     }
 
     fn not_registered(&self, key: &ObjectKey, pod: &Pod) -> Option<Finding> {
@@ -161,18 +183,21 @@ impl<'a> Place<'a> {
         }
         // Without a CSINode, CSI_NODE_MISSING is reported instead.
         self.csi_node?;
-        let ObjectKey { namespace, name } = key;
-        let again = if pod.controller.is_some() {
-            format!("kubectl delete pod -n {namespace} {name}; it is recreated")
-        } else {
-            "start it again; nothing recreates it".to_owned()
+        let again = match pod.controller {
+            Some(_) => "Delete the pod, which is then recreated",
+            None => "Start it again; nothing recreates it",
         };
-        Some(finding!(
+        let finding = finding!(
             DRIVER_NOT_REGISTERED,
             format!("Pod/{key}"),
             "pod {key} is ready, but {driver} is not registered, as when its registrar gave up (it waits for one \
-             second): {again}. If that does not help, compare the paths in its spec with the kubelet's --root-dir"
-        ))
+             second). If a restart does not help, compare the paths in its spec with the kubelet's --root-dir. {again}"
+        );
+        let ObjectKey { namespace, name } = key;
+        Some(match pod.controller {
+            Some(_) => finding.run(&["kubectl", "delete", "pod", "-n", namespace, name]),
+            None => finding,
+        })
     }
 
     fn pipes_not_offered(&self) -> Vec<Finding> {

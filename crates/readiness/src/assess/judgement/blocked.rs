@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::judgement::Report;
+use crate::assess::redirection::Loss;
 use crate::assess::report::Reason;
 use crate::assess::verdict::list;
 use crate::assess::volumes::Resolved;
@@ -85,7 +86,7 @@ impl Report {
             };
             blocked
                 .entry(key)
-                .or_insert_with(|| describe(workload, row, missing));
+                .or_insert_with(|| describe(workload, row, missing, self.loss(row)));
         }
     }
 }
@@ -112,6 +113,7 @@ fn describe(
     workload: &WorkloadKey,
     row: &Resolved,
     missing: Option<(&Name, &BTreeSet<Name>)>,
+    loss: Option<Loss>,
 ) -> Blocked {
     let plugin = row.plugin().map_or("in-tree", |plugin| plugin.name);
     let kind = workload.kind.as_str();
@@ -127,14 +129,30 @@ fn describe(
             Blocked {
                 reason: Reason::DriversMissing,
                 note: format!(
-                    "{volume} needs the CSI driver {driver}, which {lack}; upgrades are not safe before it is."
+                    "{volume} needs the CSI driver {driver}, which {lack}; {}.",
+                    match loss {
+                        None => "upgrades are not safe before it is".to_owned(),
+                        Some(Loss::Today) => "it cannot be mounted there already today".to_owned(),
+                        Some(Loss::At(release)) =>
+                            format!("it breaks at the upgrade to {}", release.number()),
+                    }
                 ),
             }
         }
         None => Blocked {
             reason: Reason::NoCSIMigration,
             note: format!(
-                "{volume} has no CSI driver that takes over; move its data to another volume before an upgrade."
+                "{volume} has no CSI driver that takes over; {}.",
+                match loss {
+                    None => "move its data to another volume before an upgrade".to_owned(),
+                    Some(Loss::Today) =>
+                        "it cannot be mounted already today: move its data to another volume"
+                            .to_owned(),
+                    Some(Loss::At(release)) => format!(
+                        "move its data to another volume before the upgrade to {}",
+                        release.number()
+                    ),
+                }
             ),
         },
     }

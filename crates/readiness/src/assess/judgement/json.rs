@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::causes::{self, DaemonSets, Place};
 use crate::assess::judgement::Report;
+use crate::assess::redirection::Loss;
 use crate::assess::report::{
     API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,
     VolumeUse, Workload,
@@ -50,6 +51,7 @@ impl Report {
         ReadinessReport {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
+            about: None,
             cluster: ClusterFacts {
                 windows_nodes: nodes.len(),
                 kubernetes_version: redirection::kubernetes_version(cluster).map(str::to_owned),
@@ -207,9 +209,8 @@ impl Report {
                 advice::recommend(plugin, today?, redirection::noted(cluster, plugin))
             }));
         }
-        for (mut cause, nodes) in causes {
-            cause.message = format!("{} (on {})", cause.message, list(&nodes));
-            findings.push(cause);
+        for (cause, nodes) in causes {
+            findings.push(cause.on(&list(&nodes)));
         }
         sort(&mut findings);
         let has = |name: &&Name| cluster.is_registered(name, driver);
@@ -260,6 +261,11 @@ impl Report {
             csi_driver: driver.map(str::to_owned),
             in_tree: plugin.is_some(),
             blocking: self.needs.is_blocking(row),
+            redirected: self.is_redirected(row),
+            breaks_at: match self.loss(row) {
+                Some(Loss::At(release)) => Some(release.number()),
+                Some(Loss::Today) | None => None,
+            },
             missing_on: missing_on.unwrap_or_default(),
         }
     }
@@ -276,17 +282,18 @@ fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<
         Some(csi_proxy) => Some(finding!(
             CSI_PROXY_NOT_READY,
             object,
-            "the node needs csi-proxy, but its service is {} and does not answer on {} pipe(s); see kubectl describe \
-             windowsnodestorage {name}",
+            "the node needs csi-proxy, but its service is {} and does not answer on {} pipe(s); see its status",
             csi_proxy.service_state,
             csi_proxy.missing_pipes.len()
-        )),
+        )
+        .run(&["kubectl", "describe", "windowsnodestorage", name])),
         None => Some(finding!(
             CSI_PROXY_UNKNOWN,
             object,
-            "the node needs csi-proxy, and whether it runs there cannot be seen from here; on the cluster, kubectl get \
-             windowsnodestorages shows it where this operator runs"
-        )),
+            "the node needs csi-proxy, and whether it runs there cannot be seen from here; where this operator runs, the \
+             cluster shows it"
+        )
+        .run(&["kubectl", "get", "windowsnodestorages"])),
     }
 }
 

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::api::BlockingVolume;
 use crate::assess::causes::DaemonSets;
-use crate::assess::plugins::Plugin;
-use crate::assess::redirection;
+use crate::assess::plugins::{PLUGINS, Plugin};
+use crate::assess::redirection::{self, Loss};
 use crate::assess::report::Verdict;
 use crate::assess::verdict::{self, Facts, NAMED_VOLUMES};
 use crate::assess::versions::Release;
@@ -40,6 +40,8 @@ pub struct Report {
     target: Option<Release>,
     /// The plugins whose volumes are served in-tree at the target.
     served: Vec<&'static Plugin>,
+    /// When the volumes of each plugin need their driver; empty if the cluster's version is unknown.
+    losses: Vec<(&'static Plugin, Loss)>,
     without_csi_node: BTreeSet<Name>,
     workloads: BTreeMap<WorkloadKey, Used>,
     needs: Needs,
@@ -55,10 +57,19 @@ pub struct Report {
 pub struct BlockingVolumes {
     /// The number of such volumes.
     pub count: usize,
-    /// The first volumes, as the verdict's message names them.
-    pub named: Vec<String>,
-    /// The same volumes, as the status names them.
+    /// The same volumes by when they are lost, sorted.
+    pub groups: BTreeMap<Option<Loss>, BlockingGroup>,
+    /// The first volumes, as the status names them.
     pub first: Vec<BlockingVolume>,
+}
+
+/// The volumes that hold upgrades and are lost at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockingGroup {
+    /// The number of such volumes.
+    pub count: usize,
+    /// Those of them that are among the first, as the verdict's message names them.
+    pub named: Vec<String>,
 }
 
 /// Judges a cluster, for a future version if one is given: volumes that in-tree plugins still serve there do not hold
@@ -73,6 +84,9 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
         .iter()
         .filter(|name| cluster.csi_node(name).is_none());
     let served = target.map(|target| redirection::served_at(cluster, target));
+    let plugins = PLUGINS.iter();
+    let losses =
+        plugins.filter_map(|plugin| Some((plugin, redirection::loss(cluster, plugin, target)?)));
     let mut pods = HashMap::<Name, Vec<ObjectKey>>::new();
     for (key, pod) in cluster.pods.iter() {
         if let Some(node) = pod.node_name.as_ref().and_then(|node| windows.get(node)) {
@@ -86,6 +100,7 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
         blocking: BlockingVolumes::default(),
         target,
         served: served.unwrap_or_default(),
+        losses: losses.collect(),
         without_csi_node: without_csi_node.cloned().collect(),
         workloads: workloads(cluster, memory),
         needs: Needs::default(),
@@ -173,27 +188,31 @@ impl Report {
         blocking.retain(|(_, row)| self.needs.is_blocking(row));
         let has_driver = |(_, row): &(&WorkloadKey, &Resolved)| row.driver().is_some();
         let abandoned = blocking.iter().filter(|row| !has_driver(row)).count();
-        let count = blocking.len();
+        let mut found = BlockingVolumes {
+            count: blocking.len(),
+            ..BlockingVolumes::default()
+        };
+        for (_, row) in &blocking {
+            let group = found.groups.entry(self.loss(row)).or_default();
+            group.count += 1;
+        }
         // Volumes that no CSI driver takes over determine the reason. If not all can be named, they come first.
         if blocking.len() > NAMED_VOLUMES {
             blocking.sort_by_key(has_driver);
         }
         blocking.truncate(NAMED_VOLUMES);
-        let named = blocking.iter().map(|(key, row)| {
+        for (key, row) in blocking {
             let missing = self.needs.of(row).map(|need| &need.missing);
-            verdict::name_volume(key, row, missing)
-        });
-        let first = blocking.iter().map(|(key, row)| BlockingVolume {
-            namespace: key.object.namespace.to_string(),
-            workload: format!("{}/{}", key.kind.as_str(), key.object.name),
-            volume: row.named_as("/"),
-            driver: row.driver().map(ToString::to_string),
-        });
-        let found = BlockingVolumes {
-            count,
-            named: named.collect(),
-            first: first.collect(),
-        };
+            let group = found.groups.entry(self.loss(row)).or_default();
+            group.named.push(verdict::name_volume(key, row, missing));
+            found.first.push(BlockingVolume {
+                namespace: key.object.namespace.to_string(),
+                workload: format!("{}/{}", key.kind.as_str(), key.object.name),
+                volume: row.named_as("/"),
+                driver: row.driver().map(ToString::to_string),
+                redirected: self.is_redirected(row),
+            });
+        }
         let unread = cluster.unread();
         let verdict = if unread.is_empty() {
             let facts = Facts {
@@ -243,6 +262,19 @@ impl Report {
     fn is_served(&self, row: &Resolved) -> bool {
         row.plugin()
             .is_some_and(|plugin| self.served.contains(&plugin))
+    }
+
+    /// Returns when an in-tree volume needs its driver, if the cluster's version is known.
+    fn loss(&self, row: &Resolved) -> Option<Loss> {
+        let plugin = row.plugin()?;
+        let mut losses = self.losses.iter();
+        let (_, loss) = losses.find(|(of, _)| *of == plugin)?;
+        Some(*loss)
+    }
+
+    /// Whether an in-tree volume's plugin is redirected or gone today, if the cluster's version is known.
+    fn is_redirected(&self, row: &Resolved) -> Option<bool> {
+        Some(self.loss(row)? == Loss::Today)
     }
 
     fn pods_on<'a>(&'a self, cluster: &'a Cluster, node: &str) -> Vec<(&'a ObjectKey, &'a Pod)> {

@@ -65,6 +65,42 @@ fn a_claim_gets_the_event_where_there_is_one_and_a_pod_otherwise() {
 }
 
 #[test]
+fn an_event_says_what_is_broken_already_and_what_the_upgrade_breaks() {
+    for (version, disk, file, old) in [
+        (
+            "v1.23.1",
+            "it cannot be mounted there already today.",
+            "it breaks at the upgrade to 1.24.",
+            "move its data to another volume before the upgrade to 1.26.",
+        ),
+        (
+            "v1.26.1",
+            "it cannot be mounted there already today.",
+            "it cannot be mounted there already today.",
+            "it cannot be mounted already today: move its data to another volume.",
+        ),
+    ] {
+        let mut cluster = several().node("win-3", Some(&[])).read();
+        cluster.api_server_version = Some(version.to_owned());
+        let found = blocked(&cluster, 100);
+        let ends = |name: &str, end: &str| {
+            let (_, blocked) = found
+                .iter()
+                .find(|(key, _)| &*key.object.name == name)
+                .unwrap();
+            assert!(
+                blocked.note.ends_with(&format!("; {end}")),
+                "{}",
+                blocked.note
+            );
+        };
+        ends("data", disk);
+        ends("files", file);
+        ends("old", old);
+    }
+}
+
+#[test]
 fn no_more_are_named_than_are_asked_for() {
     for most in 1..4 {
         assert_eq!(blocked(&several().read(), most).len(), most);

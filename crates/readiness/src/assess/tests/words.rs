@@ -10,9 +10,17 @@ use crate::index::Name;
 const LIMIT: usize = 32_768;
 
 fn held(named: String, gate: UpgradeGate) -> String {
-    let blocking = BlockingVolumes {
+    let group = BlockingGroup {
         count: 1,
         named: vec![named],
+    };
+    said(&[(None, group)], gate)
+}
+
+fn said(groups: &[(Option<Loss>, BlockingGroup)], gate: UpgradeGate) -> String {
+    let blocking = BlockingVolumes {
+        count: groups.iter().map(|(_, group)| group.count).sum(),
+        groups: groups.iter().cloned().collect(),
         first: Vec::new(),
     };
     let facts = Facts {
@@ -36,6 +44,33 @@ fn a_message_fills_the_condition_and_never_exceeds_it() {
     let accepted = held(fits, UpgradeGate::Ignore);
     assert_eq!(accepted.chars().count(), LIMIT);
     assert!(accepted.starts_with("the administrator accepts the risk"));
+}
+
+#[test]
+fn volumes_are_named_with_the_time_at_which_they_are_lost() {
+    let group = |count, named: &[&str]| BlockingGroup {
+        count,
+        named: named.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let today = (Some(Loss::Today), group(2, &["a", "b"]));
+    let at = |version: &str, group| (Some(Loss::At(version.parse().unwrap())), group);
+    let said = |groups: &[_]| said(groups, UpgradeGate::Enforce);
+    let broken =
+        "2 volumes cannot be mounted already today; draining their nodes will show it: a; b";
+    assert_eq!(said(std::slice::from_ref(&today)), broken);
+    assert_eq!(
+        said(&[at("1.31", group(1, &["c"])), today.clone()]),
+        format!("{broken}. 1 volume breaks at the upgrade to 1.31: c")
+    );
+    assert_eq!(
+        said(&[at("4.18", group(7, &["c", "d"]))]),
+        "7 volumes break at the upgrade to 4.18: c; d; and 5 more"
+    );
+    // None of them is among the first ten.
+    assert_eq!(
+        said(&[today, at("1.31", group(3, &[]))]),
+        format!("{broken}. 3 volumes break at the upgrade to 1.31")
+    );
 }
 
 #[test]

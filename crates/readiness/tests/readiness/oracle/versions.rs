@@ -5,26 +5,32 @@ use super::workloads::{is_virtual, is_windows_node};
 use serde_json::Value;
 
 /// Plugin, and the minor versions of Kubernetes 1 in which Kubernetes first redirects it by default, OpenShift first
-/// does, and the plugin is removed.
+/// does, nobody can turn that off any more, and the plugin is removed.
 const PLUGINS: &str = "
-kubernetes.io/aws-ebs 23 25 27
-kubernetes.io/azure-disk 23 25 27
-kubernetes.io/azure-file 24 26 30
-kubernetes.io/gce-pd 23 25 28
-kubernetes.io/cinder 18 18 26
-kubernetes.io/vsphere-volume 25 26 30
-kubernetes.io/portworx-volume 31 31 36
-kubernetes.io/rbd 31 31 31
-kubernetes.io/cephfs 31 31 31
-kubernetes.io/glusterfs 26 26 26
-kubernetes.io/flocker 25 25 25
-kubernetes.io/quobyte 25 25 25
-kubernetes.io/storageos 25 25 25
-kubernetes.io/scaleio 22 22 22
+kubernetes.io/aws-ebs 23 25 25 27
+kubernetes.io/azure-disk 23 25 25 27
+kubernetes.io/azure-file 24 26 27 30
+kubernetes.io/gce-pd 23 25 25 28
+kubernetes.io/cinder 18 18 24 26
+kubernetes.io/vsphere-volume 25 26 27 30
+kubernetes.io/portworx-volume 31 31 33 36
+kubernetes.io/rbd 31 31 31 31
+kubernetes.io/cephfs 31 31 31 31
+kubernetes.io/glusterfs 26 26 26 26
+kubernetes.io/flocker 25 25 25 25
+kubernetes.io/quobyte 25 25 25 25
+kubernetes.io/storageos 25 25 25 25
+kubernetes.io/scaleio 22 22 22 22
 ";
 
-/// Returns the versions that first redirect a plugin and that remove it.
-fn row(plugin: &str, openshift: bool) -> (u64, u64) {
+/// The versions of a plugin.
+struct Versions {
+    redirected: u64,
+    locked: u64,
+    gone: u64,
+}
+
+fn row(plugin: &str, openshift: bool) -> Versions {
     let mut lines = PLUGINS.lines();
     let line = lines.find(|line| line.split(' ').next() == Some(plugin));
     let numbers: Vec<u64> = line
@@ -33,7 +39,11 @@ fn row(plugin: &str, openshift: bool) -> (u64, u64) {
         .skip(1)
         .map(|word| word.parse().unwrap())
         .collect();
-    (numbers[usize::from(openshift)], numbers[2])
+    Versions {
+        redirected: numbers[usize::from(openshift)],
+        locked: numbers[2],
+        gone: numbers[3],
+    }
 }
 
 pub fn is_openshift(cluster: Cluster<'_>) -> bool {
@@ -84,16 +94,54 @@ fn kubelets_say(cluster: Cluster<'_>, plugin: &str) -> Option<bool> {
     }
 }
 
+/// Whether a plugin is redirected or gone at a version that is not in doubt, as far as kubelets say something on it.
+fn is_lost(minor: u64, of: &Versions, said: Option<bool>) -> bool {
+    minor >= of.gone || minor >= of.locked || said.unwrap_or(minor >= of.redirected)
+}
+
 /// Whether the plugin serves its own volumes at a version, such as `1.27` or `4.14`.
 pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
     let (major, minor) = target.split_once('.').unwrap();
     let minor = minor.parse::<u64>().unwrap() + if major == "4" { 13 } else { 0 };
-    let (redirected, gone) = row(plugin, major == "4");
+    let of = row(plugin, major == "4");
     let today = today(cluster);
-    match kubelets_say(cluster, plugin) {
-        Some(true) if today.is_none_or(|today| today <= minor) => false,
-        Some(false) if today == Some(minor) => minor < gone,
-        _ => minor < redirected,
+    // What the kubelets say of a version where they have no say any more.
+    let is_moot = today.is_some_and(|today| today >= of.locked);
+    let said = kubelets_say(cluster, plugin).filter(|is_redirected| {
+        if *is_redirected {
+            !is_moot && today.is_none_or(|today| today <= minor)
+        } else {
+            today == Some(minor)
+        }
+    });
+    !is_lost(minor, &of, said)
+}
+
+/// Whether the plugin's volumes are redirected or their plugin is gone today.
+pub fn is_redirected(cluster: Cluster<'_>, plugin: &str) -> Option<bool> {
+    let of = row(plugin, is_openshift(cluster));
+    let said = kubelets_say(cluster, plugin);
+    today(cluster).map(|today| is_lost(today, &of, said))
+}
+
+/// Returns the version to which an upgrade breaks the plugin's volumes, which work today.
+pub fn breaks_at(cluster: Cluster<'_>, plugin: &str, target: Option<&str>) -> String {
+    if let Some(target) = target {
+        return target.to_owned();
+    }
+    let openshift = is_openshift(cluster);
+    let of = row(plugin, openshift);
+    let today = today(cluster).unwrap();
+    // Off today although it is on by default: an administrator can keep it so until it is locked.
+    let minor = if today >= of.redirected {
+        of.locked
+    } else {
+        of.redirected
+    };
+    if openshift {
+        format!("4.{}", minor - 13)
+    } else {
+        format!("1.{minor}")
     }
 }
 
@@ -101,15 +149,15 @@ pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
 pub fn advice(cluster: Cluster<'_>, plugin: &str) -> Option<&'static str> {
     let minor = today(cluster)?;
     let openshift = is_openshift(cluster);
-    let (redirected, gone) = row(plugin, openshift);
+    let of = row(plugin, openshift);
     let said = kubelets_say(cluster, plugin);
-    Some(if minor >= gone {
+    Some(if minor >= of.gone {
         "PluginRemoved"
     } else if said.is_none()
         && (openshift, minor, plugin) == (true, 26, "kubernetes.io/vsphere-volume")
     {
         "CSIOptIn"
-    } else if said.unwrap_or(minor >= redirected) {
+    } else if is_lost(minor, &of, said) {
         "CSIRecommended"
     } else {
         "InTreeRecommended"
