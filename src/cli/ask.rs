@@ -87,9 +87,7 @@ pub struct UninstallArgs {
 
 /// A time to wait for an answer.
 pub(super) fn request_timeout(text: &str) -> Result<Duration, &'static str> {
-    let duration = timeout(text)
-        .ok()
-        .and_then(|it| it.unsigned_abs().try_into().ok());
+    let duration = timeout(text).ok().map(SignedDuration::unsigned_abs);
     let usable = duration.filter(|duration| *duration > Duration::ZERO);
     usable.ok_or("not a duration such as 5s or 2m")
 }
