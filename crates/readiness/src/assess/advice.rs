@@ -11,8 +11,9 @@ use crate::assess::versions::{Distribution, Release};
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, WorkloadKey};
 
-/// The OpenShift version (4.13) at which new installations redirect vSphere volumes and upgraded clusters must opt in.
-const VSPHERE_OPT_IN: Release = Distribution::OpenShift.at(26);
+/// The Kubernetes in the OpenShift (4.13) at which new installations redirect vSphere volumes and upgraded clusters must opt
+/// in.
+const VSPHERE_OPT_IN: u64 = 26;
 const VSPHERE_PLUGIN: &str = "kubernetes.io/vsphere-volume";
 const VSPHERE_VERSIONS: &str = " Redirected vSphere volumes need vCenter and ESXi 7.0.3-21424296 or 8.0.1-22088125, \
                                 or later; without them OpenShift asks for an acknowledgement before it upgrades.";
@@ -40,7 +41,10 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
                  only where {driver} is registered. See that the driver is on every Windows node."
             ),
         )
-    } else if name == VSPHERE_PLUGIN && today == VSPHERE_OPT_IN && noted.is_none() {
+    } else if name == VSPHERE_PLUGIN
+        && (today.distribution, today.minor) == (Distribution::OpenShift, VSPHERE_OPT_IN)
+        && noted.is_none()
+    {
         (
             codes::CSI_OPT_IN,
             format!(

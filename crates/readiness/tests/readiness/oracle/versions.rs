@@ -84,11 +84,23 @@ fn kubelets_say(cluster: Cluster<'_>, plugin: &str) -> Option<bool> {
     }
 }
 
-/// Whether the plugin serves its own volumes at a version, such as `1.27` or `4.14`.
-pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
+/// Returns the minor version of the Kubernetes 1 in a version, and whether the version is OpenShift's.
+fn kubernetes_in(target: &str) -> (u64, bool) {
     let (major, minor) = target.split_once('.').unwrap();
-    let minor = minor.parse::<u64>().unwrap() + if major == "4" { 13 } else { 0 };
-    let (redirected, gone) = row(plugin, major == "4");
+    let minor: u64 = minor.parse().unwrap();
+    match major {
+        "1" => (minor, false),
+        "4" if minor <= 23 => (minor + 13, true),
+        // 4.23 and 5.0 are one release.
+        "5" if minor == 0 => (36, true),
+        _ => panic!("no version {target}"),
+    }
+}
+
+/// Whether the plugin serves its own volumes at a version, such as `1.27`, `4.14` or `5.0`.
+pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
+    let (minor, openshift) = kubernetes_in(target);
+    let (redirected, gone) = row(plugin, openshift);
     let today = today(cluster);
     match kubelets_say(cluster, plugin) {
         Some(true) if today.is_none_or(|today| today <= minor) => false,
