@@ -37,11 +37,15 @@ fn max_openshift_version(release: &Release) -> Result<Option<Value>> {
     let Some(version) = &release.max_openshift_version else {
         return Ok(None);
     };
-    let is_number = |text: &str| text.parse::<u32>().is_ok() && !text.starts_with('+');
+    // OLM v1 accepts no leading zeros.
+    let is_number = |text: &str| {
+        let number = text.parse::<u32>();
+        number.is_ok_and(|number| number.to_string() == text)
+    };
     let parts = version.split_once('.');
     ensure!(
         parts.is_some_and(|(major, minor)| is_number(major) && is_number(minor)),
-        "MAX_OPENSHIFT_VERSION {version:?} is not MAJOR.MINOR, such as 4.21"
+        "MAX_OPENSHIFT_VERSION {version:?} is not MAJOR.MINOR, such as 5.0"
     );
     let property = [
         ("type", "olm.maxOpenShiftVersion".into()),

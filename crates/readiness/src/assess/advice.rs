@@ -11,8 +11,9 @@ use crate::assess::versions::{Distribution, Release};
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, WorkloadKey};
 
-/// The OpenShift version (4.13) at which new installations redirect vSphere volumes and upgraded clusters must opt in.
-const VSPHERE_OPT_IN: Release = Distribution::OpenShift.at(26);
+/// The Kubernetes in the OpenShift (4.13) at which new installations redirect vSphere volumes and upgraded clusters must opt
+/// in.
+const VSPHERE_OPT_IN: u64 = 26;
 const OPT_IN: [&str; 7] = [
     "oc",
     "patch",
@@ -44,7 +45,10 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
                  only where {driver} is registered. See that the driver is on every Windows node."
             ),
         )
-    } else if name == VSPHERE_PLUGIN && today == VSPHERE_OPT_IN && noted.is_none() {
+    } else if name == VSPHERE_PLUGIN
+        && (today.distribution, today.minor) == (Distribution::OpenShift, VSPHERE_OPT_IN)
+        && noted.is_none()
+    {
         (
             codes::CSI_OPT_IN,
             format!(

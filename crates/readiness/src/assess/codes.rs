@@ -45,6 +45,8 @@ codes! {
     DRIVER_POD_MISSING = "DriverPodMissing";
     /// A driver's pod on a node is not ready.
     DRIVER_POD_NOT_READY = "DriverPodNotReady";
+    /// OpenShift is to bring a driver itself that a hand-made DaemonSet brings.
+    DRIVER_WILL_BE_PROVIDED = "DriverWillBeProvided";
     /// The vSphere driver's switch for Windows is off.
     FEATURE_SWITCH_OFF = "FeatureSwitchOff";
     /// An in-tree plugin in use still serves its volumes at this version.

@@ -278,5 +278,19 @@ unknown - - azure-disk - unknown
             error.contains("say 4.14 for Kubernetes 1.27: known are OpenShift 4.10 to"),
             "{error}"
         );
+        for (target, said) in [
+            (
+                "1.36",
+                "OpenShift, so say 4.23 or 5.0 for Kubernetes 1.36: ",
+            ),
+            // No OpenShift with it is known.
+            (
+                "1.37",
+                "of OpenShift: known are OpenShift 4.10 to 4.23 and 5.0",
+            ),
+        ] {
+            let error = check_target(&cluster, target.parse().unwrap()).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
     }
 }

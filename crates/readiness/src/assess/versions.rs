@@ -12,14 +12,40 @@ pub enum Distribution {
     /// Versions such as `1.27`.
     #[default]
     Kubernetes,
-    /// Versions such as `4.14`.
+    /// Versions such as `4.14` and `5.0`.
     OpenShift,
 }
 
-/// OpenShift 4.N is Kubernetes 1.(N + 13).
-const OPENSHIFT_OFFSET: u64 = 13;
 /// The minor versions of Kubernetes 1 that the plugin table covers.
 const KNOWN: RangeInclusive<u64> = 23..=37;
+/// OpenShift's versions, and the minor version of the Kubernetes 1 in each. 4.23 is the last 4.x, and the same release as
+/// 5.0; there is no 4.24.
+///
+/// Sources: `KUBELET_GIT_VERSION` in the Makefile of openshift/windows-machine-config-operator at the branches
+/// release-4.22, release-4.23 and release-5.0; `normalizeOCPVersion` in openshift/operator-framework-olm;
+/// enhancements/ingress/select-haproxy-version.md in openshift/enhancements. For 5.1 nothing is released.
+const OPENSHIFT: [(&str, u64); 20] = [
+    ("4.5", 18),
+    ("4.6", 19),
+    ("4.7", 20),
+    ("4.8", 21),
+    ("4.9", 22),
+    ("4.10", 23),
+    ("4.11", 24),
+    ("4.12", 25),
+    ("4.13", 26),
+    ("4.14", 27),
+    ("4.15", 28),
+    ("4.16", 29),
+    ("4.17", 30),
+    ("4.18", 31),
+    ("4.19", 32),
+    ("4.20", 33),
+    ("4.21", 34),
+    ("4.22", 35),
+    ("4.23", 36),
+    ("5.0", 36),
+];
 
 impl Distribution {
     /// Returns the release that contains this minor version of Kubernetes 1.
@@ -28,13 +54,16 @@ impl Distribution {
         Release {
             distribution: self,
             minor,
+            openshift: None,
         }
     }
 
     /// Returns the versions that the plugin table covers, for messages.
     fn known(self) -> String {
-        let (first, last) = (self.at(*KNOWN.start()), self.at(*KNOWN.end()));
-        format!("{first} to {}", last.number())
+        match self {
+            Self::Kubernetes => format!("Kubernetes 1.{} to 1.{}", KNOWN.start(), KNOWN.end()),
+            Self::OpenShift => "OpenShift 4.10 to 4.23 and 5.0".to_owned(),
+        }
     }
 }
 
@@ -45,18 +74,37 @@ pub struct Release {
     pub distribution: Distribution,
     /// The minor version of the Kubernetes 1 that the release contains.
     pub minor: u64,
+    /// OpenShift's version where it was given: several contain the same Kubernetes.
+    openshift: Option<&'static str>,
 }
 
 impl Release {
-    /// Returns the version number, such as `1.27` or `4.14`.
+    /// Returns the version number, such as `1.27` or `4.14`. Where only the Kubernetes in an OpenShift is known, returns all
+    /// versions with it: `4.23 or 5.0`.
     #[must_use]
     pub fn number(self) -> String {
-        match self.distribution {
-            Distribution::Kubernetes => format!("1.{}", self.minor),
-            Distribution::OpenShift => {
-                format!("4.{}", self.minor.saturating_sub(OPENSHIFT_OFFSET))
+        let number = self.known_number();
+        number.unwrap_or_else(|| format!("with Kubernetes 1.{}", self.minor))
+    }
+
+    /// Returns the version number, unless it is of an OpenShift that is not known yet.
+    fn known_number(self) -> Option<String> {
+        match (self.distribution, self.openshift) {
+            (Distribution::Kubernetes, _) => Some(format!("1.{}", self.minor)),
+            (Distribution::OpenShift, Some(number)) => Some(number.to_owned()),
+            (Distribution::OpenShift, None) => {
+                let with = OPENSHIFT.iter().filter(|(_, minor)| *minor == self.minor);
+                let with: Vec<&str> = with.map(|(number, _)| *number).collect();
+                (!with.is_empty()).then(|| with.join(" or "))
             }
         }
+    }
+
+    /// Whether this was given as a version 5 of OpenShift.
+    #[must_use]
+    pub fn is_openshift_5(self) -> bool {
+        self.openshift
+            .is_some_and(|number| number.starts_with("5."))
     }
 }
 
@@ -74,8 +122,8 @@ pub enum TargetError {
     Unknown,
     /// The version is OpenShift's and the cluster's nodes are not, or the other way round.
     #[error(
-        "the nodes of this cluster go by versions of {of:?}, so say {} for {target}: known are {}",
-        of.at(target.minor).number(),
+        "the nodes of this cluster go by versions of {of:?}{}: known are {}",
+        of.at(target.minor).known_number().map_or_else(String::new, |number| format!(", so say {number} for {target}")),
         of.known()
     )]
     OtherDistribution {
@@ -89,7 +137,7 @@ pub enum TargetError {
 impl FromStr for Release {
     type Err = TargetError;
 
-    /// Parses `1.27` or `4.14`, optionally with a patch version. The plugin table must cover it.
+    /// Parses `1.27`, `4.14` or `5.0`, optionally with a patch version. The plugin table must cover it.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         // Reject signs and leading zeros.
         let number = |part: &str| {
@@ -98,15 +146,20 @@ impl FromStr for Release {
         };
         let text = text.strip_prefix('v').unwrap_or(text);
         let numbers: Option<Vec<u64>> = text.split('.').map(number).collect();
-        let release = match numbers.as_deref() {
-            Some([1, minor] | [1, minor, _]) => Distribution::Kubernetes.at(*minor),
-            Some([4, minor] | [4, minor, _]) => {
-                Distribution::OpenShift.at(minor.saturating_add(OPENSHIFT_OFFSET))
-            }
-            _ => return Err(TargetError::Unknown),
+        let Some([major, minor] | [major, minor, _]) = numbers.as_deref() else {
+            return Err(TargetError::Unknown);
         };
-        let is_known = KNOWN.contains(&release.minor);
-        is_known.then_some(release).ok_or(TargetError::Unknown)
+        if *major == 1 && KNOWN.contains(minor) {
+            return Ok(Distribution::Kubernetes.at(*minor));
+        }
+        let number = format!("{major}.{minor}");
+        let mut known = OPENSHIFT.iter().filter(|(_, with)| KNOWN.contains(with));
+        let release = known.find(|(known, _)| *known == number);
+        let release = release.map(|(number, minor)| Self {
+            openshift: Some(number),
+            ..Distribution::OpenShift.at(*minor)
+        });
+        release.ok_or(TargetError::Unknown)
     }
 }
 
@@ -158,17 +211,22 @@ mod tests {
 
     #[test]
     fn a_target_is_a_minor_version_that_the_tables_know() {
-        for (text, shown, number) in [
-            ("1.23", "Kubernetes 1.23", "1.23"),
-            ("v1.27.4", "Kubernetes 1.27", "1.27"),
-            ("1.37", "Kubernetes 1.37", "1.37"),
-            ("4.10", "OpenShift 4.10", "4.10"),
-            ("4.14.2", "OpenShift 4.14", "4.14"),
-            ("4.24", "OpenShift 4.24", "4.24"),
+        for (text, minor, shown, number) in [
+            ("1.23", 23, "Kubernetes 1.23", "1.23"),
+            ("v1.27.4", 27, "Kubernetes 1.27", "1.27"),
+            ("1.37", 37, "Kubernetes 1.37", "1.37"),
+            ("4.10", 23, "OpenShift 4.10", "4.10"),
+            ("4.14.2", 27, "OpenShift 4.14", "4.14"),
+            ("4.22", 35, "OpenShift 4.22", "4.22"),
+            ("4.23", 36, "OpenShift 4.23", "4.23"),
+            ("5.0", 36, "OpenShift 5.0", "5.0"),
+            ("v5.0.3", 36, "OpenShift 5.0", "5.0"),
         ] {
             let release: Release = text.parse().unwrap();
+            assert_eq!(release.minor, minor, "{text}");
             assert_eq!(release.to_string(), shown);
             assert_eq!(release.number(), number);
+            assert_eq!(release.is_openshift_5(), number == "5.0", "{text}");
         }
         for text in [
             "",
@@ -178,8 +236,19 @@ mod tests {
             "1.38",
             "2.27",
             "4.9",
+            "4.24",
             "4.25",
-            "5.0",
+            "4.023",
+            "5",
+            "5.",
+            "5.1",
+            "5.10",
+            "05.0",
+            "5.00",
+            "5.0.03",
+            "5.0.3.1",
+            "50.0",
+            "6.0",
             "1.27.",
             "1.27.x",
             "1.-27",
@@ -194,9 +263,29 @@ mod tests {
             "4.18446744073709551615",
         ] {
             let error = text.parse::<Release>().unwrap_err();
-            let range = "known are Kubernetes 1.23 to 1.37, and OpenShift 4.10 to 4.24";
+            let range = "known are Kubernetes 1.23 to 1.37, and OpenShift 4.10 to 4.23 and 5.0";
             assert_eq!(error.to_string(), range, "{text}");
         }
+    }
+
+    #[test]
+    fn the_openshift_of_a_kubernetes_is_named_as_far_as_it_is_known() {
+        for (minor, shown) in [
+            (18, "OpenShift 4.5"),
+            (23, "OpenShift 4.10"),
+            (35, "OpenShift 4.22"),
+            (36, "OpenShift 4.23 or 5.0"),
+            (37, "OpenShift with Kubernetes 1.37"),
+            (99, "OpenShift with Kubernetes 1.99"),
+        ] {
+            let release = Distribution::OpenShift.at(minor);
+            assert_eq!(release.to_string(), shown);
+            assert!(!release.is_openshift_5(), "{minor}");
+        }
+        assert_eq!(
+            Distribution::Kubernetes.at(99).to_string(),
+            "Kubernetes 1.99"
+        );
     }
 
     #[test]

@@ -6,9 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     ManagedFieldsEntry, ObjectMeta, OwnerReference, Time,
 };
 use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess};
 
 use crate::index::{Name, intern};
-use crate::objects::lenient::Lenient;
+use crate::objects::lenient::{Lenient, Shown};
 
 object_only!(
     NodeMeta,
@@ -17,6 +18,7 @@ object_only!(
     ClassMeta,
     PodMeta,
     OwnerMeta,
+    DaemonSetMeta,
     RevisionMeta,
     Reference
 );
@@ -104,6 +106,31 @@ pub(super) struct PodMeta {
 pub(super) struct OwnerMeta {
     pub uid: Option<String>,
     pub owner_references: Option<Vec<Reference>>,
+}
+
+/// The metadata used from a DaemonSet.
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", default)]
+pub(super) struct DaemonSetMeta {
+    pub uid: Option<String>,
+    pub annotations: Lenient<AppliedByOpenShift>,
+    pub owner_references: Option<Vec<Reference>>,
+}
+
+/// Whether annotations say that an operator of OpenShift's applies the object. Source: `specHashAnnotation` in
+/// `pkg/operator/resource/resourceapply/apps.go` of openshift/library-go, with which its operators of CSI drivers apply
+/// their DaemonSets.
+#[derive(Default)]
+pub(super) struct AppliedByOpenShift(pub bool);
+
+impl<'de> Shown<'de> for AppliedByOpenShift {
+    fn of_object<A: MapAccess<'de>>(mut annotations: A) -> Result<Self, A::Error> {
+        let mut found = false;
+        while let Some((name, IgnoredAny)) = annotations.next_entry::<String, IgnoredAny>()? {
+            found |= name == "operator.openshift.io/spec-hash";
+        }
+        Ok(Self(found))
+    }
 }
 
 /// The metadata used from objects that may be one of several revisions.

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::index::{Owner, Placement, PodVolume, Revision, intern};
-use crate::objects::metadata::{OwnerMeta, RevisionMeta, controller, created};
+use crate::index::{NodeSide, Owner, Placement, PodVolume, Revision, intern};
+use crate::objects::lenient::Lenient;
+use crate::objects::metadata::{DaemonSetMeta, OwnerMeta, RevisionMeta, controller, created};
 use crate::objects::node_side::node_side;
 use crate::objects::placement::placement;
 use crate::objects::pod::{Condition, PodSpec};
@@ -21,6 +22,12 @@ object_only!(
 #[derive(Deserialize)]
 pub(super) struct OwnerObject {
     metadata: OwnerMeta,
+    spec: Option<OwnerSpec>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct DaemonSetObject {
+    metadata: DaemonSetMeta,
     spec: Option<OwnerSpec>,
 }
 
@@ -124,10 +131,25 @@ pub(super) fn revision(object: ReplicasObject) -> Owner {
 }
 
 /// Decodes a DaemonSet, which may install a CSI driver on nodes.
-pub(super) fn daemon_set(object: OwnerObject) -> Owner {
-    let (owner, pod) = of_template(&object.metadata, object.spec);
-    let node_side = node_side(&pod).map(Box::new);
-    Owner { node_side, ..owner }
+pub(super) fn daemon_set(object: DaemonSetObject) -> Owner {
+    let DaemonSetMeta {
+        uid,
+        annotations: Lenient(applied),
+        owner_references,
+    } = object.metadata;
+    let meta = OwnerMeta {
+        uid,
+        owner_references,
+    };
+    let (owner, pod) = of_template(&meta, object.spec);
+    let node_side = node_side(&pod).map(|side| NodeSide {
+        is_openshifts: applied.0,
+        ..side
+    });
+    Owner {
+        node_side: node_side.map(Box::new),
+        ..owner
+    }
 }
 
 pub(super) fn job(object: JobObject) -> Owner {

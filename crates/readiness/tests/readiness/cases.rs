@@ -81,7 +81,7 @@ fn read(texts: &[&str]) -> Vec<Case> {
                     expected: in_row(&case.expected, row),
                     live: case.live,
                     says: texts_in_row(&case.says, row),
-                    silent: case.silent.clone(),
+                    silent: texts_in_row(&case.silent, row),
                     each: Vec::new(),
                 }
             }));

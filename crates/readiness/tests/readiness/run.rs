@@ -34,11 +34,12 @@ pub fn fresh(
 
 /// Returns a version that a cluster with these objects may be upgraded to.
 pub fn target(objects: &[Value], seed: u64) -> String {
-    let minor = 23 + seed % 14;
-    if versions::is_openshift(Cluster(objects, &Memory::default())) {
-        format!("4.{}", minor - 13)
-    } else {
-        format!("1.{minor}")
+    let minor = 23 + seed % 15;
+    let openshift = versions::is_openshift(Cluster(objects, &Memory::default()));
+    match (openshift, minor) {
+        (true, 37) => "5.0".to_owned(),
+        (true, _) => format!("4.{}", minor - 13),
+        (false, _) => format!("1.{minor}"),
     }
 }
 

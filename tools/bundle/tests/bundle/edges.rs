@@ -33,7 +33,10 @@ fn the_last_openshift_is_named_only_where_it_is_given_and_as_a_minor_version() {
     assert_eq!(text(&given[0], "type"), "olm.maxOpenShiftVersion");
     // A string, because the number 4.20 would be 4.2.
     assert_eq!(text(&given[0], "value"), "4.20");
-    for nonsense in ["4", "4.21.3", "v4.21", "4.", "4.x", ""] {
+    assert_eq!(text(&properties(Some("5.0")).unwrap()[0], "value"), "5.0");
+    for nonsense in [
+        "4", "4.21.3", "v4.21", "4.", "4.x", "+4.21", "5", "5.0.3", "05.0", "4.021", "",
+    ] {
         let error = properties(Some(nonsense)).unwrap_err().to_string();
         assert!(error.contains("MAJOR.MINOR"), "{nonsense}: {error}");
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::causes::{self, DaemonSets, Place};
 use crate::assess::judgement::Report;
+use crate::assess::judgement::provided::PROVIDED;
 use crate::assess::redirection::Loss;
 use crate::assess::report::{
     API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,
@@ -61,7 +62,7 @@ impl Report {
             nodes,
             volumes: volumes.collect(),
             drivers,
-            findings: self.findings(cluster),
+            findings: self.findings(cluster, &sets),
         }
     }
 
@@ -195,9 +196,10 @@ impl Report {
     ) -> DriverReadiness {
         let need = self.needs.drivers.get(driver);
         let missing = need.map(|need| texts(&need.missing)).unwrap_or_default();
-        let mut findings = Vec::new();
+        let mut findings = self.will_be_provided(driver, sets);
         if need.is_some() {
-            findings = causes::of_driver(cluster, driver, sets, !missing.is_empty());
+            let of_driver = causes::of_driver(cluster, driver, sets, !missing.is_empty());
+            findings.extend(of_driver);
             if let Some(release) = self.target.or(today) {
                 findings.extend(causes::not_for_version(driver, sets, release));
             }
@@ -227,9 +229,17 @@ impl Report {
         }
     }
 
-    fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
+    fn findings(&self, cluster: &Cluster, sets: &BTreeMap<Name, DaemonSets<'_>>) -> Vec<Finding> {
         let mut findings = causes::csi_proxy::daemon_sets(self, cluster);
         findings.extend(causes::virtual_nodes(cluster));
+        // Drivers in the report have their findings themselves.
+        for driver in PROVIDED
+            .iter()
+            .filter(|driver| !sets.contains_key(**driver))
+        {
+            let sets = DaemonSets::of_driver(self, cluster, driver);
+            findings.extend(self.will_be_provided(driver, &sets));
+        }
         let distribution = redirection::distribution(cluster);
         for (key, used) in &self.workloads {
             findings.extend(used.findings.iter().cloned());

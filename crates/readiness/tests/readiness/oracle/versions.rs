@@ -99,11 +99,23 @@ fn is_lost(minor: u64, of: &Versions, said: Option<bool>) -> bool {
     minor >= of.gone || minor >= of.locked || said.unwrap_or(minor >= of.redirected)
 }
 
-/// Whether the plugin serves its own volumes at a version, such as `1.27` or `4.14`.
-pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
+/// Returns the minor version of the Kubernetes 1 in a version, and whether the version is OpenShift's.
+fn kubernetes_in(target: &str) -> (u64, bool) {
     let (major, minor) = target.split_once('.').unwrap();
-    let minor = minor.parse::<u64>().unwrap() + if major == "4" { 13 } else { 0 };
-    let of = row(plugin, major == "4");
+    let minor: u64 = minor.parse().unwrap();
+    match major {
+        "1" => (minor, false),
+        "4" if minor <= 23 => (minor + 13, true),
+        // 4.23 and 5.0 are one release.
+        "5" if minor == 0 => (36, true),
+        _ => panic!("no version {target}"),
+    }
+}
+
+/// Whether the plugin serves its own volumes at a version, such as `1.27`, `4.14` or `5.0`.
+pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
+    let (minor, openshift) = kubernetes_in(target);
+    let of = row(plugin, openshift);
     let today = today(cluster);
     // What the kubelets say of a version where they have no say any more.
     let is_moot = today.is_some_and(|today| today >= of.locked);
