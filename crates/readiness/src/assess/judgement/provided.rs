@@ -61,16 +61,16 @@ fn will_be_provided(
         let pods = some_of(pods, NAMED_VOLUMES);
         format!("A drain in between catches {pods}: they cannot mount their volumes until then")
     };
-    finding!(
+    let finding = finding!(
         DRIVER_WILL_BE_PROVIDED,
         format!("DaemonSet/{key}"),
         "OpenShift is to bring {driver} to Windows nodes itself in a version 5 \
          (https://github.com/openshift/enhancements/pull/2072); two DaemonSets of one driver displace each other. If the \
          release notes of {target} say so, remove DaemonSet {key} before that upgrade, else keep it. First see that no \
-         Windows node is drained until the end, as by an upgrade of the Windows Machine Config Operator; then kubectl \
-         delete daemonset -n {} {}; upgrade to {}; go on when check shows the driver on every Windows node. {caught}",
-        key.namespace,
-        key.name,
+         Windows node is drained until the end, as by an upgrade of the Windows Machine Config Operator; then delete the \
+         DaemonSet; upgrade to {}; go on when check shows the driver on every Windows node. {caught}",
         target.number()
-    )
+    );
+    let (namespace, name) = (&key.namespace, &key.name);
+    finding.run(&["kubectl", "delete", "daemonset", "-n", namespace, name])
 }
