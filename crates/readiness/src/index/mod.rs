@@ -9,7 +9,7 @@ mod platform;
 mod table;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
 pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
@@ -55,6 +55,8 @@ pub struct Cluster {
     pub read_from: ReadFrom,
     /// Why a part of the files could not be read.
     pub unread_input: Option<String>,
+    /// Namespaces of which the files have no object, although a volume is bound to a claim there.
+    pub absent_namespaces: BTreeSet<Name>,
     /// The API server's version.
     pub api_server_version: Option<String>,
     /// The operator's own namespace.

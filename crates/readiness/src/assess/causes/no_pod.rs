@@ -74,11 +74,8 @@ impl Place<'_> {
 
     fn no_daemon_set(&self) -> Finding {
         let driver = self.driver;
-        let message = if self.has_no_daemon_sets() {
-            format!(
-                "whether a DaemonSet brings {driver} cannot be seen, for the input has none; add the output of kubectl \
-                 get daemonsets -A -o yaml"
-            )
+        let message = if let Some(why) = self.unseen_daemon_sets() {
+            format!("whether a DaemonSet brings {driver} cannot be seen, for {why}")
         } else {
             let others = match self.sets.others.first() {
                 Some(set) => format!(" ({} is not for Windows)", set.key),

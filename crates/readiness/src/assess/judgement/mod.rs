@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::api::BlockingVolume;
 use crate::assess::causes::DaemonSets;
+use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::Plugin;
 use crate::assess::redirection;
 use crate::assess::report::Verdict;
@@ -42,6 +43,8 @@ pub struct Report {
     served: Vec<&'static Plugin>,
     without_csi_node: BTreeSet<Name>,
     workloads: BTreeMap<WorkloadKey, Used>,
+    /// What files have nothing of that the workloads use.
+    lacking: Lacking,
     needs: Needs,
     csi_proxy_uses: HashMap<Name, CsiProxyUse>,
     /// The pods on each Windows node.
@@ -81,13 +84,15 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
     }
     let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
     let sets = sets.filter(|(_, owner)| owner.node_side.is_some());
+    let (workloads, lacking) = workloads(cluster, memory);
     let mut report = Report {
         verdict: verdict::unknown(&[]),
         blocking: BlockingVolumes::default(),
         target,
         served: served.unwrap_or_default(),
         without_csi_node: without_csi_node.cloned().collect(),
-        workloads: workloads(cluster, memory),
+        workloads,
+        lacking,
         needs: Needs::default(),
         csi_proxy_uses: HashMap::new(),
         pods,
@@ -194,7 +199,8 @@ impl Report {
             named: named.collect(),
             first: first.collect(),
         };
-        let unread = cluster.unread();
+        let mut unread = cluster.unread();
+        unread.extend(partial::find(cluster, &self.windows, &self.lacking));
         let verdict = if unread.is_empty() {
             let facts = Facts {
                 windows_nodes: self.windows.len(),
