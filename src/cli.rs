@@ -57,7 +57,7 @@ pub enum Command {
     /// kinds are counted and ignored.
     ///
     /// The verdict is unknown if something could not be read, or if files evidently lack something, such as all claims of a
-    /// namespace in which Windows workloads use some. The message says what to add.
+    /// namespace in which Windows workloads use some. The message says what to add. Unpack archives before.
     ///
     /// The exit status is 0 if the cluster can be upgraded, 3 if not, 4 if that is unknown, 1 if nothing could be read,
     /// 2 if the command line is wrong.
