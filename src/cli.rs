@@ -56,7 +56,10 @@ pub enum Command {
     /// internal-feature-states.csi.vsphere.vmware.com; with this operator, windowsstorages and windowsnodestorages. Other
     /// kinds are counted and ignored.
     ///
-    /// The exit status is 0 if the cluster can be upgraded, 3 if not, 1 if the input or the cluster could not be read,
+    /// The verdict is unknown if something could not be read, or if files evidently lack something, such as all claims of a
+    /// namespace in which Windows workloads use some. The message says what to add. Unpack archives before.
+    ///
+    /// The exit status is 0 if the cluster can be upgraded, 3 if not, 4 if that is unknown, 1 if nothing could be read,
     /// 2 if the command line is wrong.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
@@ -85,16 +88,16 @@ pub enum Command {
     ///
     /// Reads the cluster, or files taken from one (-f), as check does.
     ///
-    /// The exit status is 0 if every node shown is ready, 3 if one is not, 1 if the input or the cluster could not be read
-    /// or a named node does not exist, 2 if the command line is wrong.
+    /// The exit status is 0 if every node shown is ready, 3 if one is not, 4 if that is unknown because not everything could
+    /// be read, 1 if nothing could be read or a named node does not exist, 2 if the command line is wrong.
     #[command(after_help = NODES_EXAMPLES)]
     Nodes(NodesArgs),
     /// Explain what the storage of a node, a pod or a claim lacks, and what to do next
     ///
     /// Reads the cluster, or files taken from one (-f), as check does.
     ///
-    /// The exit status is 0 if nothing is missing, 3 if something is, 1 if it was not found or the input or the cluster
-    /// could not be read, 2 if the command line is wrong.
+    /// The exit status is 0 if nothing is missing, 3 if something is, 4 if that is unknown because not everything could be
+    /// read, 1 if it was not found or nothing could be read, 2 if the command line is wrong.
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArgs),
     /// Accept a node's current SSH host key in place of the pinned one

@@ -3,6 +3,7 @@
 pub mod backoff;
 pub mod deadline;
 mod fence;
+pub mod forbidden;
 pub mod installed;
 pub mod listing;
 mod pages;

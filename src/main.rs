@@ -8,18 +8,21 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use cli::{CalledAs, Cli, Command};
 use command::Interrupted;
-use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::process;
+use windows_storage_operator::report::Answer;
 
 /// The exit status for "not upgradeable".
 const NOT_UPGRADEABLE: u8 = 3;
+/// The exit status for "not known, because not everything could be read".
+const UNKNOWN: u8 = 4;
 
 fn main() -> ExitCode {
     process::set_up();
     let called_as = CalledAs::of(std::env::args_os().next().as_deref());
     match dispatch(called_as) {
-        Ok(Some(Upgradeable::False)) => ExitCode::from(NOT_UPGRADEABLE),
-        Ok(Some(Upgradeable::True) | None) => ExitCode::SUCCESS,
+        Ok(Some(Answer::Held)) => ExitCode::from(NOT_UPGRADEABLE),
+        Ok(Some(Answer::Unknown)) => ExitCode::from(UNKNOWN),
+        Ok(Some(Answer::Fine) | None) => ExitCode::SUCCESS,
         Err(error) => {
             command::report_line(format!("error: {error:#}"));
             match error.downcast_ref::<Interrupted>() {
@@ -30,8 +33,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command. Anything that is missing counts as not upgradeable.
-fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
+/// Runs the command.
+fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Answer>> {
     let matches = called_as.command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {

@@ -6,6 +6,7 @@ use kube::{Api, Client};
 
 use crate::check::Progress;
 use crate::client::deadline::{Budget, CallError};
+use crate::client::forbidden;
 use crate::client::listing::{self, Step};
 use crate::index::Cluster;
 use crate::objects::{Kind, Received, Scope, cluster_kinds};
@@ -104,9 +105,7 @@ impl Reading<'_> {
             Ok(()) => None,
             // A custom resource without a CRD has no objects, so the defaults apply.
             Err(error) if error.is_not_found() && kind.is_own() => None,
-            Err(error) if error.is_forbidden() => {
-                Some(format!("reading it is forbidden: {}", error.answer()))
-            }
+            Err(error) if error.is_forbidden() => Some(forbidden::to_user(&error.answer())),
             Err(error) if error.is_not_found() => Some(format!(
                 "the API server does not serve it: {}",
                 error.answer()

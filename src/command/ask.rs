@@ -4,7 +4,7 @@ use anyhow::{anyhow, bail};
 use clap::error::ErrorKind;
 use kube::{Api, Client};
 use windows_storage_operator::assess::assess_once;
-use windows_storage_operator::assess::report::{ReadinessReport, Reason, Upgradeable};
+use windows_storage_operator::assess::report::{ReadinessReport, Reason};
 use windows_storage_operator::client::deadline::{self, CallError};
 use windows_storage_operator::index::WorkloadKind;
 use windows_storage_operator::objects::{self, Received, kind};
@@ -17,7 +17,7 @@ use crate::command::own::nodes_with;
 use crate::command::{input, is_colored, print, report_line, runtime};
 
 /// Lists the Windows nodes.
-pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
+pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Answer> {
     let cluster = input::read(&arguments.input)?.cluster;
     let report = assess_once(&cluster, None);
     // As in the output of -o name.
@@ -28,7 +28,9 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
         names = with_labels(&arguments.input.cluster, selector, &report)?;
     }
     if report.nodes.is_empty() {
-        refuse_unread(&report, true)?;
+        if is_unknown(&report) {
+            return Ok(Answer::Unknown);
+        }
         if names.is_empty() {
             report_line("No Windows nodes found.");
         }
@@ -42,11 +44,12 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
     if !absent.is_empty() {
         bail!("there is no Windows node {}", absent.join(", "));
     }
-    refuse_unread(&report, list.is_ready())?;
-    Ok(if list.is_ready() {
-        Upgradeable::True
+    Ok(if !list.is_ready() {
+        Answer::Held
+    } else if is_unknown(&report) {
+        Answer::Unknown
     } else {
-        Upgradeable::False
+        Answer::Fine
     })
 }
 
@@ -68,7 +71,7 @@ fn with_labels(
 }
 
 /// Explains one object.
-pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
+pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
     let question = Question::parse(&arguments.subject).unwrap_or_else(|error| {
         called_as
             .usage_error("why", ErrorKind::InvalidValue, error)
@@ -90,14 +93,11 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeab
         return Err(not_found(&question, &namespace, &arguments.input.files));
     };
     print(&explanation.render(is_colored(arguments.color)))?;
-    match explanation.answer() {
-        Answer::Fine => Ok(Upgradeable::True),
-        Answer::Held => Ok(Upgradeable::False),
-        Answer::Unknown => {
-            refuse_unread(&report, true)?;
-            Ok(Upgradeable::False)
-        }
+    let answer = explanation.answer();
+    if answer == Answer::Unknown {
+        is_unknown(&report);
     }
+    Ok(answer)
 }
 
 /// Looks an object up in the cluster: an object that does not matter is not kept, so its existence must be checked there.
@@ -178,20 +178,12 @@ fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf])
     }
 }
 
-/// Says which role gives the rights to read everything, if some are missing.
-pub(super) fn rights_hint(report: &ReadinessReport) -> Option<&'static str> {
+/// Whether not everything could be read, so that a good result proves nothing. Says so.
+fn is_unknown(report: &ReadinessReport) -> bool {
     let is_unknown = report.verdict.reason == Reason::ReadinessUnknown;
-    (is_unknown && report.verdict.message.contains("forbidden")).then_some(
-        "the ClusterRole windows-storage-operator-viewer has the rights to read all of it: ask an administrator to bind it to you",
-    )
-}
-
-/// Refuses a good result if not everything could be read.
-fn refuse_unread(report: &ReadinessReport, looks_good: bool) -> anyhow::Result<()> {
-    if looks_good && report.verdict.reason == Reason::ReadinessUnknown {
+    if is_unknown {
         let message = visible(&report.verdict.message);
-        let hint = rights_hint(report).map_or_else(String::new, |hint| format!("; {hint}"));
-        bail!("not everything could be read: {message}{hint}");
+        report_line(format!("error: not everything could be read: {message}"));
     }
-    Ok(())
+    is_unknown
 }

@@ -2,18 +2,17 @@
 
 use clap::error::ErrorKind;
 use windows_storage_operator::api::{SETTINGS_NAME, UPGRADEABLE};
-use windows_storage_operator::assess::report::{Upgradeable, Verdict};
+use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::assess::{assess_once, check_target, today};
 use windows_storage_operator::index::Cluster;
-use windows_storage_operator::report::render;
+use windows_storage_operator::report::{Answer, render};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, CheckArgs};
-use crate::command::ask::rights_hint;
 use crate::command::{input, is_colored, print, report_line};
 
 /// Judges the input and prints the report.
-pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
+pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
     let input::Input { about, cluster, .. } = input::read(&arguments.input)?;
     if let Some(target) = arguments.to {
         if let Err(error) = check_target(&cluster, target) {
@@ -31,18 +30,17 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgra
     report.about = Some(about);
     let color = is_colored(arguments.color);
     print(&render(&report, arguments.output, color)?)?;
-    if arguments.input.files.is_empty()
-        && let Some(hint) = rights_hint(&report)
-    {
-        report_line(format!("note: {hint}"));
-    }
     // In files, the operator's status may be from another time, and the operator judges only the running version.
     let is_alike = arguments.input.files.is_empty() && arguments.to.is_none();
     let difference = difference(&cluster, &report.verdict);
     if let Some(difference) = difference.filter(|_| is_alike) {
         report_line(difference);
     }
-    Ok(report.verdict.upgradeable)
+    Ok(match (report.verdict.upgradeable, report.verdict.reason) {
+        (_, Reason::ReadinessUnknown) => Answer::Unknown,
+        (Upgradeable::False, _) => Answer::Held,
+        (Upgradeable::True, _) => Answer::Fine,
+    })
 }
 
 /// Returns a note if the operator in the cluster reports another verdict.

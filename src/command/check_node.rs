@@ -9,14 +9,13 @@ use jiff::Timestamp;
 use kube::{Api, Client};
 use windows_storage_operator::api::ForeignService;
 use windows_storage_operator::assess::Report;
-use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::check::{Progress, from_api};
-use windows_storage_operator::index::{AnyTable, Cluster};
+use windows_storage_operator::index::{AnyTable, Cluster, list_unread};
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, NodePlan, Planner, Preflight, Present, UNUSED_FOR,
 };
 use windows_storage_operator::objects::own_config_maps;
-use windows_storage_operator::report::HostList;
+use windows_storage_operator::report::{Answer, HostList};
 use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
 use windows_storage_operator::watch::read_secret;
@@ -31,7 +30,7 @@ use crate::command::{is_colored, print, report_line, runtime};
 const AT_ONCE: usize = 16;
 
 /// Checks the hosts. Returns `False` if one has a problem, as for a held upgrade.
-pub fn check_node(arguments: &CheckNodeArgs) -> anyhow::Result<Upgradeable> {
+pub fn check_node(arguments: &CheckNodeArgs) -> anyhow::Result<Answer> {
     let runtime = runtime()?;
     let looked = runtime.block_on(look(arguments));
     // Do not wait for a host that does not answer.
@@ -39,9 +38,9 @@ pub fn check_node(arguments: &CheckNodeArgs) -> anyhow::Result<Upgradeable> {
     let hosts = HostList::of(looked?);
     print(&hosts.render(arguments.output, is_colored(arguments.color))?)?;
     Ok(if hosts.is_fine() {
-        Upgradeable::True
+        Answer::Fine
     } else {
-        Upgradeable::False
+        Answer::Held
     })
 }
 
@@ -111,11 +110,11 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
 
 /// Refuses to log in to hosts unless everything was read: it determines who manages a node, and how to reach it.
 fn refuse_unread(cluster: &Cluster) -> anyhow::Result<()> {
-    let unread: Vec<String> = cluster.unread().iter().map(ToString::to_string).collect();
+    let unread = cluster.unread();
     if !unread.is_empty() {
         bail!(
             "no host was connected to, because not everything could be read: {}",
-            visible(&unread.join(", "))
+            visible(&list_unread(&unread))
         );
     }
     if !cluster.knows_configuration() {

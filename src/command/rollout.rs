@@ -12,8 +12,8 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use windows_storage_operator::api::{NodePool, RolloutStatus, SETTINGS_NAME, WindowsStorage};
-use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::client::deadline::{self, CallError};
+use windows_storage_operator::report::Answer;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
@@ -29,7 +29,7 @@ const DONE: [&str; 3] = ["Complete", "NotManaged", "Removed"];
 const BAR: u32 = 30;
 
 /// Runs the command. Returns `False` while nodes are left, as for a held upgrade.
-pub fn rollout(arguments: &RolloutArgs) -> anyhow::Result<Upgradeable> {
+pub fn rollout(arguments: &RolloutArgs) -> anyhow::Result<Answer> {
     runtime()?.block_on(async {
         match &arguments.action {
             RolloutAction::Status(arguments) => status(arguments).await,
@@ -49,7 +49,7 @@ async fn read(settings: &Api<WindowsStorage>) -> Result<WindowsStorage, CallErro
     deadline::call("read WindowsStorage cluster", reading).await
 }
 
-async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
+async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Answer> {
     let settings = settings(&arguments.cluster).await?;
     let begin = Instant::now();
     let bar = spinner();
@@ -91,11 +91,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
         sleep(PAUSE).await;
     };
     bar.finish_and_clear();
-    Ok(if ended? {
-        Upgradeable::True
-    } else {
-        Upgradeable::False
-    })
+    Ok(if ended? { Answer::Fine } else { Answer::Held })
 }
 
 /// What the object says about the rollout.
@@ -187,7 +183,7 @@ fn progress(object: &WindowsStorage) -> Option<&Condition> {
     is_of_now.then_some(said)
 }
 
-async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result<Upgradeable> {
+async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result<Answer> {
     let settings = settings(&arguments.cluster).await?;
     let object = read(&settings).await.map_err(explain_missing)?;
     let pool = arguments.pool.as_deref();
@@ -237,7 +233,7 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
             "note: rollout resume without --pool also retries nodes on which the update was rolled back",
         );
     }
-    Ok(Upgradeable::True)
+    Ok(Answer::Fine)
 }
 
 /// Returns the patch for the rollout of all nodes.

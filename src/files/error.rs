@@ -20,6 +20,9 @@ pub enum Problem {
         "no *.yaml, *.yml or *.json in it; name its files one by one if they have other extensions"
     )]
     NothingInDirectory,
+    /// An archive, and how to unpack it.
+    #[error("this is an archive, which is not read; {0}")]
+    Archive(String),
     /// Standard input was given more than once.
     #[error("given twice; give `-f -` once")]
     StandardInputTwice,
@@ -54,6 +57,11 @@ pub enum Problem {
         "this list is one page of a longer one (metadata.continue is set); collect all of it, as kubectl get does"
     )]
     OnePage,
+    /// A list in YAML without its kind.
+    #[error(
+        "this list has no kind, which kubectl prints at its end: it was cut off; collect it again"
+    )]
+    NoEnd,
     /// The items of a list are not objects.
     #[error("the items of this {0} are not a list of objects; collect it again")]
     NoItems(String),

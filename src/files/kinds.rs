@@ -28,30 +28,37 @@ pub(super) fn may_be_wanted(kind: &str, wanted: Wanted<'_>) -> bool {
     kind == "Status" || wanted(None, kind) || kind.strip_suffix("List").is_some_and(holds_wanted)
 }
 
-/// Whether the text names a kind that may be wanted. Kinds inside an object's field, such as `ownerReferences`, do not
-/// count.
-pub(super) fn names_wanted(text: &str, wanted: Wanted<'_>) -> bool {
-    let (mut fields, mut start) = (Vec::new(), 0);
+/// Whether the text may hold what is wanted: it names such a kind, or none at all, as where it was cut off. Kinds inside an
+/// object's field, such as `ownerReferences`, do not count.
+pub(super) fn may_hold_wanted(text: &str, wanted: Wanted<'_>) -> bool {
+    let (mut fields, mut start, mut names_any) = (Vec::new(), 0, false);
     for line in text.split_inclusive(['\n', '\r']) {
         for (at, _) in line.match_indices(KEY) {
-            let name = name_after(&text[start + at + KEY.len()..]);
-            if may_be_wanted(name, wanted) && !is_part_of_field(&fields, &line[..at]) {
-                return true;
+            if is_part_of_field(&fields, &line[..at]) {
+                continue;
+            }
+            match name_after(&text[start + at + KEY.len()..]) {
+                Some("") => {}
+                Some(name) if !may_be_wanted(name, wanted) => names_any = true,
+                _ => return true,
             }
         }
         enter(&mut fields, line.trim_ascii_end());
         start += line.len();
     }
-    false
+    !names_any
 }
 
-/// Returns the name after a key, in YAML or JSON. Empty if there is none.
-fn name_after(key: &str) -> &str {
+/// Returns the name after a key, in YAML or JSON; nothing if the text ends first. Empty if there is none.
+fn name_after(key: &str) -> Option<&str> {
     let blank = |letter| " \t\r\n\"'".contains(letter);
-    let value = key.trim_start_matches(blank).strip_prefix(':');
-    let value = value.unwrap_or_default().trim_start_matches(blank);
-    let end = value.find(|letter: char| !letter.is_ascii_alphanumeric());
-    &value[..end.unwrap_or(value.len())]
+    let key = key.trim_start_matches(blank);
+    if !key.is_empty() && !key.starts_with(':') {
+        return Some("");
+    }
+    let value = key.strip_prefix(':')?.trim_start_matches(blank);
+    let end = value.find(|letter: char| !letter.is_ascii_alphanumeric())?;
+    Some(&value[..end])
 }
 
 /// Whether a key after this beginning of a line is certainly part of a field: it is the first in its line, and all
@@ -112,8 +119,8 @@ fn below(text: &str) -> Below {
 mod tests {
     use super::*;
 
-    fn names_pod(text: &str) -> bool {
-        names_wanted(text, &|_, kind| kind == "Pod")
+    fn may_hold_pod(text: &str) -> bool {
+        may_hold_wanted(text, &|_, kind| kind == "Pod")
     }
 
     #[test]
@@ -127,7 +134,7 @@ mod tests {
             "kind: Status",
             "kinds: kind\nkind: kind\nkind: Pod #",
         ] {
-            assert!(names_pod(text), "{text}");
+            assert!(may_hold_pod(text), "{text}");
         }
     }
 
@@ -170,7 +177,7 @@ metadata:
     #[test]
     fn a_kind_below_a_field_of_an_object_is_not_its_own() {
         for text in [NESTED, &NESTED.replace('\n', "\r\n")] {
-            assert!(!names_pod(text), "{text}");
+            assert!(!may_hold_pod(text), "{text}");
         }
     }
 
@@ -204,23 +211,37 @@ metadata:
             "metadata:\n  \"kind\": Pod\n",
             "metadata:\n  name: a, kind: Pod\n",
         ] {
-            assert!(names_pod(text), "{text}");
+            assert!(may_hold_pod(text), "{text}");
         }
     }
 
     #[test]
-    fn other_kinds_and_other_words_are_none() {
+    fn other_kinds_are_not_meant() {
+        for text in [
+            "kind: Volume\nkind: VolumeList\n",
+            "kind: Pods\n",
+            "kind: PodListList\n",
+            "a: [\nkind: Volume\nkinds: Pod\nmankind Pod",
+        ] {
+            assert!(!may_hold_pod(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_names_no_kind_may_hold_any() {
         for text in [
             "",
             "kind",
             "kind:",
-            "kind: Volume\nkind: VolumeList\n",
-            "kind: Pods",
-            "kind: PodListList\n",
             "mankind Pod",
-            "\\\"kind\\\":\\\"Pod\\\"",
+            "\\\"kind\\\":\\\"Volume\\\"",
+            "metadata:\n  ownerReferences:\n  - kind: Volume\n",
+            // The name of the last may be cut off.
+            "{\"kind\": \"Volume\", \"kind\": \"P",
+            "{\"kind\": \"Volume\", \"kind\"",
+            "kind: Volume\n---\nkind:\n",
         ] {
-            assert!(!names_pod(text), "{text}");
+            assert!(may_hold_pod(text), "{text}");
         }
     }
 }

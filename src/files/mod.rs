@@ -1,9 +1,10 @@
 //! Reads Kubernetes objects from files, as written by `kubectl get -o yaml|json` or a must-gather.
 //!
-//! `sources` finds the files, `yaml` splits YAML into documents, and `objects` splits documents and lists into objects, one
+//! `sources` finds the files, `archive` names those that are to be unpacked, `yaml` splits YAML into documents, and `objects` splits documents and lists into objects, one
 //! item at a time: in memory are the text of one file and one object, or all items of a list whose kind comes last. `kinds` decides whether a file that does not parse
 //! may contain relevant objects.
 
+mod archive;
 mod error;
 mod kinds;
 mod objects;
@@ -120,7 +121,7 @@ pub struct Outcome {
     pub absent: ReadErrors,
     /// Parts of files that cannot be parsed, and objects with an invalid field.
     pub unread: ReadErrors,
-    /// Files that do not parse completely and name no wanted kind.
+    /// Files that do not parse completely and name only kinds that are not wanted.
     pub left_out: ReadErrors,
 }
 
@@ -133,10 +134,10 @@ pub fn read(
     progress: &mut dyn FnMut(Progress<'_>),
     sink: Sink<'_>,
 ) -> Outcome {
-    let mut absent = ReadErrors::default();
-    let found = sources::find(sources, &mut absent);
+    let mut outcome = Outcome::default();
+    let found = sources::find(sources, &mut outcome);
     let mut reading = Reading::new(found.len(), wanted, progress, sink);
-    reading.outcome.absent = absent;
+    reading.outcome = outcome;
     for source in found {
         match source {
             Source::StandardInput => reading.file(STANDARD_INPUT, None, io::stdin().lock()),
@@ -174,6 +175,8 @@ struct Reading<'a> {
     line: u64,
     /// The path of the item in the document.
     path: String,
+    /// Whether the document is a list that lacks its kind.
+    is_without_end: bool,
 }
 
 impl<'a> Reading<'a> {
@@ -193,20 +196,21 @@ impl<'a> Reading<'a> {
             document: 0,
             line: 0,
             path: String::new(),
+            is_without_end: false,
         }
     }
 
-    fn file(&mut self, name: &str, format: Option<Format>, mut input: impl Read) {
+    fn file(&mut self, name: &str, format: Option<Format>, input: impl Read) {
         self.source_name = Arc::from(name);
         self.document = 0;
         self.report_progress();
-        let mut bytes = Vec::new();
-        match input.read_to_end(&mut bytes) {
-            Ok(_) => self.bytes(name, format, bytes),
-            Err(error) => {
-                let (origin, problem) = (Origin::whole(name), Problem::Read(error));
+        match content(name, input) {
+            Ok(bytes) => self.bytes(name, format, bytes),
+            Err(problem @ Problem::Read(_)) => {
+                let origin = Origin::whole(name);
                 self.outcome.absent.push(ReadError { origin, problem });
             }
+            Err(problem) => self.push(true, Origin::whole(name), problem),
         }
         self.outcome.tally.files += 1;
         self.report_progress();
@@ -218,11 +222,11 @@ impl<'a> Reading<'a> {
             Ok(text) => {
                 if let Err(Failure { problem, place }) = self.documents(format, &text) {
                     let (wanted, origin) = (self.wanted, self.origin(Some(place)));
-                    self.push(kinds::names_wanted(&text, wanted), origin, problem);
+                    self.push(kinds::may_hold_wanted(&text, wanted), origin, problem);
                 }
             }
             Err((problem, letters)) => {
-                let is_wanted = kinds::names_wanted(&letters, self.wanted);
+                let is_wanted = kinds::may_hold_wanted(&letters, self.wanted);
                 self.push(is_wanted, Origin::whole(name), problem);
             }
         }
@@ -251,6 +255,9 @@ impl<'a> Reading<'a> {
         for document in yaml::documents(text) {
             self.begin_document(document.content_line());
             document.parse(|yaml| self.root(yaml))?;
+            if std::mem::take(&mut self.is_without_end) {
+                self.tell(kinds::may_hold_wanted(text, self.wanted), Problem::NoEnd);
+            }
         }
         Ok(())
     }
@@ -298,6 +305,20 @@ impl<'a> Reading<'a> {
             bytes: Some(self.outcome.tally.bytes),
         });
     }
+}
+
+/// Reads a file unless it is an archive, which may be larger than what fits into memory.
+fn content(name: &str, mut input: impl Read) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    let mut beginning = input.by_ref().take(archive::BEGINNING);
+    let read = beginning.read_to_end(&mut bytes);
+    read.map_err(Problem::Read)?;
+    if let Some(problem) = archive::of_content(name, &bytes) {
+        return Err(problem);
+    }
+    let read = input.read_to_end(&mut bytes);
+    read.map_err(Problem::Read)?;
+    Ok(bytes)
 }
 
 /// Decodes UTF-8, or UTF-16 with a byte-order mark, with any line ends. The error comes with the letters of the text.

@@ -363,7 +363,12 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
             }
         }
         match (self.place, items) {
-            (Place::Root, Some(waiting)) => reading.list(&fields, waiting),
+            (Place::Root, Some(waiting)) => {
+                // Where its end is missing, the rest may parse: kubectl prints the kind last.
+                let has = |key| fields.contains_key(key);
+                reading.is_without_end = has("apiVersion") && !has("kind");
+                reading.list(&fields, waiting);
+            }
             (Place::Root, None) => reading.mapping(fields, &Identity::default()),
             _ => return Ok(Seen::Value(fields.into())),
         }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
-use super::error::{Problem, ReadErrors};
+use super::error::Problem;
+use super::{Outcome, archive};
 use crate::visible::visible;
 
 /// An input that the user names.
@@ -51,17 +52,18 @@ pub(super) fn name_of(path: &Path) -> String {
 }
 
 /// Returns all files to read, each once, in a stable order.
-pub(super) fn find(sources: &[Source], errors: &mut ReadErrors) -> Vec<Source> {
+pub(super) fn find(sources: &[Source], outcome: &mut Outcome) -> Vec<Source> {
     let mut search = Search {
         found: Vec::new(),
         seen: HashSet::new(),
-        errors,
+        outcome,
     };
     for source in sources {
         match source {
             Source::StandardInput if search.found.contains(source) => {
                 let problem = Problem::StandardInputTwice;
-                search.errors.in_file(Path::new(STANDARD_INPUT), problem);
+                let absent = &mut search.outcome.absent;
+                absent.in_file(Path::new(STANDARD_INPUT), problem);
             }
             Source::StandardInput => search.found.push(Source::StandardInput),
             Source::Path(path) => search.walk(path),
@@ -74,11 +76,11 @@ struct Search<'a> {
     found: Vec<Source>,
     /// The canonical paths of files and directories seen so far.
     seen: HashSet<PathBuf>,
-    errors: &'a mut ReadErrors,
+    outcome: &'a mut Outcome,
 }
 
 impl Search<'_> {
-    /// Adds a file with any name, or the files of a directory that have a supported extension.
+    /// Adds a file with any name, or the files of a directory that have a supported extension. Names its archives.
     fn walk(&mut self, root: &Path) {
         let mut has_some = false;
         let mut walk = WalkDir::new(root)
@@ -94,7 +96,7 @@ impl Search<'_> {
                     let path = error.path().unwrap_or(root).to_owned();
                     let cause = error.into_io_error();
                     let cause = cause.unwrap_or_else(|| ErrorKind::Other.into());
-                    self.errors.in_file(&path, Problem::Read(cause));
+                    self.outcome.absent.in_file(&path, Problem::Read(cause));
                 }
                 Ok(entry) if entry.file_type().is_dir() => {
                     if !self.note(entry.path()) {
@@ -111,12 +113,20 @@ impl Search<'_> {
                         if !is_file || self.note(entry.path()) {
                             self.found.push(Source::Path(entry.into_path()));
                         }
+                    } else if is_file && let Some(problem) = archive::in_folder(root, entry.path())
+                    {
+                        has_some = true;
+                        if self.note(entry.path()) {
+                            self.outcome.unread.in_file(entry.path(), problem);
+                        }
                     }
                 }
             }
         }
         if !has_some {
-            self.errors.in_file(root, Problem::NothingInDirectory);
+            self.outcome
+                .absent
+                .in_file(root, Problem::NothingInDirectory);
         }
     }
 
@@ -142,16 +152,17 @@ mod tests {
                 name => Source::Path(folder.join(name)),
             })
             .collect();
-        let mut errors = ReadErrors::default();
+        let mut outcome = Outcome::default();
         let prefix = format!("{}/", folder.display());
-        let found = find(&sources, &mut errors)
+        let found = find(&sources, &mut outcome)
             .into_iter()
             .map(|source| match source {
                 Source::StandardInput => "-".to_owned(),
                 Source::Path(path) => path.display().to_string().replace(&prefix, ""),
             })
             .collect();
-        let errors = errors.to_string().replace(&prefix, "");
+        let errors = outcome.absent.and(outcome.unread).to_string();
+        let errors = errors.replace(&prefix, "");
         let errors = errors.lines().map(str::to_owned).collect();
         (found, errors)
     }
@@ -212,6 +223,43 @@ mod tests {
             "d",
             "d/also/a.yaml d/file.yaml d/there/o.yaml",
             "d/self: ",
+        ],
+        // Archives that may hold objects are named, unless they are unpacked beside themselves. Logs are none.
+        [
+            "d/b.zip d/a.tgz d/c.JSON.gz d/x.yaml.xz d/e.tar.bz2 d/.gz d/node.log.gz d/0.log.20260101-1.gz d/kubelet.gz d/gz",
+            "",
+            "d",
+            "",
+            "d/a.tgz: this is an archive, |d/b.zip: this is an archive, |d/c.JSON.gz: this is |d/e.tar.bz2: this is |d/x.yaml.xz: this is ",
+        ],
+        [
+            "d/b.zip d/b/pods.yaml d/c.json.gz d/c.json",
+            "",
+            "d",
+            "d/b/pods.yaml d/c.json",
+            "",
+        ],
+        // In a must-gather, what is beside the folders with objects is of no interest.
+        [
+            "mg/image/namespaces/a/pods.yaml mg/image/insights-data/i.tar.gz mg/image/nodes/n/sysinfo.tgz mg/image/network_logs/db.tar.gz",
+            "",
+            "mg mg/image",
+            "mg/image/namespaces/a/pods.yaml",
+            "",
+        ],
+        [
+            "mg/image/namespaces/a/b.tar.gz mg/image/cluster-scoped-resources/core.json.gz mg/image/all.zip mg/more/i.tar.gz",
+            "",
+            "mg",
+            "",
+            "mg/image/all.zip: |mg/image/cluster-scoped-resources/core.json.gz: |mg/image/namespaces/a/b.tar.gz: |mg/more/i.tar.gz: ",
+        ],
+        [
+            "mg/namespaces/a/pods.yaml mg/insights-data/i.tar.gz",
+            "",
+            "mg/insights-data",
+            "",
+            "mg/insights-data/i.tar.gz: ",
         ],
         // Special files are skipped.
         ["d/a.yaml", "/dev/zero>d/zero.yaml", "d", "d/a.yaml", ""],

@@ -50,8 +50,8 @@ const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
 fn reading_goes_on_with_the_next_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("a.yaml"), "a: b: c").unwrap();
-    std::fs::write(path("b.json"), "{").unwrap();
+    std::fs::write(path("a.yaml"), "kind: Other\na: b: c").unwrap();
+    std::fs::write(path("b.json"), "{\"kind\": \"Other\"").unwrap();
     std::fs::write(path("c.yml"), POD).unwrap();
     std::fs::write(path("d.json"), POD).unwrap();
     std::fs::write(path("e.yaml"), "").unwrap();
@@ -62,7 +62,7 @@ fn reading_goes_on_with_the_next_file() {
             Source::Path(folder.path().to_owned()),
             Source::Path(PathBuf::from("/absent")),
         ],
-        &all,
+        &pods,
         &mut |progress| seen.push((progress.done, progress.of, progress.objects)),
         &mut |object| {
             objects.push(object);
@@ -72,7 +72,7 @@ fn reading_goes_on_with_the_next_file() {
     assert_eq!(objects.len(), 1);
     let one = |errors: ReadErrors| errors.summary().unwrap();
     assert!(one(outcome.absent).starts_with("/absent: "));
-    // Only this broken file names a wanted kind.
+    // The other broken files name only kinds that are not wanted.
     assert!(one(outcome.unread).starts_with(path("d.json").to_str().unwrap()));
     let left_out = outcome.left_out.to_string();
     let expected = [path("a.yaml"), path("b.json")];

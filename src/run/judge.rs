@@ -12,7 +12,7 @@ use tokio::time::sleep_until;
 use crate::assess::{Memory, Report, assess};
 use crate::gate::GateReport;
 use crate::http::{Health, Shown};
-use crate::index::{self, AnyTable, Cluster};
+use crate::index::{self, AnyTable, Cluster, list_unread};
 use crate::node::payload::Payload;
 use crate::node::{Observations, RolloutSlots};
 use crate::process;
@@ -221,7 +221,7 @@ impl Judge {
     }
 
     fn health(&self, plan: &Plan) -> Health {
-        let stale = listed(&self.cluster.stale());
+        let stale = list_unread(&self.cluster.stale());
         let gate = self.eyes.gate.as_ref().map(|gate| gate.borrow().clone());
         let problems = self.eyes.board.problems();
         let problem = problems.borrow().values().next().cloned();
@@ -234,7 +234,7 @@ impl Judge {
     }
 
     fn unread(&self) -> String {
-        let unread = listed(&self.cluster.unread());
+        let unread = list_unread(&self.cluster.unread());
         match (self.cluster.knows_configuration(), unread.as_str()) {
             (true, _) => unread,
             (false, "") => "the operator's namespace".to_owned(),
@@ -253,9 +253,4 @@ async fn changed(
         Some(gate) => gate.changed().await,
         None => std::future::pending().await,
     }
-}
-
-fn listed(items: &[impl ToString]) -> String {
-    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
-    items.join(", ")
 }

@@ -3,7 +3,7 @@
 use kube::runtime::watcher;
 
 use crate::client::WentBack;
-use crate::client::deadline;
+use crate::client::{deadline, forbidden};
 use crate::visible::visible;
 use crate::watch::feed::PAGE;
 
@@ -78,12 +78,23 @@ impl Failure {
         }
     }
 
+    /// Returns what the condition says of it, which is the same for each kind that may not be read.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Call(kube::Error::Api(status)) if status.code == 403 => {
+                forbidden::to_operator(&status.message)
+            }
+            _ => self.explain(),
+        }
+    }
+
+    /// Returns what the log says of it.
     pub fn explain(&self) -> String {
         match self {
             Self::SlowList => format!("its list did not arrive within {} s", PAGE.as_secs()),
             Self::NoVersion => "the answer has no resourceVersion".to_owned(),
             Self::Call(kube::Error::Api(status)) if status.code == 403 => {
-                format!("reading it is forbidden: {}", visible(&status.message))
+                format!("reading is forbidden: {}", visible(&status.message))
             }
             Self::Call(kube::Error::Api(status)) if status.code == 404 => {
                 format!(
@@ -105,11 +116,10 @@ mod tests {
         for code in [403, 500] {
             let mut status = kube::core::Status::failure("\u{1b}[2J no", "No");
             status.code = code;
-            let shown = Failure::Call(kube::Error::Api(Box::new(status))).explain();
-            assert!(
-                shown.ends_with(" no") && !shown.contains('\u{1b}'),
-                "{shown:?}"
-            );
+            let failure = Failure::Call(kube::Error::Api(Box::new(status)));
+            let (shown, problem) = (failure.explain(), failure.problem());
+            assert!(shown.ends_with(" no"), "{shown:?}");
+            assert!(!shown.contains('\u{1b}') && !problem.contains('\u{1b}'));
         }
     }
 

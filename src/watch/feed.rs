@@ -177,10 +177,10 @@ impl Feed {
         let kind = self.kind;
         self.metrics
             .count_watch_restart(kind.name(), failure.cause());
-        let problem = failure.explain();
+        let (problem, details) = (failure.problem(), failure.explain());
         let pause = self.failures.add();
         let (name, retry_seconds) = (kind.name(), pause.as_secs_f32());
-        tracing::warn!(kind = %name, retry_seconds, "watch interrupted: {problem}");
+        tracing::warn!(kind = %name, retry_seconds, "watch interrupted: {details}");
         let what = match listing {
             Some(begun) if kind.is_own() && failure.is_not_found() => {
                 let (listed, version) = self.end_list(begun);

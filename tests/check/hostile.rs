@@ -179,7 +179,7 @@ fn names_in_messages_of_errors_are_written_out() {
 #[test]
 fn a_name_of_any_length_and_an_empty_one() {
     let long = "n".repeat(100_000);
-    let ended = judged(&hostile_objects(&long)[..4]);
+    let ended = judged(&hostile_objects(&long)[..5]);
     ended.assert_status(3);
     let report = ended.json();
     let message = report["verdict"]["message"].as_str().unwrap();

@@ -1,6 +1,7 @@
 //! Tests `check -f` as a process: its output, its exit status, and how it handles bad input.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod archives;
 mod ask;
 mod authority;
 mod cases;

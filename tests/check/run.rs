@@ -86,7 +86,7 @@ impl Ended {
     /// Asserts that unreadable input is named, and that the rest is reported with the verdict `Unknown`.
     #[track_caller]
     pub fn assert_unknown(&self, what: &str) {
-        assert_eq!(self.status, Some(3), "{what}: {self:?}");
+        assert_eq!(self.status, Some(4), "{what}: {self:?}");
         let message = &self.json()["verdict"];
         assert_eq!(message["reason"], "ReadinessUnknown", "{what}: {message}");
         self.assert_told(what);

@@ -50,14 +50,22 @@ spec:
           hostPath: {path: '\\.\pipe\csi-proxy-disk-v1'}
 ";
 
+const VIEWER: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/manifests/viewer.yaml"
+));
+
 /// The kinds that `check` reads, as kubectl names them.
 const KINDS: &str = "nodes,namespaces,csinodes,csidrivers,runtimeclasses,storageclasses,persistentvolumes,\
                      persistentvolumeclaims,pods,daemonsets,deployments,replicasets,statefulsets,\
                      replicationcontrollers,jobs,cronjobs";
 
 pub fn check(arguments: &[&str]) -> Output {
+    asked(&[&["check"], arguments].concat())
+}
+
+fn asked(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .arg("check")
         .args(arguments)
         .env_remove("KUBECONFIG")
         .output()
@@ -160,16 +168,32 @@ fn a_kind_that_may_not_be_read_is_named_and_a_cluster_that_is_away_is_an_error()
     let kubeconfig = control_plane.kubeconfig_for("eve", &[]).unwrap();
     let kubeconfig = kubeconfig.to_str().unwrap();
     let output = check(&["--kubeconfig", kubeconfig, "-o", "json"]);
-    assert_eq!(output.status.code(), Some(3));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let fix = "the ClusterRole windows-storage-operator-viewer has the rights to read all of it";
-    assert!(errors.contains(fix), "{errors}");
-    let message = report(&output)["verdict"]["message"].to_string();
+    assert_eq!(output.status.code(), Some(4));
+    let verdict = report(&output)["verdict"].clone();
+    let message = verdict["message"].as_str().unwrap();
+    // All in one line, with the command that gives the right.
+    let (kinds, fix) = message
+        .split_once(" (reading is forbidden to eve; ")
+        .unwrap();
+    let kinds: Vec<&str> = kinds.split([' ', ',']).collect();
     for kind in ["Pod", "CSINode", "Deployment", "RuntimeClass"] {
-        let unread = format!("{kind} (reading it is forbidden");
-        assert!(message.contains(&unread), "{message}");
+        assert!(kinds.contains(&kind), "{message}");
     }
-    assert!(!message.contains(" Node (reading"), "{message}");
+    assert!(!kinds.contains(&"Node"), "{message}");
+    let (_, command) = fix.split_once("gives the right: kubectl ").unwrap();
+    let (command, _) = command.split_once(" (where").unwrap();
+    assert!(!message.contains('\n') && message.matches("kubectl").count() == 2);
+    for output in [
+        check(&["--kubeconfig", kubeconfig]),
+        asked(&["nodes", "--kubeconfig", kubeconfig]),
+    ] {
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+    }
+    control_plane.apply(VIEWER).unwrap();
+    harness.kubectl(command);
+    let output = check(&["--kubeconfig", kubeconfig, "-o", "json"]);
+    assert!(!report(&output)["verdict"].to_string().contains("forbidden"));
+    harness.kubectl("delete clusterrolebinding windows-storage-operator-viewer");
 
     control_plane.stop_api_server().unwrap();
     let output = check(&["--kubeconfig", kubeconfig]);

@@ -18,6 +18,7 @@ mod csi_proxy;
 pub mod driver_versions;
 pub mod drivers;
 mod judgement;
+mod partial;
 pub mod plugins;
 mod preview;
 mod redirection;

@@ -198,7 +198,7 @@ fn stale_data_closes_the_gate_but_never_opens_it() {
     let (open, held) = (says(Upgradeable::True), says(Upgradeable::False));
     let stale = [Unread {
         kind: "Pod",
-        problem: Some("forbidden"),
+        problem: Some("forbidden".into()),
     }];
     let after = |last: Option<&Verdict>, new: &Verdict, stale: &[Unread<'_>]| {
         let verdict = only_fresh_data_opens(last, new.clone(), stale);

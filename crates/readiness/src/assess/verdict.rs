@@ -7,7 +7,7 @@ use crate::assess::judgement::{BlockingGroup, BlockingVolumes};
 use crate::assess::redirection::Loss;
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::assess::volumes::Resolved;
-use crate::index::{Name, Unread, WorkloadKey};
+use crate::index::{Name, Unread, WorkloadKey, list_unread};
 use crate::visible::some_of;
 
 /// How many volumes a message names before it counts the rest.
@@ -102,8 +102,7 @@ pub fn only_fresh_data_opens(
 }
 
 fn readiness_unknown(what: &str, unread: &[Unread<'_>]) -> Verdict {
-    let kinds: Vec<String> = unread.iter().map(ToString::to_string).collect();
-    let message = format!("{what}: {}", kinds.join(", "));
+    let message = format!("{what}: {}", list_unread(unread));
     Verdict::new(Upgradeable::False, Reason::ReadinessUnknown, message)
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::{self, Plugin};
 use crate::assess::report::{Finding, Source};
 use crate::index::{
-    Claim, ClaimTemplate, Cluster, Name, ObjectKey, PodVolume, PodVolumeSource, VolumeType,
-    WorkloadKey, WorkloadKind,
+    AnyTable, Claim, ClaimTemplate, Cluster, Name, ObjectKey, PodVolume, PodVolumeSource, ReadFrom,
+    VolumeType, WorkloadKey, WorkloadKind,
 };
 
 /// A volume and the driver or plugin that serves it.
@@ -64,6 +65,8 @@ pub struct Resolution {
     pub rows: Vec<Resolved>,
     /// Problems with the other volumes.
     pub findings: Vec<Finding>,
+    /// What files have nothing of, so that they say nothing about a volume.
+    pub lacking: Lacking,
 }
 
 /// The data that volumes are resolved with.
@@ -123,8 +126,17 @@ impl Resolver<'_> {
 
     fn named_claim(&mut self, volume: &Name, name: &Name) {
         let key = ObjectKey::new(self.workload.object.namespace.clone(), name.clone());
-        match self.lookup.cluster.claims.get(&key) {
+        let claims = &self.lookup.cluster.claims;
+        match claims.get(&key) {
             Some(claim) => self.claim(volume, Some(&key), claim),
+            None if self.is_of_files() && !claims.has_any_of(&key.namespace) => self.lacks(
+                partial::CLAIMS,
+                format!(
+                    "{} uses the claim {name}, and the files have no claim of namespace {}; add the output of kubectl get \
+                     pvc -A -o yaml",
+                    self.workload, key.namespace
+                ),
+            ),
             None => self.found.findings.push(finding!(
                 PERSISTENT_VOLUME_CLAIM_NOT_FOUND,
                 format!("PersistentVolumeClaim/{key}"),
@@ -177,6 +189,13 @@ impl Resolver<'_> {
     fn bound(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim, name: &Name) {
         let Some(persistent_volume) = self.lookup.cluster.volumes.get(name) else {
             let subject = self.claim_name(key);
+            if self.is_of_files() && self.lookup.cluster.volumes.is_empty() {
+                let problem = format!(
+                    "{subject} is bound to the PersistentVolume {name}, and the files have none; add the output of kubectl \
+                     get pv -o yaml"
+                );
+                return self.lacks(partial::VOLUMES, problem);
+            }
             return self.found.findings.push(finding!(
                 PERSISTENT_VOLUME_NOT_FOUND,
                 subject.clone(),
@@ -209,6 +228,28 @@ impl Resolver<'_> {
         }
     }
 
+    /// Whether what is not in the input may be in the cluster.
+    fn is_of_files(&self) -> bool {
+        self.lookup.cluster.read_from == ReadFrom::Files
+    }
+
+    /// Whether files have no class at all, so that they say nothing about the one of this claim.
+    fn lacks_classes(&mut self, claim: Option<&ObjectKey>) -> bool {
+        let lacks = self.is_of_files() && self.lookup.cluster.classes.is_empty();
+        if lacks {
+            let problem = format!(
+                "the class of {} decides, and the files have none; add the output of kubectl get storageclasses -o yaml",
+                self.claim_name(claim)
+            );
+            self.lacks(partial::CLASSES, problem);
+        }
+        lacks
+    }
+
+    fn lacks(&mut self, kind: &'static str, problem: String) {
+        self.found.lacking.entry(kind).or_insert(problem);
+    }
+
     /// Adds a resolved volume.
     fn row(
         &mut self,
@@ -231,7 +272,10 @@ impl Resolver<'_> {
     fn class_of(&mut self, key: Option<&ObjectKey>, claim: &Claim) -> Option<(Name, Name)> {
         let classes = &self.lookup.cluster.classes;
         let Some(name) = &claim.storage_class else {
-            let name = self.lookup.default_class?;
+            let Some(name) = self.lookup.default_class else {
+                self.lacks_classes(key);
+                return None;
+            };
             let class = classes.get(name)?;
             return Some((name.clone(), class.provisioner.clone()));
         };
@@ -241,6 +285,9 @@ impl Resolver<'_> {
         let class = classes.get(name).map(|class| &class.provisioner);
         if let Some(provisioner) = class.or(claim.provisioner.as_ref()) {
             return Some((name.clone(), provisioner.clone()));
+        }
+        if self.lacks_classes(key) {
+            return None;
         }
         let subject = self.claim_name(key);
         self.found.findings.push(finding!(

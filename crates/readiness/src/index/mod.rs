@@ -8,8 +8,8 @@ mod placement;
 mod platform;
 mod table;
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
 pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
@@ -55,6 +55,8 @@ pub struct Cluster {
     pub read_from: ReadFrom,
     /// Why a part of the files could not be read.
     pub unread_input: Option<String>,
+    /// Namespaces of which the files have no object, although a volume is bound to a claim there.
+    pub absent_namespaces: BTreeSet<Name>,
     /// The API server's version.
     pub api_server_version: Option<String>,
     /// The operator's own namespace.
@@ -129,21 +131,30 @@ impl Owners {
 }
 
 /// A kind, or a part of the files, that was not read completely.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread<'a> {
     /// The kind, or the part.
     pub kind: &'static str,
     /// The cause, if known. A list still in progress has none.
-    pub problem: Option<&'a str>,
+    pub problem: Option<Cow<'a, str>>,
 }
 
-impl fmt::Display for Unread<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.problem {
-            Some(problem) => write!(f, "{} ({problem})", self.kind),
-            None => f.write_str(self.kind),
+/// Names what was not read, and what several kinds have in common, such as a missing right, once.
+#[must_use]
+pub fn list_unread(unread: &[Unread<'_>]) -> String {
+    let mut groups: Vec<(Vec<&str>, Option<&str>)> = Vec::new();
+    for Unread { kind, problem } in unread {
+        let problem = problem.as_deref();
+        match groups.iter_mut().find(|(_, common)| *common == problem) {
+            Some((kinds, _)) => kinds.push(kind),
+            None => groups.push((vec![kind], problem)),
         }
     }
+    let groups = groups.iter().map(|(kinds, problem)| match problem {
+        Some(problem) => format!("{} ({problem})", kinds.join(", ")),
+        None => kinds.join(", "),
+    });
+    groups.collect::<Vec<_>>().join(", ")
 }
 
 impl Cluster {
@@ -156,12 +167,12 @@ impl Cluster {
             let problem = self.nodes.problem();
             unread.push(Unread {
                 kind: "Node",
-                problem: problem.or(Some(no_nodes(self.read_from))),
+                problem: Some(problem.unwrap_or(no_nodes(self.read_from)).into()),
             });
         }
         unread.extend(self.unread_input.as_deref().map(|problem| Unread {
             kind: "a part of the files",
-            problem: Some(problem),
+            problem: Some(problem.into()),
         }));
         unread
     }
@@ -199,7 +210,7 @@ impl Cluster {
             .filter(|(_, table)| is_unread(*table))
             .map(|(kind, table)| Unread {
                 kind,
-                problem: table.problem(),
+                problem: table.problem().map(Cow::from),
             })
             .collect()
     }

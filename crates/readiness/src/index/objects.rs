@@ -200,7 +200,7 @@ pub struct PersistentVolume {
     pub node_affinity: Option<Name>,
     /// Who can use it at a time.
     pub access: Access,
-    /// The claim that an in-tree volume is bound to.
+    /// The claim that it is bound to, if it has a source.
     pub bound_to: Option<ObjectKey>,
 }
 

@@ -151,6 +151,16 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     }
 }
 
+impl<V: PartialEq> Table<ObjectKey, V> {
+    /// Whether there is an object of this namespace.
+    #[must_use]
+    pub fn has_any_of(&self, namespace: &Name) -> bool {
+        let first = ObjectKey::new(namespace.clone(), "");
+        let next = self.from(&first).next();
+        next.is_some_and(|(key, _)| key.namespace == *namespace)
+    }
+}
+
 impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
     fn begin(&mut self) {
         self.listing = Some(BTreeSet::new());

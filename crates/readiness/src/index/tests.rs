@@ -67,6 +67,24 @@ fn the_settings_are_those_of_the_one_object() {
 }
 
 #[test]
+fn what_kinds_have_in_common_is_said_once() {
+    let unread = |kind, problem: Option<&'static str>| Unread {
+        kind,
+        problem: problem.map(Into::into),
+    };
+    let all = [
+        unread("Pod", Some("forbidden")),
+        unread("Job", None),
+        unread("Node", Some("gone")),
+        unread("CSINode", Some("forbidden")),
+        unread("CronJob", None),
+    ];
+    let expected = "Pod, CSINode (forbidden), Job, CronJob, Node (gone)";
+    assert_eq!(list_unread(&all), expected);
+    assert_eq!(list_unread(&[]), "");
+}
+
+#[test]
 fn a_cluster_without_any_node_is_not_read_whatever_it_was_read_from() {
     for (read_from, words) in [
         (ReadFrom::Api, "the cluster has none"),
@@ -79,11 +97,12 @@ fn a_cluster_without_any_node_is_not_read_whatever_it_was_read_from() {
         for kind in KINDS.iter() {
             kind.table_mut(&mut cluster).finish();
         }
-        let [unread] = cluster.unread()[..] else {
-            panic!("{:?}", cluster.unread());
+        let unread = cluster.unread();
+        let [unread] = &unread[..] else {
+            panic!("{unread:?}");
         };
         assert_eq!(unread.kind, "Node");
-        let problem = unread.problem.unwrap();
+        let problem = unread.problem.as_deref().unwrap();
         assert!(problem.starts_with(words), "{problem}");
         cluster.nodes.apply("linux-1".into(), Node::default());
         assert_eq!(cluster.unread(), []);

@@ -1,6 +1,6 @@
 //! Loads a cluster from objects that are read one by one from files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -16,6 +16,8 @@ pub struct Loader {
     /// The resourceVersion of each object, by kind and key.
     versions: BTreeMap<(&'static str, String), Option<u128>>,
     counts: BTreeMap<&'static str, u64>,
+    /// The namespaces of all objects, of which not each has a row.
+    namespaces: BTreeSet<String>,
     /// The must-gathers' records.
     records: Vec<Gathered>,
 }
@@ -63,8 +65,8 @@ impl Loader {
         &self.counts
     }
 
-    /// Returns the cluster. Objects that were not given are taken as absent, except that missing claims of
-    /// bound volumes are a problem. With a must-gather's record, the record decides what is complete.
+    /// Returns the cluster. Objects that were not given are taken as absent, unless the others show that they are missing
+    /// (`assess` looks). With a must-gather's record, the record decides what is complete.
     #[must_use]
     pub fn finish(self) -> Cluster {
         let mut cluster = self.cluster;
@@ -74,23 +76,23 @@ impl Loader {
         }
         cluster.read_from = ReadFrom::Files;
         for kind in cluster_kinds() {
-            let problem = match kind.name() {
-                "PersistentVolumeClaim" => lost_claim(&cluster),
-                _ => None,
-            };
-            let table = kind.table_mut(&mut cluster);
-            match problem {
-                Some(problem) => table.fail(problem),
-                None => table.finish(),
-            };
+            kind.table_mut(&mut cluster).finish();
         }
+        let claims = cluster.volumes.iter();
+        let claims = claims.filter_map(|(_, volume)| volume.bound_to.as_ref());
+        let absent = claims.filter(|claim| !self.namespaces.contains(claim.namespace.as_str()));
+        cluster.absent_namespaces = absent.map(|claim| claim.namespace.clone()).collect();
         cluster
     }
 
     fn note_version(&mut self, kind: &'static Kind, meta: &ObjectMeta) -> bool {
         let version = meta.resource_version.as_deref();
         let version = version.and_then(|version| version.parse::<u128>().ok());
-        let id = (kind.name(), kind.table(&self.cluster).key(meta));
+        let key = kind.table(&self.cluster).key(meta);
+        if let Some((namespace, _)) = key.split_once('/') {
+            self.namespaces.insert(namespace.to_owned());
+        }
+        let id = (kind.name(), key);
         let known = self.versions.get(&id).copied();
         if known.is_none() {
             *self.counts.entry(kind.name()).or_default() += 1;
@@ -101,19 +103,4 @@ impl Loader {
         self.versions.insert(id, version);
         true
     }
-}
-
-/// Reports a claim that an in-tree volume is bound to and that was not given: the workloads that use it may be missing
-/// too, as in a must-gather without the workloads' namespaces.
-fn lost_claim(cluster: &Cluster) -> Option<String> {
-    cluster.windows_nodes().next()?;
-    let volumes = cluster.volumes.iter();
-    let (volume, claim) = volumes
-        .filter_map(|(name, volume)| Some((name, volume.bound_to.as_ref()?)))
-        .find(|(_, claim)| cluster.claims.get(claim).is_none())?;
-    Some(format!(
-        "the input has the in-tree PersistentVolume {volume}, but not the claim {claim} that it is bound to; add the objects \
-         of namespace {} and of others that are missing",
-        claim.namespace
-    ))
 }

@@ -116,8 +116,10 @@ struct VolumeStatus {
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self")]
 struct ClaimReference {
-    namespace: Option<String>,
-    name: Option<String>,
+    #[serde(default, deserialize_with = "interned_option")]
+    namespace: Option<Name>,
+    #[serde(default, deserialize_with = "interned_option")]
+    name: Option<Name>,
 }
 
 #[derive(Default, Deserialize)]
@@ -141,9 +143,9 @@ struct VolumeSpec {
 pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
     let spec = object.spec.unwrap_or_default();
     let phase = object.status.and_then(|status| status.phase);
-    let is_bound_in_tree =
-        phase.as_deref() == Some("Bound") && spec.csi.is_none() && spec.in_tree.0.is_some();
-    let claim = spec.claim_ref.filter(|_| is_bound_in_tree);
+    let source = volume_type(spec.csi.as_ref(), spec.in_tree);
+    let is_bound = phase.as_deref() == Some("Bound") && source.is_some();
+    let claim = spec.claim_ref.filter(|_| is_bound);
     let required = spec.node_affinity.and_then(|affinity| affinity.required);
     let nodes = required.map(|required| NodeSelection {
         labels: BTreeMap::new(),
@@ -153,7 +155,7 @@ pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
         node_affinity: nodes.map(|nodes| intern(&nodes.to_text())),
         access: access(spec.access_modes.as_deref().unwrap_or_default()),
         bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
-        source: volume_type(spec.csi.as_ref(), spec.in_tree),
+        source,
         goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
     }
 }

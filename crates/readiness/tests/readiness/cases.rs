@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::oracle::expect_for;
+use crate::findings;
+use crate::oracle::{expect_for, expect_of_files};
 use crate::run::{Subject, comparable, disagreement, fresh};
 
 const OBJECTS: &str = include_str!("cases/objects.yaml");
@@ -179,13 +180,33 @@ pub fn failures(make: impl Fn() -> Box<dyn Subject>) -> Vec<String> {
     for case in all() {
         let target = case.to.as_deref();
         let report = fresh(&make, &case.objects, target);
-        let mut got = comparable(&report);
-        got["verdict"]["message"] = report["verdict"]["message"].clone();
-        let wrong = mismatch("", &case.expected, &got)
-            .or_else(|| disagreement(&expect_for(&case.objects, target), &report));
-        failures.extend(wrong.map(|wrong| format!("{}: {wrong}", case.name)));
+        let expected = expect_for(&case.objects, target);
+        failures.extend(failure(&case, &expected, &report));
     }
     failures
+}
+
+/// Returns the failures where the objects are files: `cases/files.yaml`.
+pub fn failures_of_files() -> Vec<String> {
+    let cases = read(&[include_str!("cases/files.yaml")]);
+    let cases = cases.into_iter().filter_map(|case| {
+        let report = findings::report(&case.objects, false, None);
+        let message = report["verdict"]["message"].as_str().unwrap();
+        let unsaid = case.says.iter().flatten();
+        let unsaid = unsaid.filter(|words| !message.contains(&***words));
+        let unsaid: Vec<_> = unsaid.collect();
+        let unsaid = (!unsaid.is_empty())
+            .then(|| format!("{}: {unsaid:?} is not in {message:?}", case.name));
+        failure(&case, &expect_of_files(&case.objects, None), &report).or(unsaid)
+    });
+    cases.collect()
+}
+
+fn failure(case: &Case, expected: &Value, report: &Value) -> Option<String> {
+    let mut got = comparable(report);
+    got["verdict"]["message"] = report["verdict"]["message"].clone();
+    let wrong = mismatch("", &case.expected, &got).or_else(|| disagreement(expected, report))?;
+    Some(format!("{}: {wrong}", case.name))
 }
 
 /// Returns the first place where `got` differs from `expected`.

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cases;
 
-fn report(objects: &[Value], live: bool, to: Option<&str>) -> Value {
+/// Returns what `check` says of the objects.
+pub fn report(objects: &[Value], live: bool, to: Option<&str>) -> Value {
     let mut loader = Loader::default();
     for object in objects {
         let text = |field: &str| object[field].as_str().unwrap();

@@ -3,6 +3,7 @@
 
 pub mod cluster;
 pub mod drivers;
+mod files;
 mod memory;
 mod placement;
 pub mod versions;
@@ -14,21 +15,39 @@ pub use memory::Memory;
 use serde_json::{Value, json};
 use volumes::Row;
 
-/// Returns the parts of the report that the contract fixes: `verdict.message` if it is fixed as a whole,
-/// `verdict.messageEnd` if only its end is. Findings are pairs of code and object.
-pub fn expect(objects: &[Value]) -> Value {
-    expect_for(objects, None)
-}
-
-/// Returns the same for a future version, if one is given.
+/// Returns the parts of the report that the contract fixes, for a future version if one is given: `verdict.message` if it is
+/// fixed as a whole, `verdict.messageEnd` if only its end is. Findings are pairs of code and object.
 pub fn expect_for(objects: &[Value], target: Option<&str>) -> Value {
     expect_after(objects, &Memory::default(), target)
+}
+
+/// Returns the same where the objects are files, which may be partial.
+pub fn expect_of_files(objects: &[Value], target: Option<&str>) -> Value {
+    let memory = Memory::default();
+    let cluster = Cluster(objects, &memory);
+    let (rows, mut findings) = volumes::rows(cluster);
+    let lacks_some = files::lacks_some(cluster, &mut findings);
+    let mut expected = expect_with(cluster, rows, findings, target);
+    if lacks_some {
+        expected["verdict"] = json!({"upgradeable": "False", "reason": "ReadinessUnknown"});
+    }
+    expected
 }
 
 /// Returns the same, given what is remembered of earlier states.
 pub fn expect_after(objects: &[Value], memory: &Memory, target: Option<&str>) -> Value {
     let cluster = Cluster(objects, memory);
-    let (mut rows, mut findings) = volumes::rows(cluster);
+    let (rows, findings) = volumes::rows(cluster);
+    expect_with(cluster, rows, findings, target)
+}
+
+fn expect_with(
+    cluster: Cluster<'_>,
+    mut rows: Vec<Row<'_>>,
+    mut findings: Vec<volumes::Finding>,
+    target: Option<&str>,
+) -> Value {
+    findings.retain(|(code, _)| *code != volumes::NO_CLASS);
     for row in &mut rows {
         let plugin = row.found.backing.plugin.as_deref();
         row.is_served = plugin

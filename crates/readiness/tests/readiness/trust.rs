@@ -1,7 +1,7 @@
 //! Tests that the random clusters can be trusted: whoever overlooks a part of the objects comes to another result.
 
 use crate::generate::{Event, events};
-use crate::oracle::expect_for;
+use crate::oracle::{expect_for, expect_of_files};
 use crate::run::{key, target};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,6 +37,7 @@ kubernetes.io/storageos kubernetes.io/scaleio smb.csi.k8s.io hostPath containers
 command env kubeletVersion node.openshift.io/os_id windowsmachineconfig.openshift.io/version
 storage.alpha.kubernetes.io/migrated-plugins Namespace openshift.io/node-selector
 scheduler.alpha.kubernetes.io/node-selector type virtual-kubelet virtual-node virtual-kubelet.io/provider Managed parameters
+claimRef Bound namespace
 ";
 
 #[test]
@@ -54,7 +55,12 @@ fn the_random_clusters_find_out_who_does_not_see() {
             if count % 6 == 0 {
                 let all: Vec<_> = objects.values().cloned().collect();
                 let target = target(&all, seed);
-                let expect = |objects: &[Value]| expect_for(objects, Some(&target));
+                let expect = |objects: &[Value]| {
+                    [
+                        expect_for(objects, Some(&target)),
+                        expect_of_files(objects, Some(&target)),
+                    ]
+                };
                 let truth = expect(&all);
                 unfound.retain(|part| {
                     let seen = all.iter().map(|object| without(object, part));

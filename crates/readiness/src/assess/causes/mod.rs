@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::assess::drivers;
 use crate::assess::judgement::Report;
 use crate::assess::report::Finding;
+use crate::assess::verdict::list;
 use crate::index::{
     AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System,
     WorkloadKind,
@@ -131,10 +132,23 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Whether the input is files without any DaemonSet, so that a missing DaemonSet proves nothing.
-    fn has_no_daemon_sets(&self) -> bool {
-        self.cluster.read_from == ReadFrom::Files
-            && self.cluster.owners[WorkloadKind::DaemonSet].is_empty()
+    /// Returns why a DaemonSet may be there that the input does not have, and what to add: files without any DaemonSet, or
+    /// without a namespace that the cluster has.
+    fn unseen_daemon_sets(&self) -> Option<String> {
+        if self.cluster.read_from == ReadFrom::Api {
+            return None;
+        }
+        let absent = &self.cluster.absent_namespaces;
+        if self.cluster.owners[WorkloadKind::DaemonSet].is_empty() {
+            return Some("the input has none".to_owned());
+        }
+        (!absent.is_empty()).then(|| format!("the input has nothing of namespace {}", list(absent)))
+    }
+
+    /// Whether files may lack the pod that has made an entry: they show no pod of any driver on the node.
+    fn may_lack_pods(&self) -> bool {
+        let has_none = self.pods.iter().all(|(_, pod)| pod.driver.is_none());
+        self.cluster.read_from == ReadFrom::Files && has_none
     }
 }
 
@@ -154,7 +168,5 @@ fn deploy(driver: &str) -> String {
 
 /// Whether the input is files without any pod in the namespace, so that a missing pod proves nothing.
 fn lacks_pods_of(cluster: &Cluster, namespace: &Name) -> bool {
-    let first = ObjectKey::new(namespace.clone(), "");
-    let next = cluster.pods.from(&first).next();
-    cluster.read_from == ReadFrom::Files && next.is_none_or(|(key, _)| key.namespace != *namespace)
+    cluster.read_from == ReadFrom::Files && !cluster.pods.has_any_of(namespace)
 }

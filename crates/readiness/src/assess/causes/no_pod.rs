@@ -79,13 +79,13 @@ impl Place<'_> {
     fn no_daemon_set(&self) -> Finding {
         let driver = self.driver;
         let object = format!("CSIDriver/{driver}");
-        if self.has_no_daemon_sets() {
+        if let Some(why) = self.unseen_daemon_sets() {
             let finding = finding!(
                 DAEMON_SET_MISSING,
                 object,
-                "whether a DaemonSet brings {driver} cannot be seen, for the input has none; add what this prints"
+                "whether a DaemonSet brings {driver} cannot be seen, for {why}; add what this prints"
             );
-            return finding.run(&["kubectl", "get", "daemonsets", "-A", "-o", "yaml"]);
+            return finding.run(&["kubectl", "get", "daemonsets,pods", "-A", "-o", "yaml"]);
         }
         let others = match self.sets.others.first() {
             Some(set) => format!(" ({} is not for Windows)", set.key),

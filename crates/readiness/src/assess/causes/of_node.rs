@@ -1,5 +1,6 @@
 //! Finds nodes whose drivers cannot be seen, or that have none.
 
+use crate::assess::partial;
 use crate::assess::report::Finding;
 use crate::index::{Cluster, Name};
 
@@ -28,6 +29,9 @@ pub fn no_csi_node(cluster: &Cluster, name: &Name) -> Finding {
             "the CSINode is of an earlier node of this name, so its entries prove nothing. Kubernetes deletes it within \
              minutes, and the kubelet makes a new one: if it does not, restart the kubelet"
         );
+    }
+    if partial::lacks_csi_nodes(cluster) {
+        return finding!(CSI_NODE_MISSING, object, "{}", partial::NO_CSI_NODES);
     }
     finding!(
         CSI_NODE_MISSING,

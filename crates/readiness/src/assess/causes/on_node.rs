@@ -68,7 +68,9 @@ pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
             );
             return Some(finding.run(&set.describe()));
         }
-        (None, None) if place.has_no_daemon_sets() => return None,
+        (None, None) if place.may_lack_pods() || place.unseen_daemon_sets().is_some() => {
+            return None;
+        }
         (None, None) => format!(
             "no pod here and no DaemonSet for Windows nodes brings it: the entry may be a leftover; {}",
             deploy(driver)

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::api::BlockingVolume;
 use crate::assess::causes::DaemonSets;
+use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::redirection::{self, Loss};
 use crate::assess::report::Verdict;
@@ -45,6 +46,8 @@ pub struct Report {
     losses: Vec<(&'static Plugin, Loss)>,
     without_csi_node: BTreeSet<Name>,
     workloads: BTreeMap<WorkloadKey, Used>,
+    /// What files have nothing of that the workloads use.
+    lacking: Lacking,
     needs: Needs,
     csi_proxy_uses: HashMap<Name, CsiProxyUse>,
     /// The pods on each Windows node.
@@ -96,6 +99,7 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
     }
     let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
     let sets = sets.filter(|(_, owner)| owner.node_side.is_some());
+    let (workloads, lacking) = workloads(cluster, memory);
     let mut report = Report {
         verdict: verdict::unknown(&[]),
         blocking: BlockingVolumes::default(),
@@ -103,7 +107,8 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
         served: served.unwrap_or_default(),
         losses: losses.collect(),
         without_csi_node: without_csi_node.cloned().collect(),
-        workloads: workloads(cluster, memory),
+        workloads,
+        lacking,
         needs: Needs::default(),
         csi_proxy_uses: HashMap::new(),
         pods,
@@ -214,7 +219,8 @@ impl Report {
                 redirected: self.is_redirected(row),
             });
         }
-        let unread = cluster.unread();
+        let mut unread = cluster.unread();
+        unread.extend(partial::find(cluster, &self.windows, &self.lacking));
         let verdict = if unread.is_empty() {
             let facts = Facts {
                 windows_nodes: self.windows.len(),

@@ -7,8 +7,9 @@ use crate::assess::NodeSelection;
 use crate::assess::judgement::Memory;
 use crate::assess::judgement::memory::NodeKind;
 use crate::assess::judgement::ownership::Ownership;
+use crate::assess::partial::Lacking;
 use crate::assess::report::Finding;
-use crate::assess::volumes::{self, Lookup, Resolved};
+use crate::assess::volumes::{self, Lookup, Resolution, Resolved};
 use crate::index::{Cluster, Name, ObjectKey, Owner, Pod, System, WorkloadKey};
 use crate::visible::some_of;
 
@@ -26,8 +27,8 @@ pub struct Used {
     pub findings: Vec<Finding>,
 }
 
-/// Returns the Windows workloads of the cluster.
-pub fn workloads(cluster: &Cluster, memory: &Memory) -> BTreeMap<WorkloadKey, Used> {
+/// Returns the Windows workloads of the cluster, and what files have nothing of that they use.
+pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, Used>, Lacking) {
     let has_windows = cluster.nodes.iter().any(|(_, node)| node.runs_windows());
     let csi_nodes = cluster.csi_nodes.iter();
     let registered: HashSet<&Name> = csi_nodes.flat_map(|(_, it)| it.drivers.iter()).collect();
@@ -37,7 +38,7 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> BTreeMap<WorkloadKey, Us
         registered: &registered,
     };
     let mut ownership = Ownership::of(cluster);
-    let mut used = BTreeMap::new();
+    let (mut used, mut lacking) = (BTreeMap::new(), Lacking::new());
     for (key, pod) in cluster.pods.iter() {
         let kind = kind_of(cluster, memory, has_windows, key, pod);
         let workload = WorkloadKey::pod(key.clone());
@@ -62,6 +63,7 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> BTreeMap<WorkloadKey, Us
         ownership.stand(&key.namespace, pod.controller.as_ref(), found.rows.iter());
         if kind == NodeKind::Windows {
             let node = pod.node_name.clone();
+            note(&mut lacking, found.lacking);
             insert(&mut used, workload, node, found.rows, found.findings);
         }
     }
@@ -73,18 +75,29 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> BTreeMap<WorkloadKey, Us
         let object = key.clone();
         let workload = WorkloadKey { object, kind };
         let judge = || judge_owner(lookup, &ownership, &workload, owner);
-        let (rows, findings) = match memory.asked(cluster, &key.namespace, &owner.placement) {
+        let found = match memory.asked(cluster, &key.namespace, &owner.placement) {
             Some(System::Windows) => judge(),
             Some(System::Other) => continue,
             None => {
                 let nowhere = memory.matches_nothing(cluster, &key.namespace, &owner.placement);
-                let unknown = nowhere.and_then(|it| placement_unknown(&workload, it, &judge().0));
-                (Vec::new(), Vec::from_iter(unknown))
+                let unknown =
+                    nowhere.and_then(|it| placement_unknown(&workload, it, &judge().rows));
+                Resolution {
+                    findings: Vec::from_iter(unknown),
+                    ..Resolution::default()
+                }
             }
         };
-        insert(&mut used, workload, None, rows, findings);
+        note(&mut lacking, found.lacking);
+        insert(&mut used, workload, None, found.rows, found.findings);
     }
-    used
+    (used, lacking)
+}
+
+fn note(lacking: &mut Lacking, more: Lacking) {
+    for (kind, problem) in more {
+        lacking.entry(kind).or_insert(problem);
+    }
 }
 
 fn insert(
@@ -152,23 +165,21 @@ fn judge_owner(
     ownership: &Ownership<'_>,
     key: &WorkloadKey,
     owner: &Owner,
-) -> (Vec<Resolved>, Vec<Finding>) {
-    let mut findings = Vec::new();
+) -> Resolution {
+    let mut found = Resolution::default();
+    if !(ownership.has_maker(key, owner) || ownership.is_old_revision(key, owner)) {
+        found = volumes::resolve(lookup, key, &owner.volumes, &owner.claim_templates);
+        ownership.retain_unattended(key, owner, &mut found.rows);
+    }
     if ownership.is_without_end(key, owner) {
-        findings.push(finding!(
+        found.findings.push(finding!(
             OWNER_CIRCLE,
             key.to_string(),
             "the controllers of {key} control each other in a circle, or their chain is too long. Correct \
              metadata.ownerReferences"
         ));
     }
-    if ownership.has_maker(key, owner) || ownership.is_old_revision(key, owner) {
-        return (Vec::new(), findings);
-    }
-    let mut found = volumes::resolve(lookup, key, &owner.volumes, &owner.claim_templates);
-    ownership.retain_unattended(key, owner, &mut found.rows);
-    findings.extend(found.findings);
-    (found.rows, findings)
+    found
 }
 
 /// Returns the default class. Of several, Kubernetes takes the newest, then the first by name.

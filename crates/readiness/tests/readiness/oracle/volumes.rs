@@ -59,6 +59,9 @@ pub struct Row<'a> {
 /// Code and object.
 pub type Finding = (&'static str, String);
 
+/// The note, which is no finding, that a claim has neither a class nor a default one.
+pub const NO_CLASS: &str = "";
+
 /// The result for a claim, a claim template or an inline volume.
 #[derive(Default)]
 pub struct Found {
@@ -289,7 +292,11 @@ fn resolve(
             backing: backing(&there["spec"])?,
         });
     }
-    let class = own_class.or_else(|| default_class(cluster))?;
+    let class = own_class.or_else(|| default_class(cluster));
+    if class.is_none() {
+        findings.push((NO_CLASS, String::new()));
+    }
+    let class = class?;
     if class.is_empty() {
         return None;
     }

@@ -1,0 +1,73 @@
+//! What files evidently lack, as a must-gather without the workloads' namespaces does, or lists of which a kind was forgotten.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::assess::verdict::list;
+use crate::index::{AnyTable, Cluster, Name, ReadFrom, Unread, VolumeType};
+
+/// The kinds that volumes of Windows workloads refer to and of which files have nothing, each with the first such volume and
+/// what to add.
+pub type Lacking = BTreeMap<&'static str, String>;
+
+pub const CLAIMS: &str = "PersistentVolumeClaim";
+pub const VOLUMES: &str = "PersistentVolume";
+pub const CLASSES: &str = "StorageClass";
+
+/// What is said of files without any CSINode.
+pub const NO_CSI_NODES: &str =
+    "the files have no CSINode; add the output of kubectl get csinodes -o yaml";
+
+/// Returns what files evidently lack. What was read of an API server, or has a must-gather's record, is known to be complete.
+pub fn find<'a>(
+    cluster: &Cluster,
+    windows: &BTreeSet<Name>,
+    lacking: &'a Lacking,
+) -> Vec<Unread<'a>> {
+    if cluster.read_from == ReadFrom::Api {
+        return Vec::new();
+    }
+    let csi_nodes = !windows.is_empty() && lacks_csi_nodes(cluster);
+    let csi_nodes = csi_nodes.then_some(("CSINode", Cow::from(NO_CSI_NODES)));
+    let lacking = lacking.iter();
+    let lacking = lacking.map(|(kind, problem)| (*kind, Cow::from(problem)));
+    let unseen = unseen_claim(cluster).map(|problem| (CLAIMS, Cow::from(problem)));
+    let all = csi_nodes.into_iter().chain(lacking).chain(unseen);
+    all.map(|(kind, problem)| Unread {
+        kind,
+        problem: Some(problem),
+    })
+    .collect()
+}
+
+/// Whether the input is files without any CSINode, so that a missing one proves nothing.
+#[must_use]
+pub fn lacks_csi_nodes(cluster: &Cluster) -> bool {
+    cluster.read_from == ReadFrom::Files && cluster.csi_nodes.is_empty()
+}
+
+/// Returns the claim that a volume is bound to and that shows what files lack: all of its namespace or, for an in-tree volume,
+/// itself. The workloads that use it may be missing as well.
+fn unseen_claim(cluster: &Cluster) -> Option<String> {
+    let absent = &cluster.absent_namespaces;
+    let bound = || {
+        let volumes = cluster.volumes.iter();
+        volumes.filter_map(|(name, volume)| Some((name, volume, volume.bound_to.as_ref()?)))
+    };
+    let in_absent = bound().find(|(_, _, claim)| absent.contains(&claim.namespace));
+    if let Some((name, _, claim)) = in_absent {
+        return Some(format!(
+            "PersistentVolume {name} is bound to the claim {claim}, and the files have no object of namespace {}; add the \
+             output of kubectl get -A -o yaml pvc,pods,deploy,rs,sts,ds,rc,jobs,cronjobs",
+            list(absent)
+        ));
+    }
+    let (name, _, claim) = bound().find(|(_, volume, claim)| {
+        let is_in_tree = matches!(volume.source, Some(VolumeType::InTree(_)));
+        is_in_tree && cluster.claims.get(*claim).is_none()
+    })?;
+    Some(format!(
+        "PersistentVolume {name} is bound to the claim {claim}, which the files do not have; add the output of kubectl get \
+         pvc -A -o yaml"
+    ))
+}
