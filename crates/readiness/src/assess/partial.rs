@@ -14,10 +14,6 @@ pub const CLAIMS: &str = "PersistentVolumeClaim";
 pub const VOLUMES: &str = "PersistentVolume";
 pub const CLASSES: &str = "StorageClass";
 
-/// What is said of files without any CSINode.
-pub const NO_CSI_NODES: &str =
-    "the files have no CSINode; add the output of kubectl get csinodes -o yaml";
-
 /// Returns what files evidently lack. What was read of an API server, or has a must-gather's record, is known to be complete.
 pub fn find<'a>(
     cluster: &Cluster,
@@ -28,7 +24,10 @@ pub fn find<'a>(
         return Vec::new();
     }
     let csi_nodes = !windows.is_empty() && lacks_csi_nodes(cluster);
-    let csi_nodes = csi_nodes.then_some(("CSINode", Cow::from(NO_CSI_NODES)));
+    let csi_nodes = csi_nodes.then_some((
+        "CSINode",
+        Cow::from("the files have none; add the output of kubectl get csinodes -o yaml"),
+    ));
     let lacking = lacking.iter();
     let lacking = lacking.map(|(kind, problem)| (*kind, Cow::from(problem)));
     let unseen = unseen_claim(cluster).map(|problem| (CLAIMS, Cow::from(problem)));

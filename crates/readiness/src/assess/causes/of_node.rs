@@ -31,7 +31,12 @@ pub fn no_csi_node(cluster: &Cluster, name: &Name) -> Finding {
         );
     }
     if partial::lacks_csi_nodes(cluster) {
-        return finding!(CSI_NODE_MISSING, object, "{}", partial::NO_CSI_NODES);
+        let finding = finding!(
+            CSI_NODE_MISSING,
+            object,
+            "the files have no CSINode; add what this prints"
+        );
+        return finding.run(&["kubectl", "get", "csinodes", "-o", "yaml"]);
     }
     finding!(
         CSI_NODE_MISSING,
