@@ -28,8 +28,8 @@ mod volumes;
 
 pub use csi_proxy::CSI_PROXY_PIPES;
 pub use judgement::{
-    Blocked, BlockedKey, BlockedKind, BlockingVolumes, CsiProxyUse, Departed, Memory, Report,
-    assess,
+    Blocked, BlockedKey, BlockedKind, BlockingVolumes, CsiProxyUse, Departed, ExternalOwner,
+    Memory, Report, assess,
 };
 pub use redirection::{check_target, today};
 pub use selection::NodeSelection;

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
-pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
+pub use driver_pods::{
+    DriverPod, Fault, Image, NodeSide, Taint, Toleration, WantedImage, WrongPath,
+};
 pub use names::{drop_unused_names, intern};
 pub use objects::{
     Claim, ConfigMap, CsiNode, Labels, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
