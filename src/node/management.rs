@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::api::{Management, SETTINGS_NAME, WindowsNodeStorageStatus};
 use crate::assess::causes::csi_proxy::that_run_it;
-use crate::index::{Cluster, Node, NodeSide, ObjectKey, Platform};
+use crate::index::{Cluster, Node, NodeSide, ObjectKey, Platform, PlatformSignal};
 use crate::node::may_have_agent;
 
 /// Value of [`WindowsNodeStorageStatus::managed_by`] for nodes that this operator manages.
@@ -14,7 +14,7 @@ pub const OPERATOR: &str = "windows-storage-operator";
 /// Value of `status.management` for nodes that this operator manages.
 pub const MANAGED: &str = "Managed";
 /// Value of `status.management` for nodes that another owner manages.
-pub const EXTERNAL: &str = "External";
+pub use crate::api::EXTERNAL;
 /// Value of `status.management` for such nodes while this operator's agent may still be there.
 pub const RELEASING: &str = "Releasing";
 /// Value of `status.management` for nodes from which csi-proxy and the agent are to be removed.
@@ -94,7 +94,9 @@ impl<'a> Managers<'a> {
         };
         match self.shown(name, node) {
             Some(shown)
-                if !is_told || platform_in(&shown).is_some_and(Platform::depends_on_csi_proxy) =>
+                if !is_told
+                    || PlatformSignal::platform_in(&shown)
+                        .is_some_and(Platform::depends_on_csi_proxy) =>
             {
                 ManagedBy::External(shown)
             }
@@ -108,7 +110,9 @@ impl<'a> Managers<'a> {
         let kept = || {
             let status = self.status(name).filter(|status| is_of_others(status))?;
             let shown = &status.managed_by;
-            platform_in(shown).is_some().then(|| shown.clone())
+            PlatformSignal::platform_in(shown)
+                .is_some()
+                .then(|| shown.clone())
         };
         let platform = node.platform.as_ref().map(ToString::to_string);
         platform.or_else(kept)
@@ -167,11 +171,6 @@ fn is_being_set_up(node: &Node) -> bool {
     node.taints
         .iter()
         .any(|taint| taint.key.ends_with(UNINITIALIZED))
-}
-
-/// Returns the platform that a text such as `WMCO by label …` names.
-fn platform_in(shown: &str) -> Option<Platform> {
-    Platform::by_name(shown.split_once(" by ")?.0)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::blocks::{Block, Span, Style};
 use super::sentences::names;
 use super::{json, tables, text};
 use crate::api::CsiProxyStatus;
+use crate::assess::ExternalOwner;
 use crate::assess::report::{API_VERSION, NodeReadiness, ReadinessReport};
 use crate::index::Cluster;
 use crate::visible::visible;
@@ -65,6 +66,9 @@ struct NodeRow {
     /// Who manages csi-proxy and its last known state, if this operator runs and has reported the node.
     management: Option<String>,
     csi_proxy: Option<CsiProxyStatus>,
+    /// Who looks after csi-proxy, if not this operator.
+    #[serde(skip)]
+    owner: Option<ExternalOwner>,
 }
 
 impl NodeList {
@@ -87,6 +91,7 @@ impl NodeList {
                 address: address.and_then(|it| some(&it.address)),
                 management: status.and_then(|status| some(&status.management)),
                 csi_proxy: status.and_then(|status| status.csi_proxy.clone()),
+                owner: ExternalOwner::of(cluster, &readiness.name),
             }
         };
         Self {
@@ -135,13 +140,14 @@ impl NodeRow {
         let codes: BTreeSet<&str> = readiness.findings.iter().map(|it| &*it.code).collect();
         let codes = Vec::from_iter(codes).join(", ");
         let optional = |text: &Option<String>| Span::plain(text.as_deref().unwrap_or_default());
-        let csi_proxy = match &self.csi_proxy {
-            Some(csi_proxy) => {
+        let csi_proxy = match (&self.csi_proxy, &self.owner) {
+            (Some(csi_proxy), _) => {
                 let words = csi_proxy_in_words(csi_proxy);
                 Span::state(csi_proxy.is_running(), &words, &words)
             }
-            None if readiness.needs_csi_proxy => Span::new(Style::Warning, "unknown"),
-            None => Span::plain(""),
+            (None, Some(owner)) => Span::new(Style::Warning, owner.not_seen()),
+            (None, None) if readiness.needs_csi_proxy => Span::new(Style::Warning, "unknown"),
+            (None, None) => Span::plain(""),
         };
         [
             Span::plain(&readiness.name),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::REDACTED;
 use super::text::is_secret;
-use crate::objects::registered_path;
+use crate::objects::{named_driver, registered_path};
 
 /// Fields to keep. Their only free text is names.
 const KEPT: [&str; 16] = [
@@ -34,7 +34,7 @@ pub fn container(container: &mut Value) {
         *container = REDACTED.into();
         return;
     };
-    let path = path_for_kubelet(fields);
+    let flags = driver_flags(fields);
     for (name, value) in fields.iter_mut() {
         match (name.as_str(), &*value) {
             ("env", _) => variables(value),
@@ -46,33 +46,42 @@ pub fn container(container: &mut Value) {
             _ => *value = REDACTED.into(),
         }
     }
-    if let Some(path) = path {
-        let flag = format!("--kubelet-registration-path={path}");
-        fields.insert("args".to_owned(), json!([REDACTED, flag]));
+    if !flags.is_empty() {
+        let redacted = [REDACTED.to_owned()].into_iter();
+        let words: Vec<String> = redacted.chain(flags).collect();
+        fields.insert("args".to_owned(), json!(words));
     }
 }
 
-/// Returns the path that the registrar passes to the kubelet, with variables expanded: the assessment finds driver names
-/// in it. Redacts parts that cannot be driver names, and does not expand variables with secret names.
-fn path_for_kubelet(fields: &Map<String, Value>) -> Option<String> {
-    /// The longest driver name.
-    const LONGEST: usize = 63;
+/// Returns the flags in which the assessment finds the names of drivers, with variables expanded: the path that the registrar
+/// passes to the kubelet, and the driver's own name. Redacts parts that cannot be driver names, and does not expand variables
+/// with secret names.
+fn driver_flags(fields: &Map<String, Value>) -> Vec<String> {
     let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
     let mut env = field("env");
     if let Some(env) = env.as_array_mut() {
         env.retain(|variable| !variable["name"].as_str().is_some_and(is_secret));
     }
     let container = json!({"command": field("command"), "args": field("args"), "env": env});
-    let path = registered_path(&container)?;
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-:".contains(char);
-    let parts = path.split(['\\', '/']).map(|part| {
-        if part.len() <= LONGEST && part.chars().all(is_plain) {
-            part
-        } else {
-            REDACTED
-        }
+    let path = registered_path(&container).map(|path| {
+        let parts = path.split(['\\', '/']).map(plain);
+        let path = parts.collect::<Vec<_>>().join("/");
+        format!("--kubelet-registration-path={path}")
     });
-    Some(parts.collect::<Vec<_>>().join("/"))
+    let name = named_driver(&container).map(|name| format!("--drivername={}", plain(&name)));
+    path.into_iter().chain(name).collect()
+}
+
+/// Redacts a text that cannot be the name of a driver.
+fn plain(text: &str) -> &str {
+    /// The longest driver name.
+    const LONGEST: usize = 63;
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-:".contains(char);
+    if text.len() <= LONGEST && text.chars().all(is_plain) {
+        text
+    } else {
+        REDACTED
+    }
 }
 
 /// Redacts the values of named variables.
@@ -110,6 +119,23 @@ mod tests {
             };
             let redacted = redacted(&words);
             assert_eq!(parts(&redacted), parts(&words), "{redacted}");
+            assert!(!redacted.to_string().contains("hunter2"), "{redacted}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_driver_is_read_as_before() {
+        for (words, name) in [
+            (json!(["--v=2", "--drivername=a.b"]), "a.b"),
+            (
+                json!(["--driver-name", "$(NAME)", "--token=hunter2"]),
+                "c.d",
+            ),
+            (json!(["--drivername=hunter2 x"]), REDACTED),
+        ] {
+            let env = json!([{"name": "NAME", "value": "c.d"}]);
+            let redacted = redacted(&json!({"args": words, "env": env}));
+            assert_eq!(named_driver(&redacted).as_deref(), Some(name), "{redacted}");
             assert!(!redacted.to_string().contains("hunter2"), "{redacted}");
         }
     }

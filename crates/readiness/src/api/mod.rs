@@ -14,7 +14,7 @@ pub use operator_condition::{
 };
 pub use rollout::{PoolRolloutStatus, RolloutSpec, RolloutStatus};
 pub use windows_node_storage::{
-    CsiProxyStatus, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,
+    CsiProxyStatus, EXTERNAL, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,
     WindowsNodeStorageStatus,
 };
 pub use windows_storage::{

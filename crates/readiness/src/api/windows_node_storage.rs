@@ -29,6 +29,9 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct WindowsNodeStorageSpec {}
 
+/// Value of `status.management` for nodes that another owner manages.
+pub const EXTERNAL: &str = "External";
+
 /// The state of storage on one Windows node.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -41,13 +41,15 @@ codes! {
     DRIVER_NOT_FOR_VERSION = "DriverNotForVersion";
     /// A driver's pod is ready on a node, and the CSINode lacks the driver.
     DRIVER_NOT_REGISTERED = "DriverNotRegistered";
-    /// A driver's DaemonSet has no pod on a node, and no taint explains it.
+    /// A driver's DaemonSet has a path with which it cannot register on Windows nodes.
+    DRIVER_PATH_WRONG = "DriverPathWrong";
+    /// A driver's DaemonSet has no pod on a node, and taints alone do not explain it.
     DRIVER_POD_MISSING = "DriverPodMissing";
     /// A driver's pod on a node is not ready.
     DRIVER_POD_NOT_READY = "DriverPodNotReady";
     /// OpenShift is to bring a driver itself that a hand-made DaemonSet brings.
     DRIVER_WILL_BE_PROVIDED = "DriverWillBeProvided";
-    /// The vSphere driver's switch for Windows is off.
+    /// A switch of the vSphere driver is off that Windows workloads need.
     FEATURE_SWITCH_OFF = "FeatureSwitchOff";
     /// An in-tree plugin in use still serves its volumes at this version.
     IN_TREE_RECOMMENDED = "InTreeRecommended";

@@ -31,7 +31,7 @@ mod volumes;
 pub use csi_proxy::CSI_PROXY_PIPES;
 pub use judgement::{
     Blocked, BlockedKey, BlockedKind, BlockingGroup, BlockingVolumes, CsiProxyUse, Departed,
-    Memory, Report, assess,
+    ExternalOwner, Memory, Report, assess,
 };
 pub use preview::{Moving, Preview, PreviewError, Reason as StuckReason, Stuck, Way, preview};
 pub use redirection::{Loss, check_target, today};

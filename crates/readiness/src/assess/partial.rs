@@ -26,7 +26,7 @@ pub fn find<'a>(
     let csi_nodes = !windows.is_empty() && lacks_csi_nodes(cluster);
     let csi_nodes = csi_nodes.then_some((
         "CSINode",
-        Cow::from("the files have none; add the output of kubectl get csinodes -o yaml"),
+        Cow::from("the files have no CSINode; add the output of kubectl get csinodes -o yaml"),
     ));
     let lacking = lacking.iter();
     let lacking = lacking.map(|(kind, problem)| (*kind, Cow::from(problem)));

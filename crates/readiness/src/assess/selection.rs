@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::index::{Labels, Name};
 use crate::visible::some_of;
 
+/// How many terms of an affinity are named in words.
+const NAMED_TERMS: usize = 5;
+
 /// A node selector and the terms of a required node affinity. Both must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeSelection {
@@ -65,10 +68,57 @@ impl NodeSelection {
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         let mut wanted = self.labels.iter();
         wanted.all(|(key, value)| label(labels, key) == Some(value))
-            && self.terms.as_ref().is_none_or(|terms| {
-                let mut terms = terms.iter();
-                terms.any(|term| term_matches(term, name, labels))
-            })
+            && self.terms_match(name, labels)
+    }
+
+    fn terms_match(&self, name: &str, labels: &Labels) -> bool {
+        self.terms.as_ref().is_none_or(|terms| {
+            let mut terms = terms.iter();
+            terms.any(|term| term_matches(term, name, labels))
+        })
+    }
+
+    /// Returns in words what of it a node does not meet; nothing if it [matches](Self::matches).
+    #[must_use]
+    pub fn unmet(&self, name: &str, labels: &Labels) -> Vec<String> {
+        let wanted = self.labels.iter();
+        let wrong = wanted.filter(|(key, value)| label(labels, key) != Some(value.as_str()));
+        let mut unmet: Vec<String> = wrong
+            .map(|(key, value)| format!("{key}={value} ({})", has(key, labels)))
+            .collect();
+        if !self.terms_match(name, labels) {
+            let terms = self.terms.iter().flatten();
+            let terms = some_of(terms.map(|term| unmet_of_term(term, labels)), NAMED_TERMS);
+            unmet.push(match terms.is_empty() {
+                true => "an affinity without terms, which matches nothing".to_owned(),
+                false => format!("affinity {terms}"),
+            });
+        }
+        unmet
+    }
+}
+
+fn has(key: &str, labels: &Labels) -> String {
+    match label(labels, key) {
+        Some(value) => format!("the node has {value}"),
+        None => "the node has no such label".to_owned(),
+    }
+}
+
+/// Names the first requirement of a term that a node does not meet.
+fn unmet_of_term(term: &NodeSelectorTerm, labels: &Labels) -> String {
+    let shown = |wanted: &NodeSelectorRequirement| {
+        let values = wanted.values.as_deref().unwrap_or_default().join(", ");
+        format!("{} {} ({values})", wanted.key, wanted.operator)
+    };
+    let mut expressions = term.match_expressions.iter().flatten();
+    if let Some(wanted) = expressions.find(|wanted| !is_met(wanted, label(labels, &wanted.key))) {
+        return format!("{} ({})", shown(wanted), has(&wanted.key, labels));
+    }
+    let mut fields = term.match_fields.iter().flatten();
+    match fields.next() {
+        Some(wanted) => format!("{} (the node has another name)", shown(wanted)),
+        None => "a term that matches nothing".to_owned(),
     }
 }
 
@@ -171,6 +221,8 @@ mod tests {
             let text = selection.to_string();
             let selection = NodeSelection::from_text(&text);
             assert_eq!(selection.matches("win-1", &labels), matches, "{text}");
+            let unmet = selection.unmet("win-1", &labels);
+            assert_eq!(unmet.is_empty(), matches, "{text}: {unmet:?}");
             assert_eq!(NodeSelection::from_text(&selection.to_text()), selection);
         }
     }

@@ -18,6 +18,12 @@ pub struct NodeSide {
     /// Those of the names that the template's pods can register with the kubelet: they run a registrar or a known driver,
     /// and reach the kubelet's `plugins_registry` and the driver's folder.
     pub registers: BTreeSet<Name>,
+    /// The drivers whose own images the template has, by their standard names.
+    pub known: BTreeSet<Name>,
+    /// The plugin's folder, where nothing else says which driver it is. A driver may name its folder as it likes.
+    pub folder: Option<Name>,
+    /// The paths with which the template's pods cannot register a driver on a Windows node.
+    pub wrong_paths: Vec<WrongPath>,
     /// The csi-proxy pipes that the template mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Vec<String>,
     /// The template's node selection as a [`NodeSelection`]'s text; absent if it selects all nodes.
@@ -57,6 +63,13 @@ impl NodeSide {
     pub fn selects(&self, name: &str, node: &Node) -> bool {
         let selection = self.selection();
         selection.is_none_or(|selection| selection.matches(name, &node.labels))
+    }
+
+    /// Returns in words what the template's node selector and affinity want, and the node does not have.
+    #[must_use]
+    pub fn unmet(&self, name: &str, node: &Node) -> Vec<String> {
+        let selection = self.selection().unwrap_or_default();
+        selection.unmet(name, &node.labels)
     }
 
     /// Returns the template's node selector and affinity, parsed.
@@ -99,8 +112,63 @@ pub struct DriverPod {
     pub ready: bool,
     /// Why one of the containers waits or terminated, such as `CrashLoopBackOff`.
     pub trouble: Option<String>,
+    /// The image, if the container waits for it.
+    pub image: Option<WantedImage>,
     /// See [`NodeSide::may_reach_csi_proxy`].
     pub may_reach_csi_proxy: bool,
+}
+
+/// An image that cannot be pulled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedImage {
+    /// The image, as the pod names it; empty if the pod does not say which one.
+    pub name: String,
+    /// Whether the registry has it, but not for the node's system.
+    pub is_for_others: bool,
+}
+
+/// A path of a pod's spec with which no driver can register on a Windows node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongPath {
+    /// What is wrong with it.
+    pub fault: Fault,
+    /// The path.
+    pub path: String,
+    /// What it must be.
+    pub right: String,
+}
+
+/// What is wrong with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The driver's socket has no drive letter.
+    NoDrive,
+    /// The driver's socket is in none of the mounted folders.
+    NotMounted,
+    /// The mounted `plugins_registry` is in another folder than `plugins`.
+    OtherRoot,
+}
+
+impl std::fmt::Display for WrongPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { fault, path, right } = self;
+        match fault {
+            Fault::NoDrive => write!(
+                f,
+                "--kubelet-registration-path {path} has no drive letter, so that the kubelet cannot reach the driver; it must be {right}"
+            ),
+            Fault::NotMounted => write!(
+                f,
+                "--kubelet-registration-path {path} is in no folder that the pods mount for the driver; it must be {right}, or that \
+                 folder must be mounted"
+            ),
+            Fault::OtherRoot => write!(
+                f,
+                "{path} is not beside the driver's folder, and both must be in the kubelet's --root-dir; it must be {right}, or the \
+                 driver's folder must be moved"
+            ),
+        }
+    }
 }
 
 /// The name and version of an image.

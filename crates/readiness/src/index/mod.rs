@@ -12,7 +12,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
-pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
+pub use driver_pods::{
+    DriverPod, Fault, Image, NodeSide, Taint, Toleration, WantedImage, WrongPath,
+};
 pub use names::{drop_unused_names, intern};
 pub use objects::{
     Access, Claim, ConfigMap, CsiNode, Labels, Name, Node, NodeAddress, ObjectKey,

@@ -83,6 +83,8 @@ pub struct Node {
     pub addresses: Vec<NodeAddress>,
     /// `status.nodeInfo.kubeletVersion`.
     pub kubelet_version: String,
+    /// The build of Windows, such as `10.0.20348`, or else its name; empty if the Node shows neither.
+    pub windows_build: String,
     /// `NoSchedule` and `NoExecute` taints.
     pub taints: Vec<Taint>,
     /// The Node's labels, sorted by key.

@@ -38,6 +38,21 @@ impl Platform {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
+    /// Returns how csi-proxy comes to the platform's nodes.
+    #[must_use]
+    pub fn brings_csi_proxy(self) -> &'static str {
+        match self {
+            Self::Wmco => {
+                "the Windows Machine Config Operator installs it, if the ConfigMap windows-services-… in its namespace lists csi-proxy \
+                 (from 7.2.0, 8.0.2 and 9.0.0 on)"
+            }
+            Self::Aks => "it is in AKS's node image, so ask Azure",
+            Self::Eks => "it is in EKS's node image, so ask AWS",
+            Self::Gke => "GKE installs it, so ask Google",
+            Self::Rancher => "Rancher's service rancher-wins installs it, as csiproxy",
+        }
+    }
+
     /// Whether changing csi-proxy breaks the node: WMCO reverts the change and fails, and on AKS the kubelet service
     /// depends on csi-proxy.
     #[must_use]
@@ -53,6 +68,14 @@ pub struct PlatformSignal {
     pub platform: Platform,
     /// The label, annotation, taint or version that shows the platform.
     pub shown: String,
+}
+
+impl PlatformSignal {
+    /// Returns the platform that a text such as `WMCO by label …` names.
+    #[must_use]
+    pub fn platform_in(shown: &str) -> Option<Platform> {
+        Platform::by_name(shown.split_once(" by ")?.0)
+    }
 }
 
 impl fmt::Display for PlatformSignal {

@@ -16,7 +16,7 @@ use crate::index::{
 use crate::objects::interned;
 use crate::objects::lenient::{Lenient, Shown};
 use crate::objects::metadata::{NodeMeta, OwnedAnnotated, Reference, text};
-use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, added};
+use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, WINDOWS_BUILD_LABEL, added};
 use crate::objects::platform::platform;
 
 object_only!(
@@ -85,6 +85,10 @@ struct NodeInfo {
     kubelet_version: Option<String>,
     #[serde(rename = "bootID")]
     boot_id: Option<String>,
+    #[serde(default)]
+    kernel_version: Lenient<String>,
+    #[serde(default)]
+    os_image: Lenient<String>,
 }
 
 pub(super) fn row(node: NodeObject) -> Node {
@@ -121,12 +125,29 @@ pub(super) fn row(node: NodeObject) -> Node {
         ready_since: ready_since(&status.conditions.0),
         wmco_version: noted(WMCO_DESIRED_VERSION).or_else(|| noted(WMCO_VERSION)),
         boot_id: info.boot_id.unwrap_or_default(),
+        windows_build: windows_build(
+            label(WINDOWS_BUILD_LABEL),
+            &info.kernel_version.0,
+            info.os_image.0,
+        ),
         wmco_host_key: noted(WMCO_HOST_KEY),
         wmco_host_key_type: noted(WMCO_HOST_KEY_TYPE),
         addresses: status.addresses.unwrap_or_default(),
         taints,
         ..other
     }
+}
+
+/// Returns the build of Windows by its label, or by a kernel such as `10.0.20348.2461`, or else the system's own name.
+fn windows_build(label: Option<&str>, kernel: &str, os_image: String) -> String {
+    let of_kernel = || {
+        let parts: Vec<&str> = kernel.split('.').take(3).collect();
+        (parts.len() == 3).then(|| parts.join("."))
+    };
+    label
+        .map(str::to_owned)
+        .or_else(of_kernel)
+        .unwrap_or(os_image)
 }
 
 fn ready_since(conditions: &[NodeCondition]) -> Option<Timestamp> {

@@ -1,15 +1,18 @@
 //! Detects a CSI driver's node plugin in a pod's spec.
 
+mod flags;
+mod paths;
+
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde::de::MapAccess;
 use serde::de::value::MapAccessDeserializer;
-use serde_json::Value;
 
+use self::flags::is_open;
+pub use self::flags::{named_driver, registered_path};
 use crate::assess::drivers;
 use crate::index::{Image, Name, NodeSide, intern};
-use crate::objects::decode;
 use crate::objects::lenient::{Lenient, Shown};
 use crate::objects::placement::selection;
 use crate::objects::pod::PodSpec;
@@ -18,15 +21,11 @@ use crate::objects::pod::PodSpec;
 const REGISTRAR_IMAGE: &str = "csi-node-driver-registrar";
 /// The folder in which the kubelet looks for registrars.
 const REGISTRY_FOLDER: &str = "plugins_registry";
-const REGISTRATION_FLAG: &str = "kubelet-registration-path";
 const PLUGINS_FOLDER: &str = "plugins";
 /// The kubelet's own folder among those of the drivers.
 const KUBELETS_FOLDER: &str = "kubernetes.io";
 const CSI_PROXY_PREFIX: &str = "csi-proxy-";
 const CSI_PROXY_IMAGE: &str = "csi-proxy";
-/// The longest result of variable expansion. Anyone who can create a pod controls the variables.
-const LONGEST_VALUE: usize = 4096;
-const MOST_VARIABLES: usize = 64;
 
 /// The fields of a container that can show a driver.
 #[derive(Default, Deserialize)]
@@ -89,86 +88,230 @@ impl<'de> Shown<'de> for Variable {
     }
 }
 
+/// The hostPath volumes of a pod's spec.
+#[derive(Default)]
+struct Mounts<'a> {
+    csi_proxy_pipes: BTreeSet<String>,
+    /// All others.
+    folders: Vec<&'a str>,
+    /// The names of the drivers' folders among them.
+    plugins: BTreeSet<Name>,
+    has_registry: bool,
+}
+
+impl<'a> Mounts<'a> {
+    fn of(spec: &'a PodSpec) -> Self {
+        let mut mounts = Self::default();
+        let volumes = spec.volumes.iter().flatten();
+        for path in volumes.filter_map(|volume| Some(&*volume.host_path.as_ref()?.path)) {
+            if let Some(pipe) = csi_proxy_pipe(path) {
+                mounts.csi_proxy_pipes.insert(pipe);
+                continue;
+            }
+            mounts.folders.push(path);
+            let last = parts(path).last();
+            mounts.has_registry |=
+                last.is_some_and(|last| last.eq_ignore_ascii_case(REGISTRY_FOLDER));
+            let plugin = plugin_folder(path).filter(|folder| *folder != KUBELETS_FOLDER);
+            mounts.plugins.extend(plugin.map(Name::from));
+        }
+        mounts
+    }
+}
+
+/// What the containers of a pod's spec show.
+#[derive(Default)]
+struct Containers {
+    is_host_process: bool,
+    has_registrar: bool,
+    /// The paths of the drivers' sockets that the registrars pass to the kubelet.
+    sockets: BTreeSet<String>,
+    /// The kubelet's folders of registrars, where the registrars name them.
+    registries: BTreeSet<String>,
+    /// The names that drivers have as their argument.
+    said: BTreeSet<Name>,
+    /// Whether a driver has a name as its argument that only the kubelet knows.
+    is_name_open: bool,
+    /// The drivers known by their images, by the standard names.
+    known: BTreeSet<Name>,
+    /// Their images, and all others.
+    images: Vec<Image>,
+    other_images: Vec<Image>,
+    /// Whether one of them may use csi-proxy's pipes from a HostProcess container.
+    may_use_pipes: bool,
+    csi_proxy: Option<String>,
+}
+
+impl Containers {
+    fn of(spec: &PodSpec) -> Self {
+        let mut found = Self {
+            is_host_process: spec.security_context.0.is_host_process(),
+            ..Self::default()
+        };
+        for container in spec.init_containers.0.iter().chain(&spec.containers.0) {
+            found.add(container);
+        }
+        found
+    }
+
+    fn add(&mut self, container: &Container) {
+        self.sockets.extend(flags::registration_path(container));
+        self.registries.extend(flags::registry(container));
+        self.is_host_process |= container.security_context.0.is_host_process();
+        let (repository, tag) = split_image(&container.image.0);
+        let name = drivers::image_name(repository);
+        self.has_registrar |= name.ends_with(REGISTRAR_IMAGE);
+        if name == CSI_PROXY_IMAGE {
+            self.csi_proxy.get_or_insert_with(|| tag.to_owned());
+        }
+        if drivers::is_sidecar(name) {
+            return;
+        }
+        match flags::driver_name(container) {
+            Some(name) if is_open(&name) => self.is_name_open = true,
+            Some(name) => self.said.extend((!name.is_empty()).then(|| name.into())),
+            None => {}
+        }
+        let Some((driver, name)) = drivers::of_image(repository) else {
+            self.other_images.extend(versioned(name, tag));
+            return;
+        };
+        let image = versioned(name, tag);
+        self.may_use_pipes |= !drivers::does_without_csi_proxy(driver, image.as_ref());
+        self.images.extend(image);
+        self.known.insert(driver.into());
+    }
+
+    /// Whether the arguments name all drivers.
+    fn are_named(&self) -> bool {
+        !self.said.is_empty() && self.said.len() >= self.sockets.len()
+    }
+
+    /// Returns the parts of the sockets' paths. One of them is the name of the driver, if its folder has that name.
+    fn socket_parts(&self) -> impl Iterator<Item = Name> {
+        self.sockets
+            .iter()
+            .flat_map(|path| parts(path))
+            .map(Name::from)
+    }
+
+    /// Returns the candidate names: what the drivers' arguments say, or the registrars' paths and the folders. The standard
+    /// name of an image counts only where neither an argument nor a path says anything.
+    fn names(&self, plugins: &BTreeSet<Name>) -> BTreeSet<Name> {
+        let mut names = self.said.clone();
+        if !self.are_named() {
+            names.extend(self.socket_parts().chain(plugins.iter().cloned()));
+            let mut folders = self.sockets.iter().filter_map(|path| plugin_folder(path));
+            if !self.is_name_open && folders.all(is_open) {
+                names.extend(self.known.iter().cloned());
+            }
+        }
+        names
+    }
+
+    /// Returns those of the names that the pods can register with the kubelet.
+    fn registers(&self, mounts: &Mounts<'_>, names: &BTreeSet<Name>) -> BTreeSet<Name> {
+        if !self.has_registrar && self.known.is_empty() {
+            return BTreeSet::new();
+        }
+        // The registrar's path says which driver it is. HostProcess containers see the host's folders without a mount.
+        let mut registers: BTreeSet<Name> = match (self.are_named(), self.sockets.is_empty()) {
+            (true, _) => self.said.clone(),
+            (false, true) => names.union(&mounts.plugins).cloned().collect(),
+            (false, false) => self
+                .socket_parts()
+                .chain(self.said.iter().cloned())
+                .collect(),
+        };
+        let has_socket = self.are_named()
+            && self
+                .socket_parts()
+                .any(|part| mounts.plugins.contains(&part));
+        registers.retain(|name| {
+            let has_folder = has_socket || mounts.plugins.contains(name);
+            self.is_host_process || (mounts.has_registry && has_folder)
+        });
+        registers
+    }
+
+    /// Returns the plugin's folder, if the driver's name is not known to be another one, or the same.
+    fn folder(&self, plugins: &BTreeSet<Name>) -> Option<Name> {
+        if !self.said.is_empty() || (!self.has_registrar && self.sockets.is_empty()) {
+            return None;
+        }
+        let of_sockets: BTreeSet<Name> = self
+            .sockets
+            .iter()
+            .filter_map(|path| socket_folder(path))
+            .map(Name::from)
+            .collect();
+        let folders = if self.sockets.is_empty() {
+            plugins
+        } else {
+            &of_sockets
+        };
+        let folder = folders.first().filter(|_| folders.len() == 1)?;
+        (!is_open(folder) && !self.known.contains(folder)).then(|| folder.clone())
+    }
+}
+
 /// Detects the node side in a pod's spec; `None` if nothing looks like a driver or uses csi-proxy's pipes.
 pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
-    let mut side = NodeSide::default();
-    let mut folders = BTreeSet::new();
-    let mut mounts_registry = false;
-    for volume in spec.volumes.iter().flatten() {
-        let Some(host_path) = &volume.host_path else {
-            continue;
-        };
-        if let Some(pipe) = csi_proxy_pipe(&host_path.path) {
-            side.csi_proxy_pipes.push(pipe);
-            continue;
-        }
-        let last = parts(&host_path.path).last();
-        mounts_registry |= last.is_some_and(|last| last.eq_ignore_ascii_case(REGISTRY_FOLDER));
-        let mut parts = parts(&host_path.path);
-        if parts.any(|part| part.eq_ignore_ascii_case(PLUGINS_FOLDER))
-            && let Some(driver) = parts.next()
-            && driver != KUBELETS_FOLDER
-        {
-            folders.insert(driver.into());
-        }
+    let mounts = Mounts::of(spec);
+    let mut found = Containers::of(spec);
+    if found.sockets.is_empty()
+        && !found.has_registrar
+        && mounts.plugins.is_empty()
+        && found.known.is_empty()
+    {
+        // Other programs have drivers, too.
+        found.said.clear();
     }
-    let mut registered = BTreeSet::new();
-    let mut has_registrar = false;
-    let mut other_images = Vec::new();
-    let mut is_known = false;
-    let mut may_use_pipes = false;
-    let mut is_host_process = spec.security_context.0.is_host_process();
-    for container in spec.init_containers.0.iter().chain(&spec.containers.0) {
-        if let Some(path) = registration_path(container) {
-            registered.extend(parts(&path).map(Into::into));
-        }
-        is_host_process |= container.security_context.0.is_host_process();
-        let (repository, tag) = split_image(&container.image.0);
-        has_registrar |= drivers::image_name(repository).ends_with(REGISTRAR_IMAGE);
-        if drivers::image_name(repository) == CSI_PROXY_IMAGE {
-            side.csi_proxy.get_or_insert_with(|| tag.to_owned());
-            continue;
-        }
-        let mut known = drivers::of_image(repository).peekable();
-        if known.peek().is_some() {
-            is_known = true;
-            let image = versioned(repository, tag);
-            let does_without = |driver| drivers::does_without_csi_proxy(driver, image.as_ref());
-            may_use_pipes |= !known.clone().all(does_without);
-            side.images.extend(image);
-        } else {
-            other_images.extend(versioned(repository, tag));
-        }
-        side.names.extend(known.map(Into::into));
-    }
-    // Next to a driver known by its image, other images have unrelated versions.
-    if !is_known {
-        side.images = other_images;
-    }
-    if has_registrar || is_known {
-        // The registrar's path says which driver it is. HostProcess containers see the host's folders without a mount.
-        side.registers = if registered.is_empty() {
-            folders.union(&side.names).cloned().collect()
-        } else {
-            registered.clone()
-        };
-        let is_within_reach = |name: &Name| mounts_registry && folders.contains(name);
-        side.registers
-            .retain(|name| is_host_process || is_within_reach(name));
-    }
-    side.names.extend(registered);
-    side.names.extend(folders);
-    if side.names.is_empty() && side.csi_proxy_pipes.is_empty() && side.csi_proxy.is_none() {
+    let names = found.names(&mounts.plugins);
+    if names.is_empty() && mounts.csi_proxy_pipes.is_empty() && found.csi_proxy.is_none() {
         return None;
     }
-    side.may_reach_csi_proxy =
-        is_host_process && !side.names.is_empty() && (may_use_pipes || !is_known);
-    side.tolerations = spec.tolerations.clone().unwrap_or_default();
+    let registries = found.is_host_process.then_some(&found.registries);
+    let wrong_paths = paths::wrong_paths(&found.sockets, &mounts.folders, registries);
+    let registers = match wrong_paths.is_empty() {
+        true => found.registers(&mounts, &names),
+        false => BTreeSet::new(),
+    };
     let selection = selection(spec);
-    side.selector = (!selection.is_empty()).then(|| intern(&selection.to_text()));
-    side.csi_proxy_pipes.sort();
-    side.csi_proxy_pipes.dedup();
-    Some(side)
+    Some(NodeSide {
+        is_openshifts: false,
+        folder: found.folder(&mounts.plugins),
+        wrong_paths,
+        registers,
+        csi_proxy_pipes: mounts.csi_proxy_pipes.into_iter().collect(),
+        selector: (!selection.is_empty()).then(|| intern(&selection.to_text())),
+        tolerations: spec.tolerations.clone().unwrap_or_default(),
+        may_reach_csi_proxy: found.is_host_process
+            && !names.is_empty()
+            && (found.may_use_pipes || found.known.is_empty()),
+        // Next to a driver known by its image, other images have unrelated versions.
+        images: if found.known.is_empty() {
+            found.other_images
+        } else {
+            found.images
+        },
+        csi_proxy: found.csi_proxy,
+        known: found.known,
+        names,
+    })
+}
+
+/// Returns the name of the folder among those of the drivers that a path is in.
+fn plugin_folder(path: &str) -> Option<&str> {
+    let mut parts = parts(path);
+    parts
+        .any(|part| part.eq_ignore_ascii_case(PLUGINS_FOLDER))
+        .then(|| parts.next())?
+}
+
+/// Returns the name of the folder that a driver has its socket in.
+fn socket_folder(path: &str) -> Option<&str> {
+    plugin_folder(path).or_else(|| parts(path).rev().nth(1))
 }
 
 /// Returns the csi-proxy pipe at this path, in lower case: pipe names on Windows are case-insensitive.
@@ -186,79 +329,8 @@ fn csi_proxy_pipe(path: &str) -> Option<String> {
 }
 
 /// Splits a path with either separator, single or doubled.
-fn parts(path: &str) -> impl Iterator<Item = &str> {
+fn parts(path: &str) -> impl DoubleEndedIterator<Item = &str> {
     path.split(['\\', '/']).filter(|part| !part.is_empty())
-}
-
-/// Returns the registration path of an undecoded container; `None` if it does not decode or has no such path.
-#[must_use]
-pub fn registered_path(container: &Value) -> Option<String> {
-    let Lenient(container) = decode(container).ok()?;
-    registration_path(&container)
-}
-
-/// Returns the path that the registrar passes to the kubelet: the value of `--flag=value` or `--flag value`, as separate
-/// words or inside a shell command line.
-fn registration_path(container: &Container) -> Option<String> {
-    let mut words = container.command.0.iter().chain(&container.args.0);
-    while let Some(word) = words.next() {
-        let Some((before, rest)) = word.split_once(REGISTRATION_FLAG) else {
-            continue;
-        };
-        let is_all = before.bytes().all(|byte| byte == b'-');
-        let value = match rest.strip_prefix(['=', ' ']) {
-            Some(value) if is_all => value,
-            Some(value) => value.split_whitespace().next().unwrap_or_default(),
-            None if rest.is_empty() && is_all => words.next()?,
-            None => continue,
-        };
-        let value = value.trim_matches(['"', '\'']);
-        let mut expansion = Expansion::default();
-        expansion.add(value, &container.env.0);
-        return Some(expansion.text);
-    }
-    None
-}
-
-/// A text with `$(NAME)` replaced by the container's variables, as the kubelet does, up to a limit.
-#[derive(Default)]
-struct Expansion {
-    text: String,
-    replaced: usize,
-}
-
-impl Expansion {
-    /// Appends expanded text. A variable's value can refer to the variables defined before it.
-    fn add(&mut self, mut text: &str, variables: &[Variable]) {
-        while let Some((before, rest)) = text.split_once("$(")
-            && let Some((name, after)) = rest.split_once(')')
-        {
-            self.push(before);
-            if self.replaced == MOST_VARIABLES || self.text.len() == LONGEST_VALUE {
-                return;
-            }
-            self.replaced += 1;
-            // The last variable with a name applies.
-            let found = variables
-                .iter()
-                .rposition(|variable| variable.name.0 == name);
-            let value = found.and_then(|place| Some((place, variables[place].value.0.as_ref()?)));
-            match value {
-                Some((place, value)) => self.add(value, &variables[..place]),
-                None => self.push(&format!("$({name})")),
-            }
-            text = after;
-        }
-        self.push(text);
-    }
-
-    fn push(&mut self, text: &str) {
-        let mut end = text.len().min(LONGEST_VALUE - self.text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.text.push_str(&text[..end]);
-    }
 }
 
 /// Splits an image into repository and tag. Drops a digest.
@@ -271,11 +343,7 @@ fn split_image(image: &str) -> (&str, &str) {
     }
 }
 
-fn versioned(repository: &str, tag: &str) -> Option<Image> {
-    let name = drivers::image_name(repository);
-    if drivers::is_sidecar(name) {
-        return None;
-    }
+fn versioned(name: &str, tag: &str) -> Option<Image> {
     let (major, rest) = tag.trim_start_matches('v').split_once('.')?;
     let mut digits = rest.split(|letter: char| !letter.is_ascii_digit());
     let minor = digits.next().unwrap_or_default();
@@ -287,138 +355,4 @@ fn versioned(repository: &str, tag: &str) -> Option<Image> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn side(spec: serde_json::Value) -> Option<NodeSide> {
-        node_side(&serde_json::from_value(spec).unwrap())
-    }
-
-    #[test]
-    fn variables_are_replaced_as_the_kubelet_does_and_within_bounds() {
-        let expand = |text: &str, variables: &[(&str, &str)]| {
-            let env: Vec<_> = variables
-                .iter()
-                .map(|(name, value)| json!({"name": name, "value": value}))
-                .collect();
-            let flag = format!("--kubelet-registration-path={text}");
-            let container = json!({"args": [flag], "env": env});
-            registration_path(&serde_json::from_value(container).unwrap()).unwrap()
-        };
-        assert_eq!(expand("$(A)/$(B)", &[("A", "a"), ("B", "$(A)b")]), "a/ab");
-        assert_eq!(expand("$(A)", &[("A", "$(B)"), ("B", "b")]), "$(B)");
-        assert_eq!(expand("$(A)", &[("A", "1"), ("A", "2")]), "2");
-        assert_eq!(expand("$(A)$(", &[]), "$(A)$(");
-        let long = "\u{e9}".repeat(1 << 20);
-        let many = "$(A)".repeat(1 << 18);
-        assert_eq!(expand(&many, &[("A", &long)]).len(), LONGEST_VALUE);
-        assert!(expand(&many, &[("A", "")]).len() <= LONGEST_VALUE);
-        let twice: Vec<(String, String)> = (1..80)
-            .map(|n| (format!("V{n}"), format!("$(V{})$(V{})", n - 1, n - 1)))
-            .collect();
-        let mut chain = vec![("V0", "x")];
-        chain.extend(twice.iter().map(|(name, value)| (&**name, &**value)));
-        assert!(expand("$(V79)", &chain).len() <= LONGEST_VALUE);
-    }
-
-    #[test]
-    fn a_known_driver_is_compared_and_not_what_stands_beside_it() {
-        let names = |images: &[&str]| {
-            let containers: Vec<_> = images.iter().map(|image| json!({"image": image})).collect();
-            let volume = json!({"name": "v", "hostPath": {"path": "/var/lib/kubelet/plugins/a.b"}});
-            let found = side(json!({"containers": containers, "volumes": [volume]})).unwrap();
-            let images = found.images.into_iter();
-            images.map(|image| image.name).collect::<Vec<_>>()
-        };
-        assert_eq!(names(&["x/log:v1.0", "x/smbplugin:v1.2"]), ["smbplugin"]);
-        assert!(names(&["x/log:v1.0", "x/smbplugin@sha256:0"]).is_empty());
-        assert_eq!(
-            names(&["x/log:v1.0", "x/livenessprobe:v2.0", "x/own:1.2"]),
-            ["log", "own"]
-        );
-        let kubelets = json!({"name": "v", "hostPath": {"path": "/var/lib/kubelet/plugins/kubernetes.io/csi"}});
-        assert_eq!(side(json!({"volumes": [kubelets]})), None);
-    }
-
-    #[test]
-    fn only_pipes_of_csi_proxy_count_and_a_plain_pod_is_no_driver() {
-        let volume = |path: &str| json!({"name": "v", "hostPath": {"path": path}});
-        let found = side(json!({"volumes": [
-            volume(r"\\.\pipe\csi-proxy-disk-v1"), volume(r"\\.\pipe\containerd"),
-            volume("//./pipe/csi-proxy-filesystem-v1"), volume(r"\\.\pipe\csi-proxy-disk-v1"),
-            volume(r"\\\\.\\pipe\\csi-proxy-smb-v1"), volume(r"C:\pipe\csi-proxy-a"), volume(r".\pipe\csi-proxy-b"),
-        ]}));
-        assert_eq!(
-            found.unwrap().csi_proxy_pipes,
-            [
-                "csi-proxy-disk-v1",
-                "csi-proxy-filesystem-v1",
-                "csi-proxy-smb-v1"
-            ]
-        );
-        assert_eq!(
-            side(json!({"volumes": [volume(r"C:\data")], "containers": [{"image": "web:1.2"}]})),
-            None
-        );
-    }
-
-    #[test]
-    fn a_driver_in_host_process_containers_may_use_the_pipes_unless_it_is_known_not_to() {
-        let host = json!({"windowsOptions": {"hostProcess": true}});
-        let volume = json!({"name": "v", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\a.b"}});
-        for line in [
-            "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi:v1.13.9 true",
-            "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi:v1.14.0 false",
-            "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi@sha256:00 true",
-            "registry.k8s.io/csi-vsphere/driver:v3.5.0 false",
-            "registry.k8s.io/csi-vsphere/driver:v3.4.0 true",
-            "registry.redhat.io/openshift4/ose-azure-disk-csi-driver-rhel9:v4.20 true",
-            "example.org/own:v9.0.0 true",
-        ] {
-            let (image, may_use) = line.split_once(' ').unwrap();
-            let may_use = may_use == "true";
-            let spec = |of_pod: &serde_json::Value, of_container: &serde_json::Value| {
-                json!({
-                    "securityContext": of_pod, "volumes": [volume],
-                    "containers": [{"image": image, "securityContext": of_container}],
-                })
-            };
-            let none = json!({});
-            for (spec, expected) in [
-                (spec(&host, &none), may_use),
-                (spec(&none, &host), may_use),
-                (
-                    spec(&none, &json!({"windowsOptions": {"hostProcess": "no"}})),
-                    false,
-                ),
-                (spec(&json!(7), &none), false),
-            ] {
-                let side = side(spec.clone()).unwrap();
-                assert_eq!(side.may_reach_csi_proxy, expected, "{spec}");
-            }
-        }
-        // A container that is not a driver is ignored.
-        let logs = json!({"securityContext": host, "containers": [{"image": "logs:v1.0"}]});
-        assert_eq!(side(logs), None);
-    }
-
-    #[test]
-    fn sidecars_and_images_without_a_version_are_not_compared() {
-        for (image, version) in [
-            (
-                "registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.8.0",
-                None,
-            ),
-            ("gcr.io/x/driver:v3.0.1", Some((3, 0))),
-            ("gcr.io/x/driver:latest", None),
-            ("gcr.io:443/x/driver", None),
-            ("gcr.io/x/driver:v3.0.1@sha256:00", Some((3, 0))),
-        ] {
-            let (repository, tag) = split_image(image);
-            let found = versioned(repository, tag).map(|image| image.version);
-            assert_eq!(found, version, "{image}");
-        }
-    }
-}
+mod tests;

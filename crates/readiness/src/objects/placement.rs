@@ -16,7 +16,7 @@ object_only!(Affinity, NodeAffinity);
 pub const OS_LABEL: &str = "kubernetes.io/os";
 const BETA_OS_LABEL: &str = "beta.kubernetes.io/os";
 /// Only Windows nodes have this label.
-const WINDOWS_BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
+pub const WINDOWS_BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
 /// Set on OpenShift nodes at registration.
 pub const OS_ID_LABEL: &str = "node.openshift.io/os_id";
 pub const WINDOWS_OS_ID: &str = "Windows";

@@ -11,7 +11,7 @@ use crate::assess::Moving;
 use crate::assess::plugins::{self, Plugin};
 use crate::index::{
     Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
-    Toleration, VolumeType, intern,
+    Toleration, VolumeType, WantedImage, intern,
 };
 use crate::objects::lenient::Lenient;
 use crate::objects::metadata::{PodMeta, controller, stays};
@@ -33,6 +33,22 @@ object_only!(
     CsiSource,
     Fields
 );
+
+/// The reasons of a container that waits for its image.
+const WITHOUT_IMAGE: [&str; 6] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+];
+/// What container runtimes say of an image that has no build for the node's system.
+const FOR_OTHERS: [&str; 3] = [
+    "no matching manifest for",
+    "no match for platform",
+    "cannot be used on this platform",
+];
 
 #[derive(Deserialize)]
 pub(super) struct PodObject {
@@ -82,6 +98,8 @@ pub(super) struct Condition {
 #[serde(remote = "Self")]
 struct ContainerStatus {
     state: Option<ContainerState>,
+    #[serde(default)]
+    image: Lenient<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -95,6 +113,8 @@ struct ContainerState {
 #[serde(remote = "Self")]
 struct Stopped {
     reason: Option<String>,
+    #[serde(default)]
+    message: Lenient<String>,
 }
 
 /// A volume of a pod.
@@ -252,11 +272,13 @@ pub(super) fn row(object: PodObject) -> Option<Pod> {
     let spec = object.spec.unwrap_or_default();
     let node_side = node_side(&spec).unwrap_or_default();
     let driver = (!node_side.names.is_empty()).then(|| {
+        let (trouble, image) = status.trouble().unzip();
         Box::new(DriverPod {
             may_reach_csi_proxy: node_side.may_reach_csi_proxy,
             names: node_side.names,
             ready: status.is_ready() && meta.deletion_timestamp.is_none(),
-            trouble: status.trouble(),
+            trouble,
+            image: image.flatten(),
         })
     });
     let volumes: Box<[PodVolume]> = spec.volumes().collect();
@@ -301,13 +323,28 @@ impl PodStatus {
             .any(|condition| condition.status == "True")
     }
 
-    fn trouble(&self) -> Option<String> {
+    /// Returns why a container waits or terminated, and the image that it waits for. Containers without an image come
+    /// first: others may only wait for them.
+    fn trouble(&self) -> Option<(String, Option<WantedImage>)> {
         let containers = self.init_container_statuses.iter().flatten();
-        containers
-            .chain(self.container_statuses.iter().flatten())
-            .filter_map(|container| container.state.as_ref())
-            .filter_map(|state| state.waiting.as_ref().or(state.terminated.as_ref()))
-            .filter_map(|stopped| stopped.reason.clone())
-            .find(|reason| reason != "Completed")
+        let containers = containers.chain(self.container_statuses.iter().flatten());
+        let troubles = containers.filter_map(ContainerStatus::trouble);
+        troubles.min_by_key(|(_, image)| image.is_none())
+    }
+}
+
+impl ContainerStatus {
+    fn trouble(&self) -> Option<(String, Option<WantedImage>)> {
+        let state = self.state.as_ref()?;
+        let stopped = state.waiting.as_ref().or(state.terminated.as_ref())?;
+        let reason = stopped.reason.clone().filter(|it| it != "Completed")?;
+        let is_pull = WITHOUT_IMAGE.contains(&reason.as_str());
+        let image = is_pull.then(|| WantedImage {
+            name: self.image.0.clone(),
+            is_for_others: FOR_OTHERS
+                .iter()
+                .any(|words| stopped.message.0.contains(words)),
+        });
+        Some((reason, image))
     }
 }

@@ -51,7 +51,10 @@ pub fn all() -> Vec<Case> {
 
 /// Returns the cases of findings, which the oracle does not compute.
 pub fn findings() -> Vec<Case> {
-    read(&[include_str!("cases/findings.yaml")])
+    read(&[
+        include_str!("cases/findings.yaml"),
+        include_str!("cases/daemon_sets.yaml"),
+    ])
 }
 
 /// Expands objects as cases write them.

@@ -1,4 +1,5 @@
-//! Tests of findings and their advice, on objects as Kubernetes writes them: `cases/findings.yaml`.
+//! Tests of findings and their advice, on objects as Kubernetes writes them: `cases/findings.yaml` and
+//! `cases/daemon_sets.yaml`.
 
 use readiness::assess::{assess_once, codes};
 use readiness::index::ReadFrom;

@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod drivers;
 mod files;
 mod memory;
+mod node_side;
 mod placement;
 pub mod versions;
 pub mod volumes;
@@ -61,6 +62,10 @@ fn expect_with(
     findings.sort();
     findings.dedup();
     let windows = windows_nodes(cluster);
+    let needed = rows
+        .iter()
+        .filter_map(|row| row.found.backing.driver.clone());
+    let needed: Vec<String> = needed.collect();
     json!({
         "windowsNodes": windows.len(),
         "target": target,
@@ -83,13 +88,14 @@ fn expect_with(
         "drivers": all_drivers(cluster, &rows)
             .iter()
             .map(|driver| {
-                let daemon_set = drivers::daemon_set(cluster, driver);
+                let missing = missing_on(cluster, &rows, driver);
+                let daemon_set = drivers::daemon_set(cluster, driver, &needed, &missing);
                 json!({
                     "name": driver,
                     "registeredOn": registered_on(cluster, driver),
-                    "missingOn": missing_on(cluster, &rows, driver),
+                    "missingOn": missing,
                     "daemonSet": daemon_set.map(|set| format!("{}/{}", cluster::namespace(set), name(set))),
-                    "csiProxyPipes": daemon_set.map(drivers::pipes).unwrap_or_default(),
+                    "csiProxyPipes": daemon_set.map(node_side::pipes).unwrap_or_default(),
                     "advice": plugin_in_use(&rows, driver).and_then(|plugin| versions::advice(cluster, plugin)),
                 })
             })

@@ -3,6 +3,7 @@
 //! Each cause is a small function that returns a finding. A driver may have several causes.
 
 pub mod csi_proxy;
+mod folders;
 mod no_pod;
 mod of_driver;
 mod of_node;
@@ -11,6 +12,8 @@ mod on_node;
 pub use of_driver::{not_for_version, of_driver};
 pub use of_node::{no_csi_node, virtual_nodes};
 pub use on_node::{stale_entry, why_missing};
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -30,6 +33,9 @@ pub struct DaemonSets<'a> {
     pub windows: Vec<DaemonSet<'a>>,
     /// All others.
     pub others: Vec<DaemonSet<'a>>,
+    /// DaemonSets for Windows nodes that show only their plugin's folder, where none shows the driver's name: one of them
+    /// may be the driver's.
+    pub perhaps: Vec<DaemonSet<'a>>,
 }
 
 /// One DaemonSet of a driver.
@@ -63,10 +69,59 @@ impl<'a> DaemonSets<'a> {
                 node_side,
             });
         }
-        let by_name = |set: &DaemonSet<'a>| (set.key.name.clone(), set.key.namespace.clone());
-        sets.windows.sort_by_key(by_name);
-        sets.others.sort_by_key(by_name);
+        sets.windows.sort_by_key(DaemonSet::order);
+        sets.others.sort_by_key(DaemonSet::order);
         sets
+    }
+
+    /// Returns the DaemonSets of each of these drivers. Where no DaemonSet for Windows nodes shows a driver's name, one that
+    /// shows only its plugin's folder may bring it, and does if no other driver and no other folder is left.
+    #[must_use]
+    pub fn of_drivers<'n>(
+        report: &Report,
+        cluster: &'a Cluster,
+        drivers: impl Iterator<Item = &'n Name>,
+    ) -> BTreeMap<Name, Self> {
+        let of_driver = |driver: &Name| (driver.clone(), Self::of_driver(report, cluster, driver));
+        let mut all: BTreeMap<Name, Self> = drivers.map(of_driver).collect();
+        let is_open = |sets: &Self| sets.windows.is_empty();
+        if report.windows.is_empty() || !all.values().any(is_open) {
+            return all;
+        }
+        let folders = folders::open_folders(report, cluster);
+        if folders.is_empty() {
+            return all;
+        }
+        let of_folders: Vec<DaemonSet<'a>> = folders.values().flatten().copied().collect();
+        let left = folders::OpenDrivers::of(report, cluster, &of_folders);
+        for (driver, sets) in all.iter_mut().filter(|(_, sets)| is_open(sets)) {
+            match left.is_of(driver, folders.len()) {
+                Some(true) => sets.windows.clone_from(&of_folders),
+                Some(false) => sets.perhaps.clone_from(&of_folders),
+                None => {}
+            }
+        }
+        all
+    }
+
+    /// Returns the first DaemonSet for Windows nodes, of those that select one of these nodes, if any does.
+    #[must_use]
+    pub fn first_for(&self, cluster: &Cluster, nodes: &BTreeSet<Name>) -> Option<&DaemonSet<'a>> {
+        let selects = |set: &&DaemonSet<'_>| {
+            let selection = set.node_side.selection().unwrap_or_default();
+            let mut nodes = nodes
+                .iter()
+                .filter_map(|name| Some((name, cluster.nodes.get(name)?)));
+            nodes.any(|(name, node)| selection.matches(name, &node.labels))
+        };
+        self.windows.iter().find(selects).or(self.windows.first())
+    }
+
+    /// Whether one of them that selects the node mounts csi-proxy's pipes.
+    #[must_use]
+    pub fn mount_pipes_on(&self, name: &str, node: &Node) -> bool {
+        let mut sets = self.windows.iter().map(|set| set.node_side);
+        sets.any(|side| !side.csi_proxy_pipes.is_empty() && side.selects(name, node))
     }
 
     /// Returns the DaemonSets for Windows nodes that can register the driver there, not only name it.
@@ -76,7 +131,11 @@ impl<'a> DaemonSets<'a> {
     }
 }
 
-impl DaemonSet<'_> {
+impl<'a> DaemonSet<'a> {
+    fn order(&self) -> (&'a Name, &'a Name) {
+        (&self.key.name, &self.key.namespace)
+    }
+
     /// Returns the object for a finding on the DaemonSet.
     fn object(&self) -> String {
         format!("DaemonSet/{}", self.key)
@@ -131,7 +190,19 @@ pub struct Place<'a> {
     pub pods: &'a [(&'a ObjectKey, &'a Pod)],
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// Returns the driver's DaemonSets that could have a pod on the node: those that select it, or all if none does. The
+    /// one that tolerates most of the node's taints comes first.
+    fn sets_for_node(&self) -> Vec<&'a DaemonSet<'a>> {
+        let selects = |set: &&DaemonSet<'_>| set.node_side.selects(self.name, self.node);
+        let mut sets: Vec<_> = self.sets.windows.iter().collect();
+        if sets.iter().any(selects) {
+            sets.retain(selects);
+        }
+        sets.sort_by_key(|set| set.node_side.repelled_by(self.node).len());
+        sets
+    }
+
     /// Returns why a DaemonSet may be there that the input does not have, and what to add: files without any DaemonSet, or
     /// without a namespace that the cluster has.
     fn unseen_daemon_sets(&self) -> Option<String> {

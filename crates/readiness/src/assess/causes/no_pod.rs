@@ -4,25 +4,33 @@ use serde_json::{Value, json};
 
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
-use crate::index::Taint;
+use crate::index::{ObjectKey, Taint};
+use crate::visible::some_of;
+
+/// How many DaemonSets that do not select a node are named, and how much of what their selectors want.
+const NAMED: usize = 5;
 
 impl Place<'_> {
     /// Returns why the node has no pod of the driver.
     pub(super) fn no_pod(&self) -> Vec<Finding> {
-        let sets = self.sets.windows.iter();
-        // The DaemonSet with the fewest untolerated taints on this node.
-        let nearest = sets
-            .map(|set| (set, set.node_side.repelled_by(self.node)))
-            .min_by_key(|(_, taints)| taints.len());
-        let Some((set, of_set)) = nearest else {
-            return vec![self.no_daemon_set()];
+        let sets = self.sets_for_node();
+        let Some(first) = sets.first() else {
+            return self.no_daemon_set();
         };
+        let selects = first.node_side.selects(self.name, self.node);
+        let sets = sets.iter().take(if selects { 1 } else { NAMED });
+        sets.flat_map(|set| self.no_pod_of(set)).collect()
+    }
+
+    fn no_pod_of(&self, set: &DaemonSet<'_>) -> Vec<Finding> {
+        let unmet = set.node_side.unmet(self.name, self.node);
+        let of_set = set.node_side.repelled_by(self.node);
         // The node needs fixing, not the DaemonSet.
         let of_node = set.node_side.kept_away_by(self.node);
-        if of_set.is_empty() && of_node.is_empty() {
-            return vec![self.pod_missing(set)];
-        }
         let mut findings = Vec::new();
+        if !unmet.is_empty() {
+            findings.push(self.not_selected(set, &unmet));
+        }
         if !of_set.is_empty() {
             findings.push(self.not_tolerated(set, &of_set));
         }
@@ -35,7 +43,24 @@ impl Place<'_> {
             )
             .run(&["kubectl", "describe", "node", self.name]));
         }
+        if findings.is_empty() {
+            findings.push(self.pod_missing(set));
+        }
         findings
+    }
+
+    fn not_selected(&self, set: &DaemonSet<'_>, unmet: &[String]) -> Finding {
+        let finding = finding!(
+            DRIVER_POD_MISSING,
+            set.object(),
+            "DaemonSet {} of {} does not select the node: it wants {}; label the node, deploy one for such nodes, or change the \
+             selector",
+            set.key,
+            self.driver,
+            some_of(unmet, NAMED)
+        );
+        let ObjectKey { namespace, name } = set.key;
+        finding.run(&["kubectl", "edit", "daemonset", "-n", namespace, name])
     }
 
     fn not_tolerated(&self, set: &DaemonSet<'_>, taints: &[&Taint]) -> Finding {
@@ -70,33 +95,40 @@ impl Place<'_> {
         let finding = finding!(
             DRIVER_POD_MISSING,
             set.object(),
-            "DaemonSet {key} of {driver} has no pod here, and no taint explains it; compare its node selector and \
-             affinity with the node's labels, and look for a pod of it that is pending, and at its events"
+            "DaemonSet {key} of {driver} has no pod here, and neither its selector nor a taint explains it; look for a \
+             pod of it that is pending, and at its events"
         );
         finding.run(&set.describe())
     }
 
-    fn no_daemon_set(&self) -> Finding {
+    fn no_daemon_set(&self) -> Vec<Finding> {
         let driver = self.driver;
         let object = format!("CSIDriver/{driver}");
-        if let Some(why) = self.unseen_daemon_sets() {
+        let message = if let Some(brings) = self.perhaps() {
+            format!(
+                "no DaemonSet for Windows nodes names {driver}, and {brings}; if that is another driver, {}",
+                deploy(driver)
+            )
+        } else if let Some(why) = self.unseen_daemon_sets() {
             let finding = finding!(
                 DAEMON_SET_MISSING,
                 object,
                 "whether a DaemonSet brings {driver} cannot be seen, for {why}; add what this prints"
             );
-            return finding.run(&["kubectl", "get", "daemonsets,pods", "-A", "-o", "yaml"]);
-        }
-        let others = match self.sets.others.first() {
-            Some(set) => format!(" ({} is not for Windows)", set.key),
-            None => String::new(),
+            return vec![finding.run(&["kubectl", "get", "daemonsets,pods", "-A", "-o", "yaml"])];
+        } else {
+            let others = match self.sets.others.first() {
+                Some(set) => format!(" ({} is not for Windows)", set.key),
+                None => String::new(),
+            };
+            format!(
+                "no DaemonSet for Windows nodes brings {driver}{others}; {}",
+                deploy(driver)
+            )
         };
-        finding!(
-            DAEMON_SET_MISSING,
-            object,
-            "no DaemonSet for Windows nodes brings {driver}{others}; {}",
-            deploy(driver)
-        )
+        let mut findings = self.not_ready_perhaps();
+        findings.push(finding!(DAEMON_SET_MISSING, object, "{message}"));
+        findings
     }
 }
 

@@ -3,65 +3,88 @@
 use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::report::Finding;
 use crate::assess::versions::{Distribution, Release};
-use crate::assess::{driver_versions, drivers};
+use crate::assess::{NodeSelection, driver_versions, drivers};
 use crate::index::{AnyTable, Cluster, ConfigMap, ObjectKey, ReadFrom};
 
-/// The vSphere driver's feature switch, and the first driver version in which it is on by default.
+/// The vSphere driver's feature switch for Windows, and the one for the volumes that are redirected to it.
 const WINDOWS_SWITCH: &str = "csi-windows-support";
-const SWITCH_ON_FROM: (u64, u64) = (3, 2);
+const MIGRATION_SWITCH: &str = "csi-migration";
+/// The first driver version in which both are on by default.
+const SWITCHES_ON_FROM: (u64, u64) = (3, 2);
 /// The values that the driver reads as on. All others mean off.
 const ON: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 /// The vSphere driver's namespaces in its own manifests and on OpenShift.
 const VSPHERE_NAMESPACES: [&str; 2] = ["vmware-system-csi", "openshift-cluster-csi-drivers"];
 
-/// Returns the cluster-wide problems of a driver.
+/// Returns the cluster-wide problems of a driver that is missing somewhere, or that in-tree volumes need.
 #[must_use]
 pub fn of_driver(
     cluster: &Cluster,
     driver: &str,
     sets: &DaemonSets<'_>,
     is_missing: bool,
+    has_in_tree: bool,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(duplicates(driver, sets));
+    findings.extend(duplicates(cluster, driver, sets));
     let windows = sets.windows.iter();
     findings.extend(windows.filter_map(|set| version_skew(set, &sets.others)));
     findings.extend(no_csi_driver(cluster, driver, sets));
     if cluster.windows_nodes().next().is_none() && sets.that_register(driver).next().is_none() {
         findings.extend(sets.windows.first().map(|set| cannot_register(driver, set)));
     }
-    if is_missing && driver == drivers::VSPHERE {
-        findings.extend(switch_off(cluster, sets));
+    if driver == drivers::VSPHERE {
+        let off = switches_off(cluster, sets, WINDOWS_SWITCH).filter(|_| is_missing);
+        findings.extend(off.map(|key| windows_off(key, sets)));
+        let off = switches_off(cluster, sets, MIGRATION_SWITCH).filter(|_| has_in_tree);
+        findings.extend(off.map(migration_off));
     }
     findings
 }
 
-fn duplicates(driver: &str, sets: &DaemonSets<'_>) -> Vec<Finding> {
-    let Some((first, more)) = sets.windows.split_first() else {
-        return Vec::new();
-    };
-    more.iter()
-        .map(|set| {
-            finding!(
-                DAEMON_SET_DUPLICATE,
-                set.object(),
-                "DaemonSet {} brings {driver} to Windows nodes, and so does {}; unless their node selectors keep \
-                 them apart, keep one: where the platform brings its own, as OpenShift may for Azure File and \
-                 vSphere, remove the one that was made by hand",
-                set.key, first.key
-            )
+/// Reports DaemonSets that bring the driver to a node to which another one brings it, too.
+fn duplicates(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Vec<Finding> {
+    let selections = sets.windows.iter().map(|set| set.node_side.selection());
+    let selections: Vec<_> = selections.map(Option::unwrap_or_default).collect();
+    let meet = |one: &NodeSelection, other: &NodeSelection| {
+        let mut nodes = cluster.windows_nodes().peekable();
+        if nodes.peek().is_none() {
+            return one == other;
+        }
+        nodes.any(|(name, node)| {
+            one.matches(name, &node.labels) && other.matches(name, &node.labels)
         })
-        .collect()
+    };
+    let sets: Vec<_> = sets.windows.iter().zip(&selections).collect();
+    let of_set = |(nth, (set, selection)): (usize, &(&DaemonSet<'_>, &NodeSelection))| {
+        let (first, _) = sets[..nth]
+            .iter()
+            .find(|(_, other)| meet(selection, other))?;
+        Some(finding!(
+            DAEMON_SET_DUPLICATE,
+            set.object(),
+            "DaemonSet {} brings {driver} to Windows nodes, and so does {} to the same ones; keep one: where the platform \
+             brings its own, as OpenShift may for Azure File and vSphere, remove the one that was made by hand",
+            set.key,
+            first.key
+        ))
+    };
+    sets.iter().enumerate().filter_map(of_set).collect()
 }
 
 /// Reports a DaemonSet that names the driver, while no other can register it on a new Windows node.
 fn cannot_register(driver: &str, set: &DaemonSet<'_>) -> Finding {
+    let why = match set.node_side.wrong_paths.first() {
+        Some(path) => path.to_string(),
+        None => format!(
+            "that takes a container with csi-node-driver-registrar or the driver's own image, and hostPath volumes of the \
+             kubelet's plugins_registry and of plugins\\{driver}, or HostProcess containers"
+        ),
+    };
     finding!(
         DAEMON_SET_MISSING,
         set.object(),
-        "DaemonSet {} names {driver}, but could not register it on a Windows node; that takes a container with \
-         csi-node-driver-registrar or the driver's own image, and hostPath volumes of the kubelet's plugins_registry and \
-         of plugins\\{driver}, or HostProcess containers",
+        "DaemonSet {} names {driver}, but could not register it on a Windows node: {why}",
         set.key
     )
 }
@@ -139,35 +162,74 @@ fn no_csi_driver(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Opti
     })
 }
 
-/// Reports feature switches that are off. The vSphere driver then exits on Windows.
-fn switch_off(cluster: &Cluster, sets: &DaemonSets<'_>) -> Vec<Finding> {
-    let is_old = runs_before(sets, SWITCH_ON_FROM);
-    let is_off = |switches: &ConfigMap| match switches.data.get(WINDOWS_SWITCH) {
+/// Returns the `ConfigMaps` in which the switch is off.
+fn switches_off<'a>(
+    cluster: &'a Cluster,
+    sets: &DaemonSets<'_>,
+    switch: &str,
+) -> impl Iterator<Item = &'a ObjectKey> {
+    let is_old = runs_before(sets, SWITCHES_ON_FROM);
+    let is_off = move |switches: &ConfigMap| match switches.data.get(switch) {
         Some(value) => !ON.contains(&value.as_str()),
         None => is_old,
     };
-    switches(cluster, sets)
-        .into_iter()
-        .filter(|(_, switches)| is_off(switches))
-        .map(|(key, _)| {
-            let on = format!("{{\"data\":{{\"{WINDOWS_SWITCH}\":\"true\"}}}}");
-            let ObjectKey { namespace, name } = key;
-            let finding = finding!(
-                FEATURE_SWITCH_OFF,
-                format!("ConfigMap/{key}"),
-                "the vSphere driver ends on Windows nodes while {WINDOWS_SWITCH} is not \"true\" in ConfigMap {key}; turn \
-                 it on and restart the driver's pods on Windows nodes"
-            );
-            let patch = ["kubectl", "patch", "configmap", "-n", namespace, name, "--type", "merge", "-p", &on];
-            let finding = finding.run(&patch);
-            match sets.windows.first() {
-                Some(DaemonSet { key, .. }) => finding.run(&[
-                    "kubectl", "rollout", "restart", "daemonset", "-n", &key.namespace, &key.name,
-                ]),
-                None => finding,
-            }
-        })
-        .collect()
+    let switches = switches(cluster, sets).into_iter();
+    switches
+        .filter(move |(_, switches)| is_off(switches))
+        .map(|(key, _)| key)
+}
+
+/// Adds the command that turns a switch on.
+fn turn_on(finding: Finding, ObjectKey { namespace, name }: &ObjectKey, switch: &str) -> Finding {
+    let on = format!("{{\"data\":{{\"{switch}\":\"true\"}}}}");
+    finding.run(&[
+        "kubectl",
+        "patch",
+        "configmap",
+        "-n",
+        namespace,
+        name,
+        "--type",
+        "merge",
+        "-p",
+        &on,
+    ])
+}
+
+/// The vSphere driver ends on Windows nodes while this switch is off.
+fn windows_off(key: &ObjectKey, sets: &DaemonSets<'_>) -> Finding {
+    let finding = finding!(
+        FEATURE_SWITCH_OFF,
+        format!("ConfigMap/{key}"),
+        "the vSphere driver ends on Windows nodes while {WINDOWS_SWITCH} is not \"true\" in ConfigMap {key}; turn it on and \
+         restart the driver's pods on Windows nodes"
+    );
+    let finding = turn_on(finding, key, WINDOWS_SWITCH);
+    match sets.windows.first() {
+        Some(DaemonSet { key, .. }) => finding.run(&[
+            "kubectl",
+            "rollout",
+            "restart",
+            "daemonset",
+            "-n",
+            &key.namespace,
+            &key.name,
+        ]),
+        None => finding,
+    }
+}
+
+/// The vSphere driver's controller refuses redirected volumes while this switch is off. Its version is not known here: that
+/// of a DaemonSet proves nothing. From 3.2 on, the switch is not read.
+fn migration_off(key: &ObjectKey) -> Finding {
+    let finding = finding!(
+        FEATURE_SWITCH_OFF,
+        format!("ConfigMap/{key}"),
+        "{MIGRATION_SWITCH} is not \"true\" in ConfigMap {key}, and a controller of the vSphere driver before v3.2 then refuses \
+         every in-tree volume. What sets it may set it back: in Rancher's chart it is csiMigration.enabled, and OpenShift \
+         turns it off where there are several vCenters. Turn it on, and restart the controller"
+    );
+    turn_on(finding, key, MIGRATION_SWITCH)
 }
 
 /// Returns the driver's feature switches: those in its DaemonSet's namespace, else those in the usual namespaces.

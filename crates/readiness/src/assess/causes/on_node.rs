@@ -6,20 +6,16 @@ use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::assess::versions;
-use crate::index::{ObjectKey, Pod};
+use crate::index::{ObjectKey, Pod, WantedImage};
+use crate::visible::some_of;
 
-/// Reasons why a container waits that its logs cannot explain, because it has none yet.
-const WITHOUT_LOGS: [(&str, &str); 2] = [
-    (
-        "ErrImagePull ImagePullBackOff InvalidImageName ErrImageNeverPull ImageInspectError RegistryUnavailable",
-        "check the image's name and pull secret, and that it has a build for this version of Windows",
-    ),
-    (
-        "ContainerCreating PodInitializing CreateContainerConfigError CreateContainerError \
-         CreateContainerHostProcessError RunContainerError StartError ContainerCannotRun",
-        "its events say what it waits for",
-    ),
-];
+/// The label that DaemonSets select a build of Windows by.
+const BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
+/// How many DaemonSets are named that may bring a driver.
+const NAMED: usize = 5;
+/// Other reasons why a container waits that its logs cannot explain, because it has none yet.
+const WITHOUT_LOGS: &str = "ContainerCreating PodInitializing CreateContainerConfigError CreateContainerError \
+                            CreateContainerHostProcessError RunContainerError StartError ContainerCannotRun";
 
 /// Returns why the driver is not registered on the node. Messages name the node only if it is the finding's object.
 #[must_use]
@@ -32,22 +28,24 @@ pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
         (None, None) => place.no_pod(),
     };
     causes.extend(place.not_for_windows());
+    causes.extend(place.wrong_paths());
     causes.extend(place.pipes_not_offered());
     causes
 }
 
 /// Reports a driver that is registered although none of its pods on the node is ready.
 #[must_use]
-pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
-    let Place { driver, sets, .. } = place;
+pub fn stale_entry(place: &Place<'_>) -> Vec<Finding> {
+    let driver = place.driver;
     let pods = place.driver_pods();
     let drivers = place.csi_node.map(|csi_node| &csi_node.drivers);
-    let is_registered = drivers.is_some_and(|drivers| drivers.contains(*driver));
+    let is_registered = drivers.is_some_and(|drivers| drivers.contains(driver));
     if !is_registered || pods.iter().any(|(_, pod)| is_ready(pod)) {
-        return None;
+        return Vec::new();
     }
     let object = format!("CSINode/{}", place.name);
-    let what = match (pods.first(), sets.windows.first()) {
+    let sets = place.sets_for_node();
+    let what = match (pods.first(), sets.first()) {
         (Some((key, pod)), _) => {
             let finding = finding!(
                 STALE_ENTRY,
@@ -56,9 +54,9 @@ pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
                  events",
                 trouble(pod).map(in_brackets).unwrap_or_default()
             );
-            return Some(finding.run(&describe_pod(key)));
+            return vec![finding.run(&describe_pod(key))];
         }
-        (None, Some(set)) if lacks_pods_of(place.cluster, &set.key.namespace) => return None,
+        (None, Some(set)) if lacks_pods_of(place.cluster, &set.key.namespace) => return Vec::new(),
         (None, Some(set)) => {
             let finding = finding!(
                 STALE_ENTRY,
@@ -66,21 +64,23 @@ pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
                 "{driver} is registered, but DaemonSet {} has no pod here: the entry is a leftover; see its events",
                 set.key
             );
-            return Some(finding.run(&set.describe()));
+            return vec![finding.run(&set.describe())];
         }
+        // One of them may be the driver's.
+        (None, None) if !place.sets.perhaps.is_empty() => return place.not_ready_perhaps(),
         (None, None) if place.may_lack_pods() || place.unseen_daemon_sets().is_some() => {
-            return None;
+            return Vec::new();
         }
         (None, None) => format!(
             "no pod here and no DaemonSet for Windows nodes brings it: the entry may be a leftover; {}",
             deploy(driver)
         ),
     };
-    Some(finding!(
+    vec![finding!(
         STALE_ENTRY,
         object,
         "{driver} is registered, but {what}"
-    ))
+    )]
 }
 
 /// Returns the command that shows a pod's events.
@@ -145,31 +145,112 @@ impl<'a> Place<'a> {
             .collect()
     }
 
-    fn not_ready(&self, key: &ObjectKey, pod: &Pod) -> Finding {
-        let reason = trouble(pod);
-        let without_logs = WITHOUT_LOGS.iter().find(|(reasons, _)| {
-            reason.is_some_and(|reason| reasons.split(' ').any(|known| known == reason))
+    /// Says which DaemonSets may bring the driver, if their plugins' folders are all that is known of them.
+    pub(super) fn perhaps(&self) -> Option<String> {
+        let sets = self.sets.perhaps.iter();
+        let sets = sets.filter_map(|set| {
+            Some(format!(
+                "DaemonSet {} brings from {}",
+                set.key,
+                set.node_side.folder.as_ref()?
+            ))
         });
-        let advice = match without_logs {
-            Some((_, advice)) => advice,
-            None if pod.csi_proxy_pipes.is_empty() => "see its log",
-            None => {
-                "see its log: \"The system cannot find the file specified\" there means a pipe that csi-proxy does not \
-                 offer"
-            }
+        let sets = some_of(sets, NAMED);
+        (!sets.is_empty()).then(|| format!("it is not known which driver {sets}"))
+    }
+
+    /// Reports the unready pods of those DaemonSets.
+    pub(super) fn not_ready_perhaps(&self) -> Vec<Finding> {
+        let sets = self.sets.perhaps.iter();
+        let of_set = |set: &DaemonSet<'_>| {
+            let made = |(key, pod): &&(&ObjectKey, &Pod)| set.has_made(key, pod) && !is_ready(pod);
+            let (key, pod) = self.pods.iter().find(made)?;
+            let folder = set.node_side.folder.as_deref()?;
+            Some(self.pod_not_ready(key, pod, &format!("the driver in the folder {folder}")))
+        };
+        sets.filter_map(of_set).collect()
+    }
+
+    /// Reports the paths with which the DaemonSets for the node cannot register the driver.
+    fn wrong_paths(&self) -> Vec<Finding> {
+        let sets = self.sets_for_node().into_iter();
+        let paths = sets.flat_map(|set| {
+            set.node_side
+                .wrong_paths
+                .iter()
+                .map(move |path| (set, path))
+        });
+        let paths = paths.map(|(set, path)| {
+            let finding = finding!(
+                DRIVER_PATH_WRONG,
+                set.object(),
+                "DaemonSet {} cannot register {}: {path}",
+                set.key,
+                self.driver
+            );
+            let ObjectKey { namespace, name } = set.key;
+            finding.run(&["kubectl", "edit", "daemonset", "-n", namespace, name])
+        });
+        paths.collect()
+    }
+
+    fn not_ready(&self, key: &ObjectKey, pod: &Pod) -> Finding {
+        self.pod_not_ready(key, pod, self.driver)
+    }
+
+    fn pod_not_ready(&self, key: &ObjectKey, pod: &Pod, driver: &str) -> Finding {
+        let reason = trouble(pod);
+        let mut without_logs = WITHOUT_LOGS.split(' ');
+        let without_logs = without_logs.any(|known| reason == Some(known));
+        let image = pod.driver.as_ref().and_then(|driver| driver.image.as_ref());
+        let advice = match image {
+            Some(image) => self.without_image(image),
+            None if without_logs => "its events say what it waits for".to_owned(),
+            None if pod.csi_proxy_pipes.is_empty() => "see its log".to_owned(),
+            None => "see its log: \"The system cannot find the file specified\" there means a pipe that csi-proxy does not \
+                     offer"
+                .to_owned(),
         };
         let finding = finding!(
             DRIVER_POD_NOT_READY,
             format!("Pod/{key}"),
-            "pod {key} of {} is not ready{}; {advice}",
-            self.driver,
+            "pod {key} of {driver} is not ready{}; {advice}",
             reason.map(in_brackets).unwrap_or_default()
         );
-        if without_logs.is_some() {
+        if without_logs || image.is_some() {
             return finding.run(&describe_pod(key));
         }
         let ObjectKey { namespace, name } = key;
         finding.run(&["kubectl", "logs", "-n", namespace, name, "--all-containers"])
+    }
+
+    /// Says what to do about an image that cannot be pulled. Images for Windows are for a build of it.
+    fn without_image(&self, image: &WantedImage) -> String {
+        let (system, label) = match self.node.windows_build.as_str() {
+            "" => ("this version of Windows".to_owned(), BUILD_LABEL.to_owned()),
+            build if build.starts_with(|first: char| first.is_ascii_digit()) => {
+                (format!("Windows {build}"), format!("{BUILD_LABEL}={build}"))
+            }
+            named => (named.to_owned(), BUILD_LABEL.to_owned()),
+        };
+        let WantedImage {
+            name,
+            is_for_others,
+        } = image;
+        if *is_for_others {
+            return format!(
+                "the image {name} has no build for {system}: take one that has, and where other nodes need this one, in a DaemonSet of \
+                 its own for the nodes with the label {label}"
+            );
+        }
+        let of = if name.is_empty() {
+            String::new()
+        } else {
+            format!(" {name}")
+        };
+        format!(
+            "check the name and pull secret of the image{of}, and that it has a build for {system}"
+        )
     }
 
     fn not_registered(&self, key: &ObjectKey, pod: &Pod) -> Option<Finding> {
@@ -206,7 +287,7 @@ impl<'a> Place<'a> {
         let csi_proxy = self.cluster.csi_proxy(self.name);
         let closed = csi_proxy.map_or(&[][..], |csi_proxy| &csi_proxy.missing_pipes);
         let mut findings = Vec::new();
-        for set in &self.sets.windows {
+        for set in self.sets_for_node() {
             let mounted = set.node_side.csi_proxy_pipes.iter().map(String::as_str);
             let (known, unknown): (Vec<&str>, Vec<&str>) =
                 mounted.partition(|pipe| CSI_PROXY_PIPES.contains(pipe));

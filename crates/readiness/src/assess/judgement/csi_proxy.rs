@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use crate::api::{EXTERNAL, Management};
 use crate::assess::judgement::Report;
-use crate::index::{Cluster, NodeSide, ObjectKey, Pod, WorkloadKind};
+use crate::assess::report::Finding;
+use crate::index::{Cluster, Name, NodeSide, ObjectKey, PlatformSignal, Pod, WorkloadKind};
 
 /// A pod or DaemonSet that uses, or may use, csi-proxy's pipes on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,4 +81,102 @@ fn daemon_sets_that_use_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKe
 fn uses(pod: &Pod) -> bool {
     let driver = pod.driver.as_deref();
     !pod.csi_proxy_pipes.is_empty() || driver.is_some_and(|driver| driver.may_reach_csi_proxy)
+}
+
+/// Who looks after csi-proxy on a node, if not this operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalOwner(String);
+
+impl ExternalOwner {
+    /// Returns who looks after csi-proxy on the node: as the operator has last written, or else as the Node and the settings
+    /// show.
+    #[must_use]
+    pub fn of(cluster: &Cluster, name: &str) -> Option<Self> {
+        let status = cluster.node_statuses.get(name);
+        if let Some(status) = status.filter(|status| !status.management.is_empty()) {
+            let is_external = status.management == EXTERNAL && !status.managed_by.is_empty();
+            return is_external.then(|| Self(status.managed_by.clone()));
+        }
+        let node = cluster.nodes.get(name)?;
+        let settings = cluster.wanted();
+        let management = settings
+            .for_pool(settings.pools_of(&node.labels).next())
+            .csi_proxy
+            .management;
+        if management == Management::External {
+            return Some(Self("spec of WindowsStorage".to_owned()));
+        }
+        let signal = node.platform.as_ref().filter(|_| !node.given);
+        let is_told = management == Management::Managed;
+        let signal = signal.filter(|signal| !is_told || signal.platform.depends_on_csi_proxy());
+        signal.map(|signal| Self(signal.to_string()))
+    }
+
+    /// Returns that csi-proxy is not seen, and the owner's short name.
+    #[must_use]
+    pub fn not_seen(&self) -> String {
+        let platform = PlatformSignal::platform_in(&self.0);
+        format!(
+            "not seen ({})",
+            platform.map_or(EXTERNAL, |platform| platform.name())
+        )
+    }
+
+    fn brings(&self) -> String {
+        match PlatformSignal::platform_in(&self.0) {
+            Some(platform) => platform.brings_csi_proxy().to_owned(),
+            None => format!("ask who looks after it ({})", self.0),
+        }
+    }
+}
+
+/// Returns a finding on csi-proxy for a node that needs it, unless it runs. `missing` is a driver that is not registered there
+/// and mounts its pipes.
+pub(super) fn finding(
+    cluster: &Cluster,
+    name: &Name,
+    is_needed: bool,
+    missing: Option<&str>,
+) -> Option<Finding> {
+    if !is_needed && missing.is_none() {
+        return None;
+    }
+    let object = format!("Node/{name}");
+    if let Some(csi_proxy) = cluster.csi_proxy(name) {
+        let finding = || {
+            finding!(
+                CSI_PROXY_NOT_READY,
+                object,
+                "the node needs csi-proxy, but its service is {} and does not answer on {} pipe(s); see its status",
+                csi_proxy.service_state,
+                csi_proxy.missing_pipes.len()
+            )
+            .run(&["kubectl", "describe", "windowsnodestorage", name])
+        };
+        return (is_needed && !csi_proxy.is_running()).then(finding);
+    }
+    let Some(owner) = ExternalOwner::of(cluster, name) else {
+        return is_needed.then(|| {
+            finding!(
+                CSI_PROXY_UNKNOWN,
+                object,
+                "the node needs csi-proxy, and whether it runs there cannot be seen from here; where this operator runs, the \
+                 cluster shows it"
+            )
+            .run(&["kubectl", "get", "windowsnodestorages"])
+        });
+    };
+    let why = match missing {
+        Some(driver) => {
+            format!(", and may be missing: {driver} mounts its pipes here and is not registered")
+        }
+        None => ". A driver here needs it".to_owned(),
+    };
+    Some(finding!(
+        CSI_PROXY_UNKNOWN,
+        object,
+        "csi-proxy: {}{why}; {}. On the node, sc.exe query csi-proxy (or csiproxy) shows its service",
+        owner.not_seen(),
+        owner.brings()
+    ))
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::causes::{self, DaemonSets, Place};
-use crate::assess::judgement::Report;
 use crate::assess::judgement::provided::PROVIDED;
+use crate::assess::judgement::{Report, csi_proxy};
 use crate::assess::redirection::Loss;
 use crate::assess::report::{
     API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,
@@ -74,9 +74,7 @@ impl Report {
             .drivers
             .iter()
             .filter(|(_, need)| !need.missing.is_empty());
-        let sets = missing
-            .map(|(driver, _)| (driver.clone(), DaemonSets::of_driver(self, cluster, driver)))
-            .collect();
+        let sets = DaemonSets::of_drivers(self, cluster, missing.map(|(driver, _)| driver));
         let nodes = self.windows.iter().filter_map(|name| {
             let node = self.node_with(cluster, name, &sets, &mut Causes::new())?;
             Some((name.clone(), node))
@@ -109,9 +107,9 @@ impl Report {
                 csi_node: Some(csi_node),
                 pods: &pods,
             };
-            causes::stale_entry(&place)
+            Some(causes::stale_entry(&place))
         });
-        of_it.collect()
+        of_it.flatten().collect()
     }
 
     fn daemon_sets<'a>(&self, cluster: &'a Cluster) -> BTreeMap<Name, DaemonSets<'a>> {
@@ -122,10 +120,7 @@ impl Report {
             .flat_map(|csi_node| csi_node.drivers.iter())
             .chain(self.needs.drivers.keys())
             .collect();
-        names
-            .into_iter()
-            .map(|name| (name.clone(), DaemonSets::of_driver(self, cluster, name)))
-            .collect()
+        DaemonSets::of_drivers(self, cluster, names.into_iter())
     }
 
     fn node_with(
@@ -145,7 +140,11 @@ impl Report {
             // Files do not show what runs, so only pods that mount the pipes count.
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
-        let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
+        let piped = missing.iter().find(|driver| {
+            let sets = sets.get(*driver);
+            sets.is_some_and(|sets| sets.mount_pipes_on(name, node))
+        });
+        let csi_proxy = csi_proxy::finding(cluster, name, needs_csi_proxy, piped.map(Name::as_str));
         let code = csi_proxy.as_ref().map(|finding| finding.code.as_str());
         let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
         let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();
@@ -196,15 +195,22 @@ impl Report {
     ) -> DriverReadiness {
         let need = self.needs.drivers.get(driver);
         let missing = need.map(|need| texts(&need.missing)).unwrap_or_default();
+        let has_in_tree = need.is_some_and(|need| !need.in_tree.is_empty());
         let mut findings = self.will_be_provided(driver, sets);
         if need.is_some() {
-            let of_driver = causes::of_driver(cluster, driver, sets, !missing.is_empty());
-            findings.extend(of_driver);
+            let is_missing = !missing.is_empty();
+            findings.extend(causes::of_driver(
+                cluster,
+                driver,
+                sets,
+                is_missing,
+                has_in_tree,
+            ));
             if let Some(release) = self.target.or(today) {
                 findings.extend(causes::not_for_version(driver, sets, release));
             }
         }
-        if need.is_some_and(|need| !need.in_tree.is_empty()) {
+        if has_in_tree {
             let plugins = plugins::PLUGINS.iter();
             let plugins = plugins.filter(|plugin| plugin.driver == Some(driver));
             findings.extend(plugins.filter_map(|plugin| {
@@ -217,7 +223,10 @@ impl Report {
         sort(&mut findings);
         let has = |name: &&Name| cluster.is_registered(name, driver);
         let registered = self.windows.iter().filter(has);
-        let windows = sets.windows.first();
+        let windows = match need {
+            Some(need) => sets.first_for(cluster, &need.missing),
+            None => sets.windows.first(),
+        };
         DriverReadiness {
             name: driver.to_string(),
             registered_on: registered.map(ToString::to_string).collect(),
@@ -278,32 +287,6 @@ impl Report {
             },
             missing_on: missing_on.unwrap_or_default(),
         }
-    }
-}
-
-/// Returns a finding on csi-proxy for a node that needs it, unless it runs.
-fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<Finding> {
-    if !is_needed {
-        return None;
-    }
-    let object = format!("Node/{name}");
-    match cluster.csi_proxy(name) {
-        Some(csi_proxy) if csi_proxy.is_running() => None,
-        Some(csi_proxy) => Some(finding!(
-            CSI_PROXY_NOT_READY,
-            object,
-            "the node needs csi-proxy, but its service is {} and does not answer on {} pipe(s); see its status",
-            csi_proxy.service_state,
-            csi_proxy.missing_pipes.len()
-        )
-        .run(&["kubectl", "describe", "windowsnodestorage", name])),
-        None => Some(finding!(
-            CSI_PROXY_UNKNOWN,
-            object,
-            "the node needs csi-proxy, and whether it runs there cannot be seen from here; where this operator runs, the \
-             cluster shows it"
-        )
-        .run(&["kubectl", "get", "windowsnodestorages"])),
     }
 }
 

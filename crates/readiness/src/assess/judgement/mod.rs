@@ -24,7 +24,7 @@ use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey, WorkloadKind};
 use crate::visible::some_of;
 pub use blocked::{Blocked, BlockedKey, BlockedKind};
-pub use csi_proxy::CsiProxyUse;
+pub use csi_proxy::{CsiProxyUse, ExternalOwner};
 pub use departed::Departed;
 pub use memory::Memory;
 use needs::Needs;
@@ -165,6 +165,17 @@ impl Report {
     #[must_use]
     pub fn asked(&self, daemon_set: &ObjectKey) -> Option<System> {
         self.asked.get(daemon_set).copied()
+    }
+
+    /// Whether a workload needs the driver.
+    #[must_use]
+    pub fn needs(&self, driver: &str) -> bool {
+        self.needs.drivers.contains_key(driver)
+    }
+
+    /// Returns the drivers that workloads need, sorted.
+    pub fn needed_drivers(&self) -> impl Iterator<Item = &Name> {
+        self.needs.drivers.keys()
     }
 
     /// Without Windows nodes, a DaemonSet counts instead of a registration.

@@ -1,27 +1,34 @@
 //! The DaemonSet that installs a driver on Windows nodes.
 
-use super::cluster::{Cluster, DAEMON_SET, list, name, namespace, text};
-use super::placement::asks;
-use super::workloads::template_spec;
+use super::cluster::{
+    CSI_DRIVER, CSI_NODE, Cluster, DAEMON_SET, NODE, csi_node_drivers, name, namespace,
+};
+use super::node_side::{can_register, has_image_of, is_known, names_driver, own_folder};
+use super::placement::{asks, selects};
+use super::volumes::known_drivers;
+use super::workloads::{is_windows_node, template_spec};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
-/// The suffix of an image's repository, and its driver.
-const IMAGES: &str = "
-csi-vsphere/driver csi.vsphere.vmware.com
-cloud-provider-vsphere/csi/release/driver csi.vsphere.vmware.com
-azuredisk-csi disk.csi.azure.com
-azurefile-csi file.csi.azure.com
-aws-ebs-csi-driver ebs.csi.aws.com
-smbplugin smb.csi.k8s.io
-gcp-compute-persistent-disk-csi-driver pd.csi.storage.gke.io
-";
-
-const REGISTRATION: &str = "--kubelet-registration-path";
-const PIPES: &str = r"\\.\pipe\";
-
-pub fn daemon_set<'a>(cluster: Cluster<'a>, driver: &str) -> Option<&'a Value> {
+/// Returns the first DaemonSet that brings the driver to Windows nodes, of those that select a node on which it is missing,
+/// if any does. `needed` are all drivers that volumes need.
+pub fn daemon_set<'a>(
+    cluster: Cluster<'a>,
+    driver: &str,
+    needed: &[String],
+    missing_on: &[&str],
+) -> Option<&'a Value> {
     let mut sets = for_windows(cluster, driver);
-    sets.sort_by_key(|set| (name(set), namespace(set)));
+    if sets.is_empty() {
+        sets = of_another_folder(cluster, driver, needed);
+    }
+    let selects_missing = |set: &Value| {
+        let mut nodes = missing_on
+            .iter()
+            .filter_map(|node| cluster.get(NODE, "", node));
+        template_spec(set).is_some_and(|spec| nodes.any(|node| selects(spec, node)))
+    };
+    sets.sort_by_key(|set| (!selects_missing(set), name(set), namespace(set)));
     sets.first().copied()
 }
 
@@ -32,6 +39,73 @@ fn for_windows<'a>(cluster: Cluster<'a>, driver: &str) -> Vec<&'a Value> {
         })
     });
     sets.collect()
+}
+
+/// Returns the DaemonSets of the one folder that is no driver's name, if the driver is the one whose name no DaemonSet shows:
+/// of those on Windows nodes, or, if there is none, of those that are needed.
+fn of_another_folder<'a>(cluster: Cluster<'a>, driver: &str, needed: &[String]) -> Vec<&'a Value> {
+    let specs = |is_wanted: &dyn Fn(Option<bool>) -> bool| -> Vec<(&'a Value, &'a Value)> {
+        let sets = cluster.of(DAEMON_SET);
+        let specs = sets.filter_map(|set| Some((set, template_spec(set)?)));
+        specs
+            .filter(|(set, spec)| is_wanted(asks(cluster, namespace(set), spec, true)))
+            .collect()
+    };
+    let is_shown = |driver: &str| {
+        let may_run = specs(&|asks| asks != Some(false));
+        may_run.iter().any(|(_, spec)| names_driver(spec, driver))
+    };
+    let windows = |csi_node: &Value| {
+        let node = cluster.get(NODE, "", name(csi_node));
+        node.is_some_and(is_windows_node)
+    };
+    if !cluster.of(NODE).any(is_windows_node) {
+        return Vec::new();
+    }
+    let csi_nodes = cluster.of(CSI_NODE).filter(|node| windows(node));
+    let on_windows: BTreeSet<&str> = csi_nodes.flat_map(csi_node_drivers).collect();
+    let registered: BTreeSet<&str> = on_windows
+        .iter()
+        .copied()
+        .filter(|driver| !is_shown(driver))
+        .collect();
+    let may_be_named: Vec<String> = cluster
+        .of(CSI_NODE)
+        .flat_map(csi_node_drivers)
+        .chain(cluster.of(CSI_DRIVER).map(name))
+        .map(str::to_owned)
+        .chain(needed.iter().cloned())
+        .chain(known_drivers())
+        .collect();
+    let folders = specs(&|asks| asks == Some(true)).into_iter();
+    let folders = folders.filter(|(_, spec)| {
+        let mut drivers = may_be_named.iter();
+        !drivers.any(|driver| names_driver(spec, driver))
+    });
+    let folders: Vec<_> = folders
+        .filter_map(|(set, spec)| Some((own_folder(spec)?, set)))
+        .collect();
+    let names: BTreeSet<&String> = folders.iter().map(|(folder, _)| folder).collect();
+    // A known driver has an image of its own.
+    let may_be = |driver: &str| {
+        let mut specs = folders.iter().filter_map(|(_, set)| template_spec(set));
+        !is_known(driver) || specs.any(|spec| has_image_of(spec, driver))
+    };
+    let missing = needed
+        .iter()
+        .map(String::as_str)
+        .filter(|driver| !on_windows.contains(driver) && !is_shown(driver) && may_be(driver));
+    let missing: BTreeSet<&str> = missing.collect();
+    let is_it = if registered.contains(driver) {
+        registered.len() == 1
+    } else {
+        registered.is_empty() && missing.contains(driver) && missing.len() == 1
+    };
+    if names.len() == 1 && is_it {
+        folders.into_iter().map(|(_, set)| set).collect()
+    } else {
+        Vec::new()
+    }
 }
 
 /// Returns the DaemonSets for Windows whose pods can register the driver, as `namespace/name`.
@@ -45,138 +119,4 @@ pub fn stand_ins(cluster: Cluster<'_>, driver: &str) -> Vec<String> {
     sets.into_iter()
         .map(|(name, namespace)| format!("{namespace}/{name}"))
         .collect()
-}
-
-fn can_register(spec: &Value, driver: &str) -> bool {
-    let mounts = |is_wanted: &dyn Fn(&[&str]) -> bool| {
-        host_paths(spec)
-            .into_iter()
-            .any(|path| is_wanted(&components(path)))
-    };
-    let host_process = |of: &Value| of["securityContext"]["windowsOptions"]["hostProcess"] == true;
-    let sees_the_host = host_process(spec) || containers(spec).any(host_process);
-    let images = || containers(spec).filter_map(|container| text(container, &["image"]));
-    let paths: Vec<_> = containers(spec).flat_map(registration_paths).collect();
-    let is_registrar = |image| {
-        let repository = repository(image);
-        repository.ends_with("csi-node-driver-registrar")
-    };
-    let knows = |image| {
-        IMAGES.lines().any(|line| {
-            line.split_once(' ')
-                .is_some_and(|(_, of)| is_image_of(image, of))
-        })
-    };
-    let reaches = mounts(&|path| path.ends_with(&["plugins_registry"]))
-        && mounts(&|path| path.windows(2).any(|pair| pair == ["plugins", driver]));
-    (sees_the_host || reaches)
-        && images().any(|image| is_registrar(image) || knows(image))
-        && (paths.is_empty() || paths.iter().any(|path| components(path).contains(&driver)))
-}
-
-/// Returns the csi-proxy pipes that the DaemonSet's pods mount.
-pub fn pipes(set: &Value) -> Vec<&str> {
-    let mut names: Vec<_> = template_spec(set)
-        .map(host_paths)
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|path| path.strip_prefix(PIPES))
-        .filter(|pipe| pipe.starts_with("csi-proxy-"))
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-fn host_paths(spec: &Value) -> Vec<&str> {
-    list(spec, &["volumes"])
-        .iter()
-        .filter_map(|volume| text(volume, &["hostPath", "path"]))
-        .collect()
-}
-
-fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
-    list(spec, &["containers"])
-        .iter()
-        .chain(list(spec, &["initContainers"]))
-}
-
-fn names_driver(spec: &Value, driver: &str) -> bool {
-    containers(spec).any(|container| {
-        registration_paths(container)
-            .iter()
-            .any(|path| components(path).contains(&driver))
-    }) || host_paths(spec).iter().any(|path| {
-        components(path)
-            .windows(2)
-            .any(|pair| pair == ["plugins", driver])
-    }) || containers(spec)
-        .filter_map(|container| text(container, &["image"]))
-        .any(|image| is_image_of(image, driver))
-}
-
-fn components(path: &str) -> Vec<&str> {
-    path.split(['\\', '/'])
-        .filter(|component| !component.is_empty())
-        .collect()
-}
-
-fn registration_paths(container: &Value) -> Vec<String> {
-    // The process gets the command, then the arguments.
-    let words: Vec<_> = list(container, &["command"])
-        .iter()
-        .chain(list(container, &["args"]))
-        .filter_map(Value::as_str)
-        .collect();
-    let mut paths = Vec::new();
-    for (index, word) in words.iter().enumerate() {
-        if let Some(value) = word
-            .strip_prefix(REGISTRATION)
-            .and_then(|rest| rest.strip_prefix('='))
-        {
-            paths.push(expanded(container, value));
-        } else if *word == REGISTRATION
-            && let Some(value) = words.get(index + 1)
-        {
-            paths.push(expanded(container, value));
-        }
-    }
-    paths
-}
-
-/// Replaces `$(NAME)` with the container's variables. Keeps unknown ones.
-fn expanded(container: &Value, word: &str) -> String {
-    let Some((before, rest)) = word.split_once("$(") else {
-        return word.to_owned();
-    };
-    let Some((variable, after)) = rest.split_once(')') else {
-        return word.to_owned();
-    };
-    let value = list(container, &["env"])
-        .iter()
-        .find(|entry| text(entry, &["name"]) == Some(variable))
-        .and_then(|entry| text(entry, &["value"]));
-    let value = value.map_or_else(|| format!("$({variable})"), str::to_owned);
-    format!("{before}{value}{}", expanded(container, after))
-}
-
-fn is_image_of(image: &str, driver: &str) -> bool {
-    let repository = repository(image);
-    let mut images = IMAGES.lines().filter_map(|line| line.split_once(' '));
-    images.any(|(end, of)| {
-        of == driver && (repository == end || repository.ends_with(&format!("/{end}")))
-    })
-}
-
-/// Returns the image without registry, tag and digest.
-fn repository(image: &str) -> &str {
-    let untagged = image.split('@').next().unwrap_or_default();
-    let untagged = match untagged.rsplit_once(':') {
-        Some((before, tag)) if !tag.contains('/') => before,
-        _ => untagged,
-    };
-    match untagged.split_once('/') {
-        Some((registry, path)) if registry.contains(['.', ':']) || registry == "localhost" => path,
-        _ => untagged,
-    }
 }

@@ -361,7 +361,12 @@ fn provisioned_by(cluster: Cluster<'_>, provisioner: &str) -> Option<Backing> {
         || cluster
             .of(CSI_NODE)
             .any(|node| csi_node_drivers(node).contains(&provisioner))
-        || plugins().any(|(_, _, driver)| driver == Some(provisioner))
-        || provisioner == SMB;
+        || known_drivers().any(|driver| driver == provisioner);
     known.then(|| Backing::of(None, Some(provisioner)))
+}
+
+/// Returns the drivers of the tables.
+pub fn known_drivers() -> impl Iterator<Item = String> {
+    let drivers = plugins().filter_map(|(_, _, driver)| driver);
+    drivers.chain([SMB]).map(str::to_owned)
 }

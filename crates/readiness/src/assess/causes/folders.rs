@@ -1,0 +1,85 @@
+//! Finds which DaemonSet brings a driver whose plugin's folder has another name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::assess::causes::DaemonSet;
+use crate::assess::judgement::Report;
+use crate::assess::{drivers, plugins};
+use crate::index::{Cluster, Name, System, WorkloadKind};
+
+/// Returns the DaemonSets for Windows nodes of which only the plugin's folder is known, and not the driver, by that folder.
+pub(super) fn open_folders<'a>(
+    report: &Report,
+    cluster: &'a Cluster,
+) -> BTreeMap<&'a Name, Vec<DaemonSet<'a>>> {
+    let is_driver = |name: &Name| {
+        let mut csi_nodes = cluster.csi_nodes.iter();
+        report.needs(name)
+            || plugins::is_known_driver(name)
+            || cluster.csi_drivers.get(name).is_some()
+            || csi_nodes.any(|(_, csi_node)| csi_node.drivers.contains(name))
+    };
+    let mut folders = BTreeMap::<_, Vec<_>>::new();
+    for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
+        if let Some(node_side) = owner.node_side.as_deref()
+            && let Some(folder) = &node_side.folder
+            && report.asked(key) == Some(System::Windows)
+            && !node_side.names.iter().any(is_driver)
+        {
+            let sets = folders.entry(folder).or_default();
+            sets.push(DaemonSet {
+                key,
+                owner,
+                node_side,
+            });
+        }
+    }
+    for sets in folders.values_mut() {
+        sets.sort_by_key(DaemonSet::order);
+    }
+    folders
+}
+
+/// The drivers that no DaemonSet shows by name which may run on Windows nodes.
+pub(super) struct OpenDrivers<'a> {
+    /// Those that are registered on Windows nodes.
+    registered: BTreeSet<&'a Name>,
+    /// Those that are needed, and registered on none.
+    needed: BTreeSet<&'a Name>,
+}
+
+impl<'a> OpenDrivers<'a> {
+    /// Finds them beside the DaemonSets of which only the folder is known.
+    pub(super) fn of(report: &'a Report, cluster: &'a Cluster, sets: &[DaemonSet<'_>]) -> Self {
+        let nodes = report.windows.iter();
+        let nodes = nodes.filter_map(|name| cluster.csi_nodes.get(name));
+        let mut registered: BTreeSet<&Name> = nodes.flat_map(|node| node.drivers.iter()).collect();
+        // A known driver has an image of its own.
+        let may_be = |driver: &&Name| {
+            let mut sets = sets.iter();
+            drivers::by_name(driver).is_none()
+                || sets.any(|set| set.node_side.known.contains(*driver))
+        };
+        let mut needed: BTreeSet<&Name> = report.needed_drivers().filter(may_be).collect();
+        needed.retain(|driver| !registered.contains(driver));
+        for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
+            if let Some(node_side) = owner.node_side.as_deref()
+                && report.asked(key) != Some(System::Other)
+            {
+                registered.retain(|driver| !node_side.names.contains(*driver));
+                needed.retain(|driver| !node_side.names.contains(*driver));
+            }
+        }
+        Self { registered, needed }
+    }
+
+    /// Whether a DaemonSet with one of so many folders brings the driver: `None` if none can, since as many other drivers are
+    /// registered, `Some(false)` if it is not known.
+    pub(super) fn is_of(&self, driver: &Name, folders: usize) -> Option<bool> {
+        if self.registered.contains(driver) {
+            return Some(folders == 1 && self.registered.len() == 1);
+        }
+        let is_left = folders > self.registered.len() && self.needed.contains(driver);
+        is_left.then_some(folders == 1 && self.needed.len() == 1)
+    }
+}

@@ -1,0 +1,193 @@
+//! Reads the flags of a container that show which driver it registers.
+
+use serde_json::Value;
+
+use super::{Container, Variable};
+use crate::objects::decode;
+use crate::objects::lenient::Lenient;
+
+/// The registrar's flag with the driver's socket, as the kubelet sees it.
+const REGISTRATION_FLAGS: [&str; 1] = ["kubelet-registration-path"];
+/// The registrar's flag with the kubelet's folder of registrars, as a HostProcess container sees it.
+const REGISTRY_FLAGS: [&str; 1] = ["plugin-registration-path"];
+/// The drivers' flags with their name: that of SMB, Azure Disk, Azure File and most others, and those of the rest.
+const NAME_FLAGS: [&str; 3] = ["drivername", "driver-name", "driver_name"];
+/// The longest result of variable expansion. Anyone who can create a pod controls the variables.
+const LONGEST_VALUE: usize = 4096;
+const MOST_VARIABLES: usize = 64;
+
+/// Returns the registration path of an undecoded container; `None` if it does not decode or has no such path.
+#[must_use]
+pub fn registered_path(container: &Value) -> Option<String> {
+    let Lenient(container) = decode(container).ok()?;
+    registration_path(&container)
+}
+
+/// Returns the driver's name that an undecoded container has as its argument.
+#[must_use]
+pub fn named_driver(container: &Value) -> Option<String> {
+    let Lenient(container) = decode(container).ok()?;
+    driver_name(&container)
+}
+
+/// Returns the path that the registrar passes to the kubelet.
+pub(super) fn registration_path(container: &Container) -> Option<String> {
+    value(container, &REGISTRATION_FLAGS)
+}
+
+/// Returns the folder in which the registrar makes its own socket.
+pub(super) fn registry(container: &Container) -> Option<String> {
+    value(container, &REGISTRY_FLAGS)
+}
+
+/// Returns the name that the driver gives itself.
+pub(super) fn driver_name(container: &Container) -> Option<String> {
+    value(container, &NAME_FLAGS)
+}
+
+/// Whether a part of the text is not known: a variable that only the kubelet knows, or what must-gather has left out.
+pub(super) fn is_open(text: &str) -> bool {
+    text.contains('(')
+}
+
+/// Returns the value of the first of these flags, with variables replaced.
+fn value(container: &Container, flags: &[&str]) -> Option<String> {
+    let mut words = container.command.0.iter().chain(&container.args.0);
+    while let Some(word) = words.next() {
+        let mut found = flags.iter().flat_map(|flag| in_word(word, flag));
+        let Some(found) = found.next() else {
+            continue;
+        };
+        let value = match found {
+            Found::Here(value) => value,
+            Found::Next => words.next()?,
+        };
+        let mut expansion = Expansion::default();
+        expansion.add(value.trim_matches(['"', '\'']), &container.env.0);
+        return Some(expansion.text);
+    }
+    None
+}
+
+/// Where a flag's value is: in the same word, or the next one.
+enum Found<'a> {
+    Here(&'a str),
+    Next,
+}
+
+/// Finds a flag in a word: `--flag=value` or `--flag`, or inside a shell command line.
+fn in_word<'a>(word: &'a str, flag: &str) -> impl Iterator<Item = Found<'a>> {
+    word.match_indices(flag).filter_map(move |(at, flag)| {
+        let (before, rest) = (&word[..at], &word[at + flag.len()..]);
+        let start = before.trim_end_matches('-');
+        let is_whole = start.is_empty();
+        let is_longer =
+            start.ends_with(|char: char| char.is_alphanumeric() || "._$".contains(char));
+        if start.len() == before.len() || is_longer {
+            return None;
+        }
+        match rest.strip_prefix(['=', ' ']) {
+            Some(value) if is_whole => Some(Found::Here(value)),
+            Some(value) => value.split_whitespace().next().map(Found::Here),
+            None => (is_whole && rest.is_empty()).then_some(Found::Next),
+        }
+    })
+}
+
+/// A text with `$(NAME)` replaced by the container's variables, as the kubelet does, up to a limit.
+#[derive(Default)]
+struct Expansion {
+    text: String,
+    replaced: usize,
+}
+
+impl Expansion {
+    /// Appends expanded text. A variable's value can refer to the variables defined before it.
+    fn add(&mut self, mut text: &str, variables: &[Variable]) {
+        while let Some((before, rest)) = text.split_once("$(")
+            && let Some((name, after)) = rest.split_once(')')
+        {
+            self.push(before);
+            if self.replaced == MOST_VARIABLES || self.text.len() == LONGEST_VALUE {
+                return;
+            }
+            self.replaced += 1;
+            // The last variable with a name applies.
+            let found = variables
+                .iter()
+                .rposition(|variable| variable.name.0 == name);
+            let value = found.and_then(|place| Some((place, variables[place].value.0.as_ref()?)));
+            match value {
+                Some((place, value)) => self.add(value, &variables[..place]),
+                None => self.push(&format!("$({name})")),
+            }
+            text = after;
+        }
+        self.push(text);
+    }
+
+    fn push(&mut self, text: &str) {
+        let mut end = text.len().min(LONGEST_VALUE - self.text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.text.push_str(&text[..end]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn variables_are_replaced_as_the_kubelet_does_and_within_bounds() {
+        let expand = |text: &str, variables: &[(&str, &str)]| {
+            let env: Vec<_> = variables
+                .iter()
+                .map(|(name, value)| json!({"name": name, "value": value}))
+                .collect();
+            let flag = format!("--kubelet-registration-path={text}");
+            let container = json!({"args": [flag], "env": env});
+            registered_path(&container).unwrap()
+        };
+        assert_eq!(expand("$(A)/$(B)", &[("A", "a"), ("B", "$(A)b")]), "a/ab");
+        assert_eq!(expand("$(A)", &[("A", "$(B)"), ("B", "b")]), "$(B)");
+        assert_eq!(expand("$(A)", &[("A", "1"), ("A", "2")]), "2");
+        assert_eq!(expand("$(A)$(", &[]), "$(A)$(");
+        let long = "\u{e9}".repeat(1 << 20);
+        let many = "$(A)".repeat(1 << 18);
+        assert_eq!(expand(&many, &[("A", &long)]).len(), LONGEST_VALUE);
+        assert!(expand(&many, &[("A", "")]).len() <= LONGEST_VALUE);
+        let twice: Vec<(String, String)> = (1..80)
+            .map(|n| (format!("V{n}"), format!("$(V{})$(V{})", n - 1, n - 1)))
+            .collect();
+        let mut chain = vec![("V0", "x")];
+        chain.extend(twice.iter().map(|(name, value)| (&**name, &**value)));
+        assert!(expand("$(V79)", &chain).len() <= LONGEST_VALUE);
+    }
+
+    #[test]
+    fn a_flag_is_found_by_its_whole_name() {
+        for (words, name) in [
+            (json!(["--drivername=a.b"]), Some("a.b")),
+            (json!(["-v=2", "-drivername", "a.b", "--x"]), Some("a.b")),
+            (json!(["--driver-name=\"a.b\""]), Some("a.b")),
+            (json!(["--driver_name=$(NAME)"]), Some("c.d")),
+            (
+                json!(["cmd", "/c smb.exe --v=2 --drivername='a.b' --x"]),
+                Some("a.b"),
+            ),
+            (json!(["--drivername"]), None),
+            (json!(["--drivername-prefix=a.b"]), None),
+            (json!(["--csi-driver-name=a.b"]), None),
+            (json!(["--csi_driver_name=a.b"]), None),
+            (json!(["drivername=a.b"]), None),
+            (json!(["--label", "driver-name"]), None),
+        ] {
+            let container = json!({"args": words, "env": [{"name": "NAME", "value": "c.d"}]});
+            assert_eq!(named_driver(&container).as_deref(), name, "{words}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Finds the paths of a pod's spec with which a driver cannot register on a Windows node.
+
+use std::collections::BTreeSet;
+
+use super::flags::is_open;
+use super::{KUBELETS_FOLDER, PLUGINS_FOLDER, REGISTRY_FOLDER, parts};
+use crate::index::{Fault, WrongPath};
+
+/// The drive that Windows assumes where a path has none.
+const DRIVE: &str = "C:";
+
+/// A Windows path with a drive.
+#[derive(Clone)]
+struct Path<'a>(Vec<&'a str>);
+
+impl<'a> Path<'a> {
+    /// `None` if a part of it is not known.
+    fn of(path: &'a str) -> Option<Self> {
+        let mut parts: Vec<&str> = parts(path).collect();
+        if !parts.first().is_some_and(|first| first.ends_with(':')) {
+            parts.insert(0, DRIVE);
+        }
+        (!is_open(path)).then_some(Self(parts))
+    }
+
+    fn is_within(&self, folder: &Self) -> bool {
+        self.0.len() >= folder.0.len() && is_same(&self.0[..folder.0.len()], &folder.0)
+    }
+
+    /// Returns the path of the kubelet's folder, and what comes after a folder in it.
+    fn split(&self, folder: &str) -> Option<(&[&'a str], &[&'a str])> {
+        let mut parts = self.0.iter();
+        let place = parts.position(|part| part.eq_ignore_ascii_case(folder))?;
+        Some((&self.0[..place], &self.0[place + 1..]))
+    }
+
+    /// Whether it is, or is in, the folder with those of the drivers, and not in the kubelet's own one.
+    fn is_plugins(&self) -> bool {
+        let inside = self.split(PLUGINS_FOLDER).map(|(_, inside)| inside);
+        inside.is_some_and(|inside| inside.first() != Some(&KUBELETS_FOLDER))
+    }
+}
+
+fn is_same(one: &[&str], other: &[&str]) -> bool {
+    let mut pairs = one.iter().zip(other);
+    one.len() == other.len() && pairs.all(|(one, other)| one.eq_ignore_ascii_case(other))
+}
+
+/// Returns what is wrong with the sockets that the kubelet is told of, and with the folder in which it looks for registrars.
+/// HostProcess containers see all folders of the host, and say by a flag where that folder is: in `registries`.
+pub(super) fn wrong_paths(
+    sockets: &BTreeSet<String>,
+    mounts: &[&str],
+    registries: Option<&BTreeSet<String>>,
+) -> Vec<WrongPath> {
+    let mut wrong = Vec::new();
+    let mut add = |fault, path: &str, right: Vec<&str>| {
+        wrong.push(WrongPath {
+            fault,
+            path: path.to_owned(),
+            right: right.join(r"\"),
+        });
+    };
+    let read = |path| Some((path, Path::of(path)?));
+    let sockets: Vec<_> = sockets
+        .iter()
+        .filter_map(|path| read(path.as_str()))
+        .collect();
+    let mounted: Vec<_> = mounts.iter().filter_map(|path| read(path)).collect();
+    let (plugins, others): (Vec<_>, Vec<_>) =
+        mounted.iter().partition(|(_, path)| path.is_plugins());
+    for (text, socket) in &sockets {
+        if text.starts_with(['\\', '/']) {
+            add(Fault::NoDrive, text, socket.0.clone());
+        }
+        let mut folders = if plugins.is_empty() {
+            others.iter()
+        } else {
+            plugins.iter()
+        };
+        if registries.is_none() && !folders.any(|(_, folder)| socket.is_within(folder)) {
+            let folder = plugins
+                .first()
+                .map_or(&socket.0[..socket.0.len() - 1], |(_, folder)| &folder.0);
+            add(
+                Fault::NotMounted,
+                text,
+                [folder, &socket.0[socket.0.len() - 1..]].concat(),
+            );
+        }
+    }
+    let folders = plugins.iter().filter(|_| registries.is_none()).copied();
+    let mut roots = sockets
+        .iter()
+        .chain(folders)
+        .filter_map(|(_, path)| Some(path.split(PLUGINS_FOLDER)?.0));
+    let is_registry = |path: &Path<'_>| {
+        path.split(REGISTRY_FOLDER)
+            .is_some_and(|(_, inside)| inside.is_empty())
+    };
+    let said: Vec<_> = registries
+        .into_iter()
+        .flatten()
+        .filter_map(|path| read(path.as_str()))
+        .collect();
+    let all = if registries.is_some() {
+        &said
+    } else {
+        &mounted
+    };
+    let registry: Vec<_> = all.iter().filter(|(_, path)| is_registry(path)).collect();
+    if let (Some(root), Some((text, _))) = (roots.next(), registry.first()) {
+        let is_in = |root: &[&str]| {
+            registry
+                .iter()
+                .any(|(_, path)| is_same(&path.0[..path.0.len() - 1], root))
+        };
+        if !is_in(root) && !roots.any(is_in) {
+            add(Fault::OtherRoot, text, [root, &[REGISTRY_FOLDER]].concat());
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each line: sockets, mounts, the registries of HostProcess containers or `-`, and what is wrong.
+    const PATHS: &str = r"
+C:\k\plugins\a.b\csi.sock | C:\k\plugins\a.b C:\k\plugins_registry | - |
+C:\\k\\plugins\\a.b\\csi.sock | C:\k\plugins\a.b\ C:\k\plugins_registry\ | - |
+c:/K/Plugins/A.b/csi.sock | C:\k\plugins\a.b C:\k\plugins_registry | - |
+C:\k\plugins\a.b\csi.sock | \k\plugins\a.b \k\plugins_registry \k\plugins\kubernetes.io\csi | - |
+C:\k\plugins\a.b\csi.sock | C:\k\plugins C:\k\plugins_registry | - |
+C:\k\plugins\a.b\csi.sock | C:\k | - |
+$(SOCKET) | C:\k\plugins\a.b C:\k\plugins_registry | - |
+C:\k\$(X)\csi.sock | C:\k\plugins\a.b | - |
+| C:\k\plugins\a.b D:\k\plugins_registry | - | OtherRoot C:\k\plugins_registry
+C:\k\plugins\a.b\csi.sock | | C:\k\plugins_registry\ |
+C:\k\plugins\a.b\csi.sock | C:\x\plugins\y | |
+\k\plugins\a.b\csi.sock | C:\k\plugins\a.b | - | NoDrive C:\k\plugins\a.b\csi.sock
+\\k\\plugins\\a.b\\csi.sock | | C:\k\plugins_registry | NoDrive C:\k\plugins\a.b\csi.sock
+/k/plugins/a.b/csi.sock | C:\k\plugins\a.b | - | NoDrive C:\k\plugins\a.b\csi.sock
+C:\k\plugins\a.b\csi.sock | C:\k C:\k\plugins\a.c | - | NotMounted C:\k\plugins\a.c\csi.sock
+C:\k\plugins\a.b\csi.sock | C:\k C:\k\plugins\a | - | NotMounted C:\k\plugins\a\csi.sock
+C:\csi\csi.sock | C:\k C:\k\plugins\a.b\ | - | NotMounted C:\k\plugins\a.b\csi.sock
+C:\k\plugins\a.b\csi.sock | C:\logs | - | NotMounted C:\k\plugins\a.b\csi.sock
+C:\k\plugins\a.b\csi.sock | D:\k\plugins\a.b | - | NotMounted D:\k\plugins\a.b\csi.sock
+C:\k\plugins\a.b\csi.sock | C:\k\plugins\a.b D:\k\plugins_registry | - | OtherRoot C:\k\plugins_registry
+D:\k\plugins\a.b\csi.sock | D:\k\plugins\a.b \k\plugins_registry | - | OtherRoot D:\k\plugins_registry
+D:\k\plugins\a.b\csi.sock | | C:\k\plugins_registry | OtherRoot D:\k\plugins_registry
+";
+
+    #[test]
+    fn a_path_is_wrong_with_which_the_kubelet_cannot_reach_the_driver() {
+        for line in PATHS.lines().skip(1) {
+            let [sockets, mounts, registries, expected] =
+                line.split('|').map(str::trim).collect::<Vec<_>>()[..]
+            else {
+                unreachable!("{line}");
+            };
+            let words = |text: &str| -> BTreeSet<String> {
+                text.split_whitespace().map(str::to_owned).collect()
+            };
+            let registries = (registries != "-").then(|| words(registries));
+            let mounts: Vec<&str> = mounts.split_whitespace().collect();
+            let wrong = wrong_paths(&words(sockets), &mounts, registries.as_ref());
+            let wrong = wrong
+                .iter()
+                .map(|it| format!("{:?} {}", it.fault, it.right));
+            assert_eq!(wrong.collect::<Vec<_>>().join(", "), expected, "{line}");
+        }
+    }
+}
