@@ -1,6 +1,5 @@
 //! Objects of a cluster, out of files and as an API server sends them, and what is written of them.
 
-use jiff::Timestamp;
 use serde_json::Value;
 use windows_storage_operator::assess::assess_once;
 use windows_storage_operator::files::{self, Object, Outcome};
@@ -98,7 +97,7 @@ pub fn report(bytes: &[u8]) {
     let cluster: Cluster = loader.finish();
     let report = assess_once(&cluster, None);
     assert!(report.verdict.message.len() <= 32_768);
-    let text = |format| render(&report, format, false, Timestamp::UNIX_EPOCH).unwrap();
+    let text = |format| render(&report, format, false).unwrap();
     let [table, json, yaml, page] =
         [Format::Table, Format::Json, Format::Yaml, Format::Html].map(text);
     for shown in [&table, &json, &yaml, &page] {
