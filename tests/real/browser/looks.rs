@@ -15,6 +15,7 @@ fn reports() -> Vec<(&'static str, Report)> {
         ("held", Report::of_sample("azure-1.27")),
         ("ready", Report::of_sample("ready-1.31")),
         ("hostile", hostile()),
+        ("large", large()),
         (
             "unknown",
             Report::of_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"),
@@ -29,6 +30,21 @@ fn reports() -> Vec<(&'static str, Report)> {
             ),
         ),
     ]
+}
+
+/// A cluster of 200 nodes in two states, with volumes of many namespaces.
+fn large() -> Report {
+    let object = |number: usize| {
+        let drivers = ["[]", "[{name: file.csi.azure.com, nodeID: n}]"][number % 2];
+        format!(
+            "apiVersion: v1\nkind: Node\nmetadata: {{name: winpool-{number:03}, labels: {{kubernetes.io/os: windows}}}}\n\
+             status: {{nodeInfo: {{kubeletVersion: v1.30.1}}}}\n---\n\
+             apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {{name: winpool-{number:03}}}\nspec: {{drivers: {drivers}}}\n---\n\
+             apiVersion: v1\nkind: Pod\nmetadata: {{name: p, namespace: team-{number}}}\n\
+             spec: {{nodeName: winpool-{number:03}, volumes: [{{name: v, azureDisk: {{diskName: d, diskURI: d}}}}]}}\n---\n"
+        )
+    };
+    Report::of_text(&(0..200).map(object).collect::<String>())
 }
 
 /// Evaluates an expression with the functions of `look.js`.
