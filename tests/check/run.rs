@@ -173,6 +173,14 @@ pub fn ended(output: std::process::Output) -> Ended {
     }
 }
 
+/// Replaces the time at which a report says that it was made, which stands last after these words.
+pub fn without_time(report: &str, words: &str) -> String {
+    let (before, after) = report.rsplit_once(words).unwrap();
+    let (time, after) = after.split_at("2026-01-01T00:00:00Z".len());
+    assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
+    format!("{before}{words}TIME{after}")
+}
+
 /// Creates a temporary folder with these files.
 pub fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
