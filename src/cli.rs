@@ -150,6 +150,7 @@ const MUST_GATHER_EXAMPLES: &str = "Examples:
 const CHECK_EXAMPLES: &str = "Examples:
   windows-storage-operator check
   windows-storage-operator check --to 1.27
+  windows-storage-operator check --drain win-1
   windows-storage-operator check -o json | jq .verdict
   windows-storage-operator check -f must-gather.local.123/
   kubectl get -A -o yaml \\
@@ -249,6 +250,12 @@ pub struct CheckArgs {
     /// Version to upgrade to: of Kubernetes, such as 1.27, or on OpenShift, such as 4.14
     #[arg(long, value_name = "VERSION")]
     pub to: Option<Release>,
+    /// Only the pods of this node: which could not mount their volumes if they started again there, as after its upgrade
+    #[arg(long, value_name = "NODE", conflicts_with = "drain")]
+    pub node: Option<String>,
+    /// Only the pods of this node: which could mount their volumes on no other node if it were drained
+    #[arg(long, value_name = "NODE")]
+    pub drain: Option<String>,
 }
 
 /// Arguments of `must-gather`.

@@ -179,7 +179,7 @@ fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf])
 }
 
 /// Whether not everything could be read, so that a good result proves nothing. Says so.
-fn is_unknown(report: &ReadinessReport) -> bool {
+pub(super) fn is_unknown(report: &ReadinessReport) -> bool {
     let is_unknown = report.verdict.reason == Reason::ReadinessUnknown;
     if is_unknown {
         let message = visible(&report.verdict.message);

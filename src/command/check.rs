@@ -1,14 +1,16 @@
 //! `check`: assesses a cluster or files.
 
+use anyhow::anyhow;
 use clap::error::ErrorKind;
 use windows_storage_operator::api::{SETTINGS_NAME, UPGRADEABLE};
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
-use windows_storage_operator::assess::{assess_once, check_target, today};
+use windows_storage_operator::assess::{Report, Way, assess_once, check_target, preview, today};
 use windows_storage_operator::index::Cluster;
-use windows_storage_operator::report::{Answer, render};
+use windows_storage_operator::report::{self, Answer, Format, render};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, CheckArgs};
+use crate::command::ask::is_unknown;
 use crate::command::{input, is_colored, print, report_line};
 
 /// Judges the input and prints the report.
@@ -26,6 +28,14 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Answe
             ));
         }
     }
+    if let Some((name, way)) = one_node(arguments) {
+        if arguments.output == Format::Html {
+            let problem = "there is no page of one node; take -o table, json or yaml";
+            let kind = ErrorKind::ArgumentConflict;
+            called_as.usage_error("check", kind, problem).exit();
+        }
+        return foresee(arguments, &cluster, name, way);
+    }
     let mut report = assess_once(&cluster, arguments.to);
     report.about = Some(about);
     let color = is_colored(arguments.color);
@@ -40,6 +50,36 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Answe
         (_, Reason::ReadinessUnknown) => Answer::Unknown,
         (Upgradeable::False, _) => Answer::Held,
         (Upgradeable::True, _) => Answer::Fine,
+    })
+}
+
+/// Returns the node whose pods alone are in question, and where they go.
+fn one_node(arguments: &CheckArgs) -> Option<(&str, Way)> {
+    let again = arguments.node.as_deref().map(|name| (name, Way::Again));
+    again.or_else(|| arguments.drain.as_deref().map(|name| (name, Way::Away)))
+}
+
+/// Prints which pods of a node could not mount their volumes.
+fn foresee(
+    arguments: &CheckArgs,
+    cluster: &Cluster,
+    name: &str,
+    way: Way,
+) -> anyhow::Result<Answer> {
+    let judged = assess_once(cluster, arguments.to);
+    if is_unknown(&judged) {
+        return Ok(Answer::Unknown);
+    }
+    let name = name.strip_prefix("node/").unwrap_or(name);
+    let report = Report::once(cluster, arguments.to);
+    let found = preview(cluster, &report, name, way)
+        .map_err(|error| anyhow!("{}", visible(&error.to_string())))?;
+    let color = is_colored(arguments.color);
+    print(&report::preview(&found, way, arguments.output, color)?)?;
+    Ok(if found.stuck.is_empty() {
+        Answer::Fine
+    } else {
+        Answer::Held
     })
 }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::{GateCondition, OperatorCondition, UPGRADEABLE};
-use crate::assess::report::{Reason, Upgradeable};
+use crate::assess::report::Upgradeable;
 use crate::gate::Decision;
 use crate::gate::decider::Found;
 use crate::visible::visible;
@@ -22,6 +22,13 @@ pub struct Check {
 }
 
 impl Check {
+    /// The check where there is no object.
+    pub const OF_NOBODY: Self = Self {
+        is_changed: false,
+        is_confirmed: true,
+        overridden: None,
+    };
+
     /// Reads the check from an object.
     pub fn new(object: &OperatorCondition, is_changed: bool) -> Self {
         Self {
@@ -45,14 +52,8 @@ pub fn found(object: &OperatorCondition) -> Found {
     let Some(first) = ours.next() else {
         return Found::Open;
     };
-    let reason = text(first, "reason");
-    if text(first, "status").as_deref() == Some(Upgradeable::True.as_str()) {
-        Found::Open
-    } else if reason.as_deref() == Some(Reason::NodeOperationInProgress.as_str()) {
-        Found::Operation
-    } else {
-        Found::Held
-    }
+    let (status, reason) = (text(first, "status"), text(first, "reason"));
+    Found::new(&status.unwrap_or_default(), &reason.unwrap_or_default())
 }
 
 /// Returns all conditions with ours set to the decision; `None` if nothing is to be written. The API server treats the list

@@ -36,6 +36,8 @@ pub struct Judged<'a> {
     pub gone: Option<Instant>,
     /// The nodes on which an update is in progress.
     pub in_progress: &'a BTreeSet<String>,
+    /// What `WindowsStorage` said before this process wrote it; `None` until it has been read.
+    pub found: Option<Found>,
 }
 
 impl Judged<'_> {
@@ -107,6 +109,20 @@ pub enum Found {
     Operation,
     /// Any other condition that holds upgrades. What caused it may have disappeared just before.
     Held,
+}
+
+impl Found {
+    /// Reads a condition.
+    #[must_use]
+    pub fn new(status: &str, reason: &str) -> Self {
+        if status == Upgradeable::True.as_str() {
+            Self::Open
+        } else if reason == Reason::NodeOperationInProgress.as_str() {
+            Self::Operation
+        } else {
+            Self::Held
+        }
+    }
 }
 
 /// What the gate says now, and what it waits for.

@@ -1,4 +1,5 @@
-//! The gate: our `Upgradeable` condition in the `OperatorCondition` that OLM reads before it upgrades the operator.
+//! The gate: our `Upgradeable` condition in the `OperatorCondition` that OLM reads before it upgrades the operator. Without
+//! OLM it decides as well: the status of `WindowsStorage` says what the gate says, and policies go by that.
 //!
 //! [`Gate`] reads, compares and writes. `decider` decides what the condition says, `condition` computes what to write, and
 //! `report` tracks the state of the condition; all three are pure.
@@ -15,8 +16,9 @@ use std::time::Instant;
 use tokio::sync::watch;
 
 use crate::http::Metrics;
+use condition::Check;
 use decider::{Decider, Judgement};
-pub use decider::{Decision, Judged, Turned};
+pub use decider::{Decision, Found, Judged, Turned};
 pub use error::GateError;
 pub use object::GateObject;
 pub use report::GateReport;
@@ -25,7 +27,8 @@ use report::Track;
 /// Keeps the condition as the last verdict decides. OLM's role grants `get`, `update` and `patch` on the one object, but not
 /// `watch`, so it is checked again and again.
 pub struct Gate {
-    object: GateObject,
+    /// `None` without OLM.
+    object: Option<GateObject>,
     decider: Decider,
     track: Track,
     report: watch::Sender<GateReport>,
@@ -35,9 +38,9 @@ pub struct Gate {
 impl Gate {
     /// Creates the gate in `object`, for a process that has just started.
     #[must_use]
-    pub fn new(object: GateObject, metrics: Metrics) -> Self {
+    pub fn new(object: Option<GateObject>, metrics: Metrics) -> Self {
         let now = Instant::now();
-        let track = Track::new(object.name.clone());
+        let track = Track::new(object.as_ref().map(|object| object.name.clone()));
         Self {
             report: watch::Sender::new(track.report(now)),
             object,
@@ -56,6 +59,9 @@ impl Gate {
     /// Decides, and writes what differs. A `True` is written only while `opens` says that the latest verdict is True.
     /// Returns when to look again if nothing changes.
     pub async fn reconcile(&mut self, judged: &Judged<'_>, opens: impl Fn() -> bool) -> Instant {
+        if let Some(found) = judged.found.filter(|_| self.object.is_none()) {
+            self.decider.find(found);
+        }
         let now = Instant::now();
         let decision = self.decide(judged, now).decision;
         if self.track.is_due(&decision, now) {
@@ -84,11 +90,18 @@ impl Gate {
     async fn ensure(&mut self, decision: &Decision, opens: impl Fn() -> bool) {
         // A `True` must not be written once the verdict is another, however slow the server is.
         let is_wanted = || decision.holds() || opens();
-        let ensured = match self.find().await {
-            Ok(()) => self.object.ensure(decision, is_wanted).await,
+        let Some(object) = &self.object else {
+            if is_wanted() {
+                let now = Instant::now();
+                self.track.saw(decision.clone(), Check::OF_NOBODY, now);
+            }
+            return;
+        };
+        let ensured = match find(&mut self.decider, object).await {
+            Ok(()) => object.ensure(decision, is_wanted).await,
             Err(error) => Err(error),
         };
-        let (name, now) = (&self.object.name, Instant::now());
+        let (name, now) = (&object.name, Instant::now());
         match ensured {
             Ok(None) => {}
             Ok(Some(check)) => {
@@ -114,16 +127,8 @@ impl Gate {
         }
     }
 
-    /// Records what the condition says before it is written for the first time.
-    async fn find(&mut self) -> Result<(), GateError> {
-        if !self.decider.has_found() {
-            self.decider.find(self.object.found().await?);
-        }
-        Ok(())
-    }
-
     fn publish(&self, report: GateReport) {
-        if report.is_written() || !report.is_pending() {
+        if report.is_of_olm && (report.is_written() || !report.is_pending()) {
             self.metrics.show_gate(report.is_written());
         }
         self.report.send_if_modified(|before| {
@@ -131,5 +136,80 @@ impl Gate {
             *before = report;
             differs
         });
+    }
+}
+
+/// Records what the condition says before it is written for the first time.
+async fn find(decider: &mut Decider, object: &GateObject) -> Result<(), GateError> {
+    if !decider.has_found() {
+        decider.find(object.found().await?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::assess::report::{Reason, Upgradeable, Verdict};
+    use crate::index::Listed;
+
+    #[tokio::test]
+    async fn without_olm_it_decides_as_with_it_and_reports_on_no_object() {
+        let now = Instant::now();
+        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
+        let verdict = |upgradeable, reason| Verdict {
+            upgradeable,
+            reason,
+            message: String::new(),
+        };
+        let held = verdict(Upgradeable::False, Reason::DriversMissing);
+        let open = verdict(Upgradeable::True, Reason::DriversRegistered);
+        let nobody = BTreeSet::new();
+        let mut turned = Turned::new(ago(100));
+        let mut gate = Gate::new(None, Metrics::default());
+        let reports = gate.reports();
+        let mut said = async |verdict: &Verdict, begun, gone, found| {
+            turned.note(verdict, true, ago(9));
+            let (begun, ended) = (ago(begun), ago(2));
+            let judged = Judged {
+                verdict,
+                turned,
+                lists: &[("Pod", Some(Listed { begun, ended }))],
+                gone,
+                in_progress: &nobody,
+                found,
+            };
+            gate.reconcile(&judged, || true).await;
+            let report = reports.borrow().clone();
+            assert!(!report.is_of_olm && report.acted_on.as_ref() == Some(verdict));
+            let holds = report.written.unwrap().holds();
+            assert_eq!(
+                report.wants_lists.is_some(),
+                holds && *verdict == open && begun < ago(9)
+            );
+            holds
+        };
+        assert!(said(&held, 10, None, None).await);
+        assert!(
+            said(&open, 8, None, None).await,
+            "nobody knows what was said before"
+        );
+        assert!(
+            said(&open, 10, None, Some(Found::Open)).await,
+            "the lists are older"
+        );
+        assert!(
+            said(&open, 8, Some(ago(8)), Some(Found::Open)).await,
+            "it is gone"
+        );
+        assert!(!said(&open, 8, None, Some(Found::Open)).await);
+        assert!(
+            !said(&open, 10, Some(ago(8)), Some(Found::Open)).await,
+            "it stays open"
+        );
+        assert!(said(&held, 8, None, Some(Found::Open)).await);
     }
 }

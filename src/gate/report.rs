@@ -24,6 +24,8 @@ const PENDING: &str = "Pending";
 /// The content of a condition that reports on the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateReport {
+    /// Whether there is an `OperatorCondition` to report on.
+    pub is_of_olm: bool,
     /// `True`, `False` or `Unknown`: whether the gate's decision has been written.
     pub status: &'static str,
     /// A machine-readable reason.
@@ -65,7 +67,8 @@ struct Failure {
 /// The state of the condition at the last check.
 #[derive(Debug, Default)]
 pub struct Track {
-    name: String,
+    /// The name of the object; `None` without OLM.
+    name: Option<String>,
     written: Option<Decision>,
     overridden: Option<String>,
     /// When to check again if nothing changes.
@@ -84,7 +87,7 @@ pub struct Track {
 
 impl Track {
     /// Creates a track for the object of that name, which has not been checked.
-    pub fn new(name: String) -> Self {
+    pub fn new(name: Option<String>) -> Self {
         Self {
             name,
             ..Self::default()
@@ -161,6 +164,7 @@ impl Track {
     pub fn report(&self, now: Instant) -> GateReport {
         let (status, reason, message) = self.describe(now);
         GateReport {
+            is_of_olm: self.name.is_some(),
             status,
             reason,
             message,
@@ -171,7 +175,7 @@ impl Track {
     }
 
     fn describe(&self, now: Instant) -> (&'static str, &'static str, String) {
-        let name = &self.name;
+        let name = self.name.as_deref().unwrap_or_default();
         if let Some(Failure {
             reason, message, ..
         }) = &self.failure
@@ -245,7 +249,7 @@ mod tests {
 
     impl Rig {
         fn new() -> Self {
-            let track = Track::new("x".to_owned());
+            let track = Track::new(Some("x".to_owned()));
             let now = Instant::now();
             Self { track, now }
         }

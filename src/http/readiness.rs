@@ -162,6 +162,7 @@ mod tests {
 
     fn report(reason: &'static str, message: &str) -> GateReport {
         GateReport {
+            is_of_olm: true,
             status: "True",
             reason,
             message: message.to_owned(),

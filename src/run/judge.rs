@@ -39,8 +39,8 @@ const SETTLED: Duration = Duration::from_secs(180);
 pub struct Eyes {
     /// Observations of nodes.
     pub observations: Observations,
-    /// The report on the gate, if there is one.
-    pub gate: Option<watch::Receiver<GateReport>>,
+    /// The report on the gate.
+    pub gate: watch::Receiver<GateReport>,
     /// What the actors failed at.
     pub board: Board,
     /// The Kubernetes version of the API server.
@@ -139,7 +139,7 @@ impl Judge {
                     Some(news) = self.news.recv() => self.absorb(news),
                     Ok(()) = observed.changed() => true,
                     Ok(()) = problems.changed() => true,
-                    Ok(()) = changed(&mut self.eyes.gate) => true,
+                    Ok(()) = self.eyes.gate.changed() => true,
                     Ok(()) = self.eyes.kubernetes_version.changed() => true,
                 };
                 if is_new {
@@ -151,8 +151,7 @@ impl Judge {
 
     /// Returns since when lists are wanted by the gate, a removal or a release.
     fn wanted_lists(&self, plan: &Plan) -> Option<Instant> {
-        let gate = self.eyes.gate.as_ref();
-        let by_gate = gate.and_then(|gate| gate.borrow().wants_lists);
+        let by_gate = self.eyes.gate.borrow().wants_lists;
         by_gate.max(plan.wants_lists)
     }
 
@@ -179,7 +178,6 @@ impl Judge {
             self.slots.restore(stored_in_progress(cluster));
         }
         let before = self.plans.borrow().clone();
-        let gate = self.eyes.gate.as_mut();
         let problems = self.eyes.board.problems();
         let observations = self.eyes.observations.read();
         let inputs = Inputs {
@@ -190,7 +188,7 @@ impl Judge {
             seen: Seen {
                 observations: &observations,
                 services_problem: problems.borrow().get(SERVICES).cloned(),
-                gate: gate.map(|gate| gate.borrow_and_update().clone()),
+                gate: Some(self.eyes.gate.borrow_and_update().clone()),
                 kubernetes_version: self.eyes.kubernetes_version.borrow_and_update().clone(),
             },
             payload: &self.payload,
@@ -222,7 +220,7 @@ impl Judge {
 
     fn health(&self, plan: &Plan) -> Health {
         let stale = list_unread(&self.cluster.stale());
-        let gate = self.eyes.gate.as_ref().map(|gate| gate.borrow().clone());
+        let gate = Some(self.eyes.gate.borrow().clone()).filter(|gate| gate.is_of_olm);
         let problems = self.eyes.board.problems();
         let problem = problems.borrow().values().next().cloned();
         Health {
@@ -245,12 +243,3 @@ impl Judge {
 
 /// The actor of the services entry, on the board.
 pub const SERVICES: &str = "ConfigMap";
-
-async fn changed(
-    gate: &mut Option<watch::Receiver<GateReport>>,
-) -> Result<(), watch::error::RecvError> {
-    match gate {
-        Some(gate) => gate.changed().await,
-        None => std::future::pending().await,
-    }
-}

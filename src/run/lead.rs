@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use futures::future::OptionFuture;
 use kube::{Api, Client};
 use tokio::sync::watch;
 
@@ -24,12 +23,11 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
     let config_maps = Api::namespaced(client.clone(), &options.namespace);
     let pins = Pins::new(config_maps, options.namespace.clone());
     let metrics = shown.metrics.clone();
-    let gate = options.gate(&client);
-    let gate = gate.map(|object| Gate::new(object, metrics.clone()));
+    let gate = Gate::new(options.gate(&client), metrics.clone());
     let version = watch::Sender::new(options.kubernetes_version.clone());
     let eyes = Eyes {
         observations: observations.clone(),
-        gate: gate.as_ref().map(Gate::reports),
+        gate: gate.reports(),
         board: board.clone(),
         kubernetes_version: version.subscribe(),
     };
@@ -69,7 +67,7 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
     };
     tokio::select! {
         never = judge.run() => match never {},
-        Some(never) = OptionFuture::from(gate.map(|gate| actors.gate(gate))) => match never {},
+        never = actors.gate(gate) => match never {},
         never = actors.services() => match never {},
         never = actors.settings() => match never {},
         never = actors.statuses() => match never {},

@@ -64,7 +64,7 @@ pub struct ClusterInputs {
     pub services: Result<ServicesPlan, ServicesError>,
     /// Why the last attempt at that failed.
     pub services_problem: Option<String>,
-    /// The state of the gate, if there is one.
+    /// The state of the gate, once it is known.
     pub gate: Option<GateReport>,
     /// The API server's Kubernetes version.
     pub kubernetes_version: String,
@@ -147,8 +147,8 @@ pub fn with_verdict(
     status
 }
 
-/// Returns the conditions of the verdict and the gate. With a gate, `Upgradeable` turns True only when the gate does, which
-/// may be a minute after the verdict. The previous process's conditions stay until this process has read the gate.
+/// Returns the conditions of the verdict and the gate. `Upgradeable` turns True only when the gate does, which may be a minute
+/// after the verdict. The previous process's conditions stay until this process has read the gate.
 fn verdict_conditions(
     previous: &WindowsStorageStatus,
     ClusterInputs { verdict, gate, .. }: &ClusterInputs,
@@ -158,7 +158,8 @@ fn verdict_conditions(
     let upgradeable = said.map_or_else(|| before.map(unchanged), |it| Some(verdict_condition(it)));
     let upgradeable = upgradeable.map(|upgradeable| (UPGRADEABLE, upgradeable));
     let before = find(&previous.conditions, OPERATOR_CONDITION_WRITTEN);
-    let gate = gate.as_ref().map(|gate| match before {
+    let of_olm = gate.as_ref().filter(|gate| gate.is_of_olm);
+    let gate = of_olm.map(|gate| match before {
         Some(before) if gate.is_pending() => unchanged(before),
         _ => condition(gate.status, gate.reason, &gate.message),
     });

@@ -115,6 +115,7 @@ impl Rig {
             lists: &[("Node", Some(self.listed)), ("Pod", Some(self.listed))],
             gone: self.gone,
             in_progress,
+            found: None,
         };
         let written = self.written.as_ref();
         self.said = Some(self.decider.judge(&judged, written, now));
@@ -314,6 +315,7 @@ fn one_kind_that_was_not_listed_since_keeps_the_gate_closed() {
                 lists: &lists,
                 gone: None,
                 in_progress: NOBODY,
+                found: None,
             };
             rig.said = Some(rig.decider.judge(&judged, rig.written.as_ref(), at));
         }

@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::api::{Management, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
+use crate::api::{
+    Management, SETTINGS_NAME, UPGRADEABLE, WindowsStorage, WindowsStorageSpec,
+    WindowsStorageStatus,
+};
 use crate::assess::causes::csi_proxy;
 use crate::assess::report::{NodeReadiness, Verdict};
 use crate::assess::{Blocked, BlockedKey, Report};
-use crate::gate::{GateReport, Judged, Turned};
-use crate::index::{Cluster, Listed, Node};
+use crate::gate::{Found, GateReport, Judged, Turned};
+use crate::index::{AnyTable, Cluster, Listed, Node};
 use crate::node::payload::Payload;
 use crate::node::{Awaited, NodePlan, Observation, Planner, Present, Rollout, SlotState};
 use crate::run::History;
@@ -60,7 +63,7 @@ pub struct Seen<'a> {
     pub observations: &'a BTreeMap<String, Observation>,
     /// Why the last write of the services entry failed.
     pub services_problem: Option<String>,
-    /// The state of the gate, if there is one.
+    /// The state of the gate, once it is known.
     pub gate: Option<GateReport>,
     /// The Kubernetes version of the API server.
     pub kubernetes_version: String,
@@ -78,6 +81,8 @@ pub struct Plan {
     lists: Vec<(&'static str, Option<Listed>)>,
     /// When something last disappeared that would hold upgrades if it came back.
     gone: Option<Instant>,
+    /// What `WindowsStorage` said before this process wrote it.
+    found: Option<Found>,
     /// Whether it is based on the complete cluster, not just on what has been read by now.
     pub is_complete: bool,
     /// Whether everything that work on nodes depends on has been read.
@@ -164,6 +169,10 @@ impl Plan {
             turned: history.turned,
             lists: cluster.lists(),
             gone: history.gone(cluster, inputs.report),
+            found: inputs
+                .before
+                .and_then(|before| before.found)
+                .or_else(|| found(cluster)),
             is_complete: cluster.unread().is_empty() && knows_configuration,
             knows_configuration,
             services: plan_services(cluster, &spec),
@@ -202,6 +211,7 @@ impl Plan {
             lists: &self.lists,
             gone: self.gone,
             in_progress: &self.in_progress,
+            found: self.found,
         }
     }
 
@@ -332,6 +342,16 @@ impl Plan {
         };
         plan(&inputs, &SlotState::default())
     }
+}
+
+/// Returns what `WindowsStorage` says about upgrades, once it has been read.
+fn found(cluster: &Cluster) -> Option<Found> {
+    let object = cluster.settings.get(SETTINGS_NAME);
+    let conditions = object.and_then(|object| Some(&object.status.as_ref()?.conditions));
+    let mut said = conditions.into_iter().flatten();
+    let said = said.find(|condition| condition.type_ == UPGRADEABLE);
+    let found = said.map_or(Found::Open, |said| Found::new(&said.status, &said.reason));
+    cluster.settings.is_complete().then_some(found)
 }
 
 /// Plans the services entry. For a complete removal, the entry stays until nothing of this operator is left on any node.

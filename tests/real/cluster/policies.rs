@@ -5,6 +5,8 @@ mod config_maps;
 mod in_tree;
 mod owners;
 mod pipes;
+mod targets;
+mod upgrades;
 mod whole;
 
 use std::path::Path;
@@ -138,6 +140,33 @@ fn apply(control_plane: &ControlPlane, folder: &str) -> bool {
         );
     }
     served
+}
+
+/// Waits until the API server has checked the types of this number of policies, and asserts that it found no fault.
+fn types_are_right(control_plane: &ControlPlane, number: usize) {
+    control_plane
+        .start_controller_manager("validatingadmissionpolicy-status-controller")
+        .unwrap();
+    let mut policies = Value::Null;
+    eventually("the types of all policies are checked", || {
+        let printed = control_plane
+            .kubectl(&["get", "validatingadmissionpolicies", "-o", "json"])
+            .unwrap();
+        policies = serde_json::from_str(&printed).unwrap();
+        let items = policies["items"].as_array().unwrap();
+        items.len() == number
+            && items.iter().all(|policy| {
+                policy["status"]["observedGeneration"] == policy["metadata"]["generation"]
+            })
+    });
+    for policy in policies["items"].as_array().unwrap() {
+        assert_eq!(
+            policy["status"]["typeChecking"],
+            json!({}),
+            "{}",
+            policy["status"]
+        );
+    }
 }
 
 /// Starts a control plane with the policies of a folder and two namespaces, of which only `drivers` may reach the

@@ -123,9 +123,10 @@ fn is_at(repository: &str, image: &str) -> bool {
 fn is_flattened(repository: &str, image: &str) -> bool {
     // Most images are of no driver.
     repository.ends_with(last_part(image)) && {
-        let path = match image.contains('/') {
-            true => flat(image),
-            false => format!("{OPENSHIFT_PREFIX}{image}"),
+        let path = if image.contains('/') {
+            flat(image)
+        } else {
+            format!("{OPENSHIFT_PREFIX}{image}")
         };
         let name = flat(last_part(repository));
         name == path || is_named(&name, &path)

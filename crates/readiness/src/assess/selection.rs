@@ -89,9 +89,10 @@ impl NodeSelection {
         if !self.terms_match(name, labels) {
             let terms = self.terms.iter().flatten();
             let terms = some_of(terms.map(|term| unmet_of_term(term, labels)), NAMED_TERMS);
-            unmet.push(match terms.is_empty() {
-                true => "an affinity without terms, which matches nothing".to_owned(),
-                false => format!("affinity {terms}"),
+            unmet.push(if terms.is_empty() {
+                "an affinity without terms, which matches nothing".to_owned()
+            } else {
+                format!("affinity {terms}")
             });
         }
         unmet

@@ -121,6 +121,10 @@ impl<'a> Mounts<'a> {
 
 /// What the containers of a pod's spec show.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact that the others do not tell"
+)]
 struct Containers {
     is_host_process: bool,
     has_registrar: bool,
@@ -273,9 +277,10 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     }
     let registries = found.is_host_process.then_some(&found.registries);
     let wrong_paths = paths::wrong_paths(&found.sockets, &mounts.folders, registries);
-    let registers = match wrong_paths.is_empty() {
-        true => found.registers(&mounts, &names),
-        false => BTreeSet::new(),
+    let registers = if wrong_paths.is_empty() {
+        found.registers(&mounts, &names)
+    } else {
+        BTreeSet::new()
     };
     let selection = selection(spec);
     Some(NodeSide {

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::assess::report::Upgradeable;
-use crate::gate::Decision;
+use crate::gate::{Decision, Found};
 
 const TYPE: &str = "OperatorConditionWritten";
 
 /// Writes the decided status of `WindowsStorage`, and returns what it says about the gate.
 fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
     rig.gate = reason.map(|reason| GateReport {
+        is_of_olm: true,
         status: "False",
         reason,
         message: String::new(),
@@ -39,6 +40,52 @@ fn how_the_gate_stands_is_reported_and_nothing_without_one() {
     ] {
         assert_eq!(reported(&mut rig, now).as_deref(), expected);
     }
+}
+
+#[test]
+fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_known() {
+    let mut rig = Rig::new();
+    rig.add_node("win-1", "windows");
+    assert_eq!(rig.pass().judged().found, None);
+    let held = upgradeable("False", "DriversMissing");
+    rig.write_settings(held);
+    rig.read_verdict_kinds();
+    rig.finish_configuration();
+    let written = Decision {
+        verdict: Verdict {
+            upgradeable: Upgradeable::False,
+            reason: Reason::DriversMissing,
+            message: "what held upgrades is gone".to_owned(),
+        },
+        yields: false,
+    };
+    let plan = rig.pass();
+    assert_eq!(plan.judged().found, Some(Found::Held));
+    rig.gate = Some(GateReport {
+        is_of_olm: false,
+        status: "True",
+        reason: "Confirmed",
+        message: String::new(),
+        written: Some(written),
+        acted_on: Some(plan.verdict.clone()),
+        wants_lists: None,
+    });
+    let (_, status) = rig.pass().settings.clone().unwrap();
+    let said = status
+        .conditions
+        .iter()
+        .find(|said| said.type_ == "Upgradeable");
+    assert_eq!(said.unwrap().message, "What held upgrades is gone");
+    assert!(status.conditions.iter().all(|said| said.type_ != TYPE));
+    // What this process writes itself is nothing that it found.
+    rig.write_settings(upgradeable("True", "NoInTreeVolumes"));
+    assert_eq!(rig.pass().judged().found, Some(Found::Held));
+}
+
+fn upgradeable(status: &str, reason: &str) -> WindowsStorageStatus {
+    let condition = json!({"type": "Upgradeable", "status": status, "reason": reason, "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    serde_json::from_value(json!({"conditions": [condition]})).unwrap()
 }
 
 #[test]
@@ -76,6 +123,7 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
     let mut rig = Rig::settled();
     let mut said = |acted: bool, reason: &'static str, written: Option<(Upgradeable, Reason)>| {
         rig.gate = Some(GateReport {
+            is_of_olm: true,
             status: "True",
             reason,
             message: String::new(),

@@ -23,29 +23,7 @@ fn as_they_come_the_policies_only_warn_and_their_types_are_right() {
         let warned = new(&object);
         assert!(warned.is_warned(words), "{warned:?}");
     }
-    control_plane
-        .start_controller_manager("validatingadmissionpolicy-status-controller")
-        .unwrap();
-    let mut policies = Value::Null;
-    eventually("the types of all policies are checked", || {
-        let printed = control_plane
-            .kubectl(&["get", "validatingadmissionpolicies", "-o", "json"])
-            .unwrap();
-        policies = serde_json::from_str(&printed).unwrap();
-        let items = policies["items"].as_array().unwrap();
-        items.len() == 4
-            && items.iter().all(|policy| {
-                policy["status"]["observedGeneration"] == policy["metadata"]["generation"]
-            })
-    });
-    for policy in policies["items"].as_array().unwrap() {
-        assert_eq!(
-            policy["status"]["typeChecking"],
-            json!({}),
-            "{}",
-            policy["status"]
-        );
-    }
+    types_are_right(&control_plane, 4);
 }
 
 #[test]

@@ -35,7 +35,7 @@ const PIPES: &str = r"\\.\pipe\";
 /// another one.
 pub fn own_folder(spec: &Value) -> Option<String> {
     let sockets = sockets(spec);
-    if !said(spec).0.is_empty() || !(has_registrar(spec) || !sockets.is_empty()) {
+    if !said(spec).0.is_empty() || !has_registrar(spec) && sockets.is_empty() {
         return None;
     }
     let folders: BTreeSet<String> = if sockets.is_empty() {
@@ -189,11 +189,7 @@ fn said(spec: &Value) -> (BTreeSet<String>, bool) {
     let mut known = IMAGES.lines().filter_map(|line| line.split_once(' '));
     let is_driver = has_registrar(spec)
         || !sockets(spec).is_empty()
-        || host_paths(spec)
-            .into_iter()
-            .filter_map(plugin)
-            .next()
-            .is_some()
+        || host_paths(spec).into_iter().find_map(plugin).is_some()
         || known.any(|(_, driver)| has_image_of(spec, driver));
     if !is_driver {
         return (BTreeSet::new(), false);

@@ -1,0 +1,64 @@
+//! Shows what would happen to the pods of one node.
+
+use std::io;
+
+use serde_json::json;
+
+use super::blocks::{Block, Span, Style};
+use super::sentences::{count, names};
+use super::{Format, json as json_format, text};
+use crate::assess::report::API_VERSION;
+use crate::assess::{Preview, Stuck, Way};
+
+/// Renders a preview as a table, or as JSON or YAML for programs. There is no page of it.
+pub fn preview(preview: &Preview, way: Way, format: Format, color: bool) -> io::Result<String> {
+    let value = json!({
+        "apiVersion": API_VERSION,
+        "kind": "NodePreview",
+        "node": preview.node,
+        "pods": preview.pods,
+        "stuck": preview.stuck,
+    });
+    match format {
+        Format::Json => json_format::json(&value),
+        Format::Yaml => json_format::yaml(&value),
+        Format::Table | Format::Html => Ok(text::draw(&lines(preview, way), color)),
+    }
+}
+
+fn lines(preview: &Preview, way: Way) -> Vec<Block> {
+    let Preview { node, pods, stuck } = preview;
+    let of_all = format!("{} with volumes", count(*pods, "pod"));
+    let (verdict, style) = match stuck.len() {
+        0 => (
+            format!("Nothing is in the way of the {of_all}"),
+            Style::Good,
+        ),
+        some => (
+            format!("{some} of {of_all} could not mount all of them"),
+            Style::Bad,
+        ),
+    };
+    let how = match way {
+        Way::Again => format!(" if they started again on {node}."),
+        Way::Away => format!(" if {node} were drained."),
+    };
+    let headline = Block::Text(vec![Span::new(style, verdict), Span::plain(how)]);
+    let groups = stuck.iter().map(of_pod);
+    [headline, Block::text("")]
+        .into_iter()
+        .chain(groups)
+        .collect()
+}
+
+fn of_pod(stuck: &Stuck) -> Block {
+    let reasons = stuck.reasons.iter().map(|reason| match &reason.nodes[..] {
+        [] => Block::text(format!("{}.", reason.message)),
+        nodes => Block::text(format!("{} ({}).", reason.message, names(nodes))),
+    });
+    Block::Group {
+        name: format!("pod {}/{}", stuck.namespace, stuck.name),
+        what: None,
+        blocks: reasons.collect(),
+    }
+}
