@@ -168,6 +168,8 @@ impl Judge {
 
     /// Assesses the cluster, and plans everything.
     fn judge(&mut self, instant: Instant) -> Arc<Plan> {
+        let version = self.eyes.kubernetes_version.borrow_and_update().clone();
+        self.cluster.api_server_version = Some(version.clone());
         let cluster = &self.cluster;
         self.memory.learn(cluster);
         let report = assess(cluster, &self.memory, None);
@@ -189,7 +191,7 @@ impl Judge {
                 observations: &observations,
                 services_problem: problems.borrow().get(SERVICES).cloned(),
                 gate: Some(self.eyes.gate.borrow_and_update().clone()),
-                kubernetes_version: self.eyes.kubernetes_version.borrow_and_update().clone(),
+                kubernetes_version: version,
             },
             payload: &self.payload,
             settled_at: self.settled_at,

@@ -146,7 +146,9 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
 
     // Files do not contain the API server's version, but that of kubelets.
     let info = json!({"status": {"nodeInfo": {"kubeletVersion": version}}});
-    harness.kubectl(&format!("patch node win-1 --subresource=status --type=merge -p {info}"));
+    harness.kubectl(&format!(
+        "patch node win-1 --subresource=status --type=merge -p {info}"
+    ));
     let file = control_plane.dir().join("cluster.yaml");
     let dump = harness.kubectl(&format!("get {KINDS} --all-namespaces -o yaml"));
     std::fs::write(&file, dump).unwrap();

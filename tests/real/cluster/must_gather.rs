@@ -52,7 +52,15 @@ pub fn check(arguments: &[&Path]) -> (Option<i32>, Value) {
     let report = serde_json::from_slice(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(report.is_ok(), "{errors}");
-    (output.status.code(), report.unwrap())
+    (output.status.code(), judgement(report.unwrap()))
+}
+
+/// Returns a report less what it is about, which differs where the judgement is the same.
+pub fn judgement(mut report: Value) -> Value {
+    let about = report.as_object_mut().unwrap().remove("about").unwrap();
+    let is_known = about["server"].is_string() || about["files"][0].is_string();
+    assert!(is_known && about["time"].is_string(), "{about}");
+    report
 }
 
 /// Returns all files below a folder, with their content.
