@@ -45,10 +45,7 @@ fn lines(preview: &Preview, way: Way) -> Vec<Block> {
     };
     let headline = Block::Text(vec![Span::new(style, verdict), Span::plain(how)]);
     let groups = stuck.iter().map(of_pod);
-    [headline, Block::text("")]
-        .into_iter()
-        .chain(groups)
-        .collect()
+    std::iter::once(headline).chain(groups).collect()
 }
 
 fn of_pod(stuck: &Stuck) -> Block {

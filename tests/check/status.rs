@@ -95,3 +95,41 @@ fn a_mistyped_command_or_option_is_told_what_it_may_mean_and_nobody_is_asked_wit
         assert!(ended.stderr.contains(says), "{}", ended.stderr);
     }
 }
+
+#[test]
+fn the_pods_of_one_node_are_foreseen() {
+    for (arguments, status, says) in [
+        (
+            &["--drain", "node/win-1"][..],
+            3,
+            "1 of 1 pod with volumes could not mount all of them if win-1 were drained.\n\npod bank/ledger-0\n",
+        ),
+        (
+            &["--node", "win-1"],
+            3,
+            "PersistentVolume pv-ledger needs disk.csi.azure.com, which is not registered there (win-1).",
+        ),
+        (
+            &["--drain", "win-1", "-o", "json"],
+            3,
+            "\"kind\": \"NodePreview\"",
+        ),
+        (
+            &["--drain", "win-1", "-o", "html"],
+            2,
+            "there is no page of one node",
+        ),
+        (
+            &["--drain", "win-1", "--node", "win-1"],
+            2,
+            "cannot be used with",
+        ),
+        (&["--drain", "win-9"], 1, "there is no node win-9"),
+        (&["--drain", "lin-0"], 1, "node lin-0 runs no Windows"),
+    ] {
+        let ended = check_in(&input(), &[&["-f", "azure-1.27"], arguments].concat());
+        assert_eq!(ended.status, Some(status), "{ended:?}");
+        let said = ended.stdout.clone() + &ended.stderr;
+        assert!(said.contains(says), "{said}");
+    }
+}
