@@ -125,6 +125,11 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
     sandbox.add_node("theirs", None).unwrap();
     harness.kubectl("label node theirs node.openshift.io/os_id=Windows");
     change(&json!({"status": {"addresses": address}}));
+    // The status may still be that of the Node before.
+    harness.eventually("the status is of this Node", || {
+        let owner = &harness.get("windowsnodestorage/theirs")["metadata"]["ownerReferences"][0];
+        owner["uid"] == harness.get("node/theirs")["metadata"]["uid"]
+    });
     harness.expect_node("theirs", "Unknown", "External");
     harness.kubectl("label node theirs node.openshift.io/os_id-");
     harness.expect_node("theirs", "Unknown", "External");

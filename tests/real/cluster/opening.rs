@@ -20,7 +20,7 @@ impl Harness {
     fn expect_held(&self) {
         self.eventually("the pod holds upgrades", || {
             let (status, _, message) = self.gate();
-            status == "False" && message.starts_with("pod shop/web-0")
+            status == "False" && message.starts_with("1 volume cannot be mounted already today")
         });
     }
 

@@ -31,7 +31,7 @@ fn the_verdict_is_in_the_settings_and_nobodys_operator_condition_is_touched() {
     harness.eventually("it is back", || {
         let (status, _, message) = harness.condition(SETTINGS, "Upgradeable");
         assert_eq!(status, "False", "{message}");
-        message.starts_with("pod shop/web-0")
+        message.starts_with("1 volume cannot be mounted already today")
     });
     harness.register("win-1", true);
     harness.expect(SETTINGS, "Upgradeable", "True", "DriversRegistered");

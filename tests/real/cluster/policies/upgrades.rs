@@ -117,7 +117,7 @@ fn while_the_verdict_holds_upgrades_no_target_takes_another_minor_version() {
 fn messages_say_what_to_do(held: &Held) {
     for (path, change, version) in upgrades() {
         let said = held.refusal(&path, &change).unwrap();
-        assert!(said.contains("is held: pod shop/web-0: PersistentVolume pv-orders needs disk.csi.azure.com, missing on win-1"), "{said}");
+        assert!(said.contains("pod shop/web-0: PersistentVolume pv-orders needs disk.csi.azure.com, missing on win-1"), "{said}");
         assert!(
             said.contains("run windows-storage-operator check"),
             "{said}"
