@@ -131,6 +131,8 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
         owner["uid"] == harness.get("node/theirs")["metadata"]["uid"]
     });
     harness.expect_node("theirs", "Unknown", "External");
+    // The operator reads its own status back by another watch than the Node: it has to have seen it.
+    thread::sleep(Duration::from_secs(2));
     harness.kubectl("label node theirs node.openshift.io/os_id-");
     harness.expect_node("theirs", "Unknown", "External");
     thread::sleep(Duration::from_secs(1));

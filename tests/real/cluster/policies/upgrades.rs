@@ -117,7 +117,7 @@ fn while_the_verdict_holds_upgrades_no_target_takes_another_minor_version() {
 fn messages_say_what_to_do(held: &Held) {
     for (path, change, version) in upgrades() {
         let said = held.refusal(&path, &change).unwrap();
-        assert!(said.contains("pod shop/web-0: PersistentVolume pv-orders needs disk.csi.azure.com, missing on win-1"), "{said}");
+        assert!(said.contains("is held: pod shop/web-0: PersistentVolume pv-orders needs disk.csi.azure.com, missing on win-1"), "{said}");
         assert!(
             said.contains("run windows-storage-operator check"),
             "{said}"
@@ -229,7 +229,7 @@ fn an_upgrade_begins_when_the_driver_is_there_and_goes_on_whatever_is_missing_th
         })
     };
     let operator = harness.start_without_olm();
-    let missing = "is held: pod shop/web-0: PersistentVolume pv-orders (kubernetes.io/azure-disk) needs disk.csi.azure.com, missing on win-1";
+    let missing = "pod shop/web-0: PersistentVolume pv-orders (kubernetes.io/azure-disk) needs disk.csi.azure.com, missing on win-1";
     harness.eventually("every upgrade is refused", || all(true, missing));
     harness.register("win-1", true);
     let registered = Instant::now();
