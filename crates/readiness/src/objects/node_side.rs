@@ -121,10 +121,6 @@ impl<'a> Mounts<'a> {
 
 /// What the containers of a pod's spec show.
 #[derive(Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact that the others do not tell"
-)]
 struct Containers {
     is_host_process: bool,
     has_registrar: bool,
@@ -134,8 +130,8 @@ struct Containers {
     registries: BTreeSet<String>,
     /// The names that drivers have as their argument.
     said: BTreeSet<Name>,
-    /// Whether a driver has a name as its argument that only the kubelet knows.
-    is_name_open: bool,
+    /// How many drivers have a name as their argument that only the kubelet knows.
+    open_names: usize,
     /// The drivers known by their images, by the standard names.
     known: BTreeSet<Name>,
     /// Their images, and all others.
@@ -172,7 +168,7 @@ impl Containers {
             return;
         }
         match flags::driver_name(container) {
-            Some(name) if is_open(&name) => self.is_name_open = true,
+            Some(name) if is_open(&name) => self.open_names += 1,
             Some(name) => self.said.extend((!name.is_empty()).then(|| name.into())),
             None => {}
         }
@@ -206,36 +202,30 @@ impl Containers {
         if !self.are_named() {
             names.extend(self.socket_parts().chain(plugins.iter().cloned()));
             let mut folders = self.sockets.iter().filter_map(|path| plugin_folder(path));
-            if !self.is_name_open && folders.all(is_open) {
+            if self.open_names == 0 && folders.all(is_open) {
                 names.extend(self.known.iter().cloned());
             }
         }
         names
     }
 
-    /// Returns those of the names that the pods can register with the kubelet.
+    /// Returns those of the names that the pods can register with the kubelet: a registrar says them, and reaches the folders.
     fn registers(&self, mounts: &Mounts<'_>, names: &BTreeSet<Name>) -> BTreeSet<Name> {
         if !self.has_registrar && self.known.is_empty() {
             return BTreeSet::new();
         }
-        // The registrar's path says which driver it is. HostProcess containers see the host's folders without a mount.
-        let mut registers: BTreeSet<Name> = match (self.are_named(), self.sockets.is_empty()) {
-            (true, _) => self.said.clone(),
-            (false, true) => names.union(&mounts.plugins).cloned().collect(),
-            (false, false) => self
-                .socket_parts()
-                .chain(self.said.iter().cloned())
-                .collect(),
-        };
-        let has_socket = self.are_named()
-            && self
-                .socket_parts()
-                .any(|part| mounts.plugins.contains(&part));
-        registers.retain(|name| {
-            let has_folder = has_socket || mounts.plugins.contains(name);
+        let has_socket = |name: &Name| self.socket_parts().any(|part| part == *name);
+        let is_said =
+            |name: &&Name| self.said.contains(*name) || self.sockets.is_empty() || has_socket(name);
+        // A folder of another name is the driver's if that says its name itself. HostProcess containers see the host's folders
+        // without a mount.
+        let has_its_socket = self.are_named() && mounts.plugins.iter().any(has_socket);
+        let reaches = |name: &&Name| {
+            let has_folder = has_its_socket || mounts.plugins.contains(*name);
             self.is_host_process || (mounts.has_registry && has_folder)
-        });
-        registers
+        };
+        let names = names.iter().filter(is_said).filter(reaches);
+        names.cloned().collect()
     }
 
     /// Returns the plugin's folder, if the driver's name is not known to be another one, or the same.
