@@ -216,9 +216,9 @@ pub struct ClusterArgs {
     /// User to act as, if you may impersonate that user
     #[arg(long = "as", value_name = "USER")]
     pub act_as: Option<String>,
-    /// How long to wait for an answer of the API server, such as 5s or 2m
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = ask::request_timeout)]
-    pub request_timeout: Duration,
+    /// How long to wait for an answer of the API server, such as 5s or 2m; by default 15s, and for lists a minute
+    #[arg(long, value_name = "DURATION", value_parser = ask::request_timeout)]
+    pub request_timeout: Option<Duration>,
 }
 
 /// What is judged.

@@ -168,13 +168,18 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     said
 }
 
+/// Returns how long a call may take: as was set, or this long.
+#[must_use]
+pub fn limit(default: Duration) -> Duration {
+    REQUEST_TIMEOUT.get().copied().unwrap_or(default)
+}
+
 /// Makes a call with the timeout [`CALL`], or the one that was set.
 pub async fn call<T>(
     what: &'static str,
     work: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, CallError> {
-    let limit = REQUEST_TIMEOUT.get().copied().unwrap_or(CALL);
-    call_within(limit, what, work).await
+    call_within(limit(CALL), what, work).await
 }
 
 /// Makes a call with this timeout.

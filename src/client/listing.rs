@@ -58,7 +58,8 @@ async fn pages(
     report(Step::Begin);
     loop {
         report(Step::Ask);
-        let list = deadline::call_within(LIST, "list objects", api.list(&page)).await?;
+        let list =
+            deadline::call_within(deadline::limit(LIST), "list objects", api.list(&page)).await?;
         report(Step::Page(list.items));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),

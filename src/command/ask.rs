@@ -4,7 +4,7 @@ use anyhow::{anyhow, bail};
 use clap::error::ErrorKind;
 use kube::{Api, Client};
 use windows_storage_operator::assess::assess_once;
-use windows_storage_operator::assess::report::{ReadinessReport, Reason};
+use windows_storage_operator::assess::report::{ReadinessReport, Reason, Verdict};
 use windows_storage_operator::client::deadline::{self, CallError};
 use windows_storage_operator::index::WorkloadKind;
 use windows_storage_operator::objects::{self, Received, kind};
@@ -13,7 +13,7 @@ use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, ClusterArgs, NodesArgs, WhyArgs};
 use crate::command::connect::connect;
-use crate::command::own::nodes_with;
+use crate::command::own::windows_nodes_with;
 use crate::command::{input, is_colored, print, report_line, runtime};
 
 /// Lists the Windows nodes.
@@ -28,7 +28,7 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Answer> {
         names = with_labels(&arguments.input.cluster, selector, &report)?;
     }
     if report.nodes.is_empty() {
-        if is_unknown(&report) {
+        if is_unknown(&report.verdict) {
             return Ok(Answer::Unknown);
         }
         if names.is_empty() {
@@ -46,7 +46,7 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Answer> {
     }
     Ok(if !list.is_ready() {
         Answer::Held
-    } else if is_unknown(&report) {
+    } else if is_unknown(&report.verdict) {
         Answer::Unknown
     } else {
         Answer::Fine
@@ -59,15 +59,11 @@ fn with_labels(
     selector: &str,
     report: &ReadinessReport,
 ) -> anyhow::Result<Vec<String>> {
-    let mut names = runtime()?.block_on(async {
+    let is_there = |name: &String| report.nodes.iter().any(|node| node.name == *name);
+    runtime()?.block_on(async {
         let (client, _) = connect(arguments).await?;
-        nodes_with(&client, selector).await
-    })?;
-    names.retain(|name| report.nodes.iter().any(|node| node.name == *name));
-    if names.is_empty() {
-        bail!("no Windows node has the labels {}", visible(selector));
-    }
-    Ok(names)
+        windows_nodes_with(&client, selector, is_there).await
+    })
 }
 
 /// Explains one object.
@@ -95,7 +91,7 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
     print(&explanation.render(is_colored(arguments.color)))?;
     let answer = explanation.answer();
     if answer == Answer::Unknown {
-        is_unknown(&report);
+        is_unknown(&report.verdict);
     }
     Ok(answer)
 }
@@ -179,10 +175,10 @@ fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf])
 }
 
 /// Whether not everything could be read, so that a good result proves nothing. Says so.
-pub(super) fn is_unknown(report: &ReadinessReport) -> bool {
-    let is_unknown = report.verdict.reason == Reason::ReadinessUnknown;
+pub(super) fn is_unknown(verdict: &Verdict) -> bool {
+    let is_unknown = verdict.reason == Reason::ReadinessUnknown;
     if is_unknown {
-        let message = visible(&report.verdict.message);
+        let message = visible(&verdict.message);
         report_line(format!("error: not everything could be read: {message}"));
     }
     is_unknown

@@ -66,12 +66,11 @@ fn foresee(
     name: &str,
     way: Way,
 ) -> anyhow::Result<Answer> {
-    let judged = assess_once(cluster, arguments.to);
-    if is_unknown(&judged) {
+    let report = Report::once(cluster, arguments.to);
+    if is_unknown(&report.verdict) {
         return Ok(Answer::Unknown);
     }
     let name = name.strip_prefix("node/").unwrap_or(name);
-    let report = Report::once(cluster, arguments.to);
     let found = preview(cluster, &report, name, way)
         .map_err(|error| anyhow!("{}", visible(&error.to_string())))?;
     let color = is_colored(arguments.color);

@@ -22,7 +22,7 @@ use windows_storage_operator::watch::read_secret;
 
 use crate::cli::CheckNodeArgs;
 use crate::command::connect::connect;
-use crate::command::own::{nodes_with, one, operators_namespace};
+use crate::command::own::{one, operators_namespace, windows_nodes_with};
 use crate::command::progress::{show_reading, spinner};
 use crate::command::{is_colored, print, report_line, runtime};
 
@@ -140,12 +140,7 @@ async fn names(
             .any(|(there, _)| there.as_str() == name)
     };
     if let Some(selector) = &arguments.selector {
-        let mut names = nodes_with(client, selector).await?;
-        names.retain(is_there);
-        if names.is_empty() {
-            bail!("no Windows node has the labels {}", visible(selector));
-        }
-        return Ok(names);
+        return windows_nodes_with(client, selector, is_there).await;
     }
     let absent = arguments.names.iter().filter(|name| !is_there(name));
     let absent: Vec<String> = absent.map(|name| visible(name)).collect();

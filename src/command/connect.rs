@@ -105,7 +105,9 @@ pub async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Conf
     if let Some(user) = &arguments.act_as {
         config.auth_info.impersonate = Some(user.clone());
     }
-    deadline::set_request_timeout(arguments.request_timeout);
+    if let Some(limit) = arguments.request_timeout {
+        deadline::set_request_timeout(limit);
+    }
     Ok(config)
 }
 

@@ -72,6 +72,20 @@ pub async fn one(
     Ok(is_there)
 }
 
+/// Returns those of the Windows nodes with these labels that are there.
+pub async fn windows_nodes_with(
+    client: &Client,
+    selector: &str,
+    is_there: impl Fn(&String) -> bool,
+) -> anyhow::Result<Vec<String>> {
+    let mut names = nodes_with(client, selector).await?;
+    names.retain(is_there);
+    if names.is_empty() {
+        bail!("no Windows node has the labels {}", visible(selector));
+    }
+    Ok(names)
+}
+
 /// Returns the names of the Nodes with these labels.
 pub async fn nodes_with(client: &Client, selector: &str) -> anyhow::Result<Vec<String>> {
     let nodes = kind("v1", "Node").context("the kind is not known")?;

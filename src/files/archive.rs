@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::error::Problem;
 use super::sources::{STANDARD_INPUT, format_of, name_of};
+use crate::assess::report::shell_word;
 
 /// Endings of compressed files, where their content shows what they are, and what unpacks them.
 const COMPRESSED: [(&str, usize, &[u8], &str); 4] = [
@@ -119,24 +120,14 @@ fn problem(name: &str, form: Form, rest: Option<&str>) -> Problem {
     if name == STANDARD_INPUT {
         return Problem::Archive("unpack it before".to_owned());
     }
-    let to = quoted(&rest.map_or_else(|| format!("{name}.unpacked"), str::to_owned));
-    let name = quoted(name);
+    let to = shell_word(&rest.map_or_else(|| format!("{name}.unpacked"), str::to_owned));
+    let name = shell_word(name);
     let command = match form {
         Form::Tar => format!("mkdir {to} && tar -xf {name} -C {to}"),
         Form::Zip => format!("unzip {name} -d {to}"),
         Form::One(program) => format!("{program} -c {name} > {to}"),
     };
     Problem::Archive(format!("unpack it, and give what was in it: {command}"))
-}
-
-/// Returns a name as a shell takes it.
-fn quoted(name: &str) -> String {
-    let is_plain = |char: char| char.is_alphanumeric() || "/._-+=:,@%".contains(char);
-    if name.chars().all(is_plain) && !name.starts_with('-') {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

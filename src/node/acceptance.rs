@@ -99,7 +99,7 @@ pub fn judge_offer(
 mod tests {
     use super::*;
     use crate::api::WindowsNodeStorageStatus;
-    use crate::index::{Node, NodeAddress, Platform, PlatformSignal};
+    use crate::index::{LeftOut, Node, NodeAddress, Platform, PlatformSignal};
     use crate::node::{Known, Reason};
 
     fn eks() -> PlatformSignal {
@@ -175,7 +175,10 @@ mod tests {
         let unknown = Way::to(&Cluster::default(), "win-1").map(|way| way.place());
         for (refused, words) in [
             (unknown, "there is no node win-1"),
-            (way(|node| node.ignored = true), "is not watched"),
+            (
+                way(|node| node.left_out = Some(LeftOut::Ignored)),
+                "is not watched",
+            ),
             (way(|node| node.platform = Some(eks())), "EKS by label x"),
             (way(|node| node.addresses.clear()), "has no address"),
         ] {

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Stdio};
 
-use crate::run::{Ended, check_in, end, ended, input, program, without_time};
+use crate::run::{Ended, check_in, end, ended, folder, input, program, without_time};
 
 #[test]
 fn colour_is_in_the_table_alone_and_changes_no_letter() {
@@ -125,11 +125,29 @@ fn the_pods_of_one_node_are_foreseen() {
             "cannot be used with",
         ),
         (&["--drain", "win-9"], 1, "there is no node win-9"),
-        (&["--drain", "lin-0"], 1, "node lin-0 runs no Windows"),
+        (&["--drain", "lin-0"], 1, "pods of node lin-0 do not count"),
     ] {
         let ended = check_in(&input(), &[&["-f", "azure-1.27"], arguments].concat());
         assert_eq!(ended.status, Some(status), "{ended:?}");
         let said = ended.stdout.clone() + &ended.stderr;
         assert!(said.contains(says), "{said}");
     }
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up_when_it_is_said() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let folder = folder(&[(
+        "config",
+        &format!(
+            "{{kind: Config, clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}], \
+             contexts: [{{name: a, context: {{cluster: a, user: a}}}}], users: [{{name: a, user: {{}}}}], current-context: a}}"
+        ),
+    )]);
+    let arguments = ["check", "--kubeconfig", "config", "--request-timeout", "1s"];
+    let ended = end(program(folder.path()).args(arguments));
+    ended.assert_status(1);
+    let says = "no answer from the API server within 1 s";
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
 }

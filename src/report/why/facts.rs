@@ -2,7 +2,7 @@
 
 use crate::api::WindowsNodeStorageStatus;
 use crate::assess::report::{NodeReadiness, VolumeUse};
-use crate::index::{Claim, Cluster, Node, ObjectKey, Pod, PodVolume, PodVolumeSource};
+use crate::index::{Claim, Cluster, LeftOut, Node, ObjectKey, Pod, PodVolume, PodVolumeSource};
 use crate::report::nodes::csi_proxy_in_words;
 use crate::report::sentences::{as_sentence, count, names, verb};
 
@@ -30,10 +30,10 @@ pub fn not_judged(node: &Node) -> String {
             system => system,
         };
         format!("It runs {system}; only Windows nodes are watched.")
-    } else if node.is_virtual {
+    } else if node.left_out == Some(LeftOut::Virtual) {
         "It is virtual: no kubelet runs there and no CSI driver registers, so it is left out, and its pods do not count."
             .to_owned()
-    } else if node.ignored {
+    } else if node.left_out.is_some() {
         "It is labelled windowsstorage.dev/ignore=true, so the operator ignores it, and its pods do not count."
             .to_owned()
     } else {

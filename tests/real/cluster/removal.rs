@@ -1,7 +1,7 @@
 //! csi-proxy is installed and removed together with what uses it, and everything installed can be removed.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -119,6 +119,35 @@ fn has_service(host: &WindowsHost, name: &str) -> bool {
     let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{name} /v ImagePath");
     let output = host.run(&key).unwrap();
     String::from_utf8_lossy(&output.stdout).contains("REG_")
+}
+
+#[test]
+fn what_is_to_be_removed_is_named_and_nothing_happens_without_a_yes() {
+    let harness = Harness::new();
+    for (node, management) in [("win-1", "Managed"), ("win-2", "External")] {
+        let object = json!({"apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsNodeStorage", "metadata": {"name": node}});
+        harness.apply(&object.to_string());
+        let status = json!({"status": {"management": management}});
+        harness.patch_status(&format!("windowsnodestorage/{node}"), &status);
+    }
+    // A terminal of its own.
+    let program = env!("CARGO_BIN_EXE_windows-storage-operator");
+    let kubeconfig = harness.control_plane().kubeconfig().display();
+    let line = format!("{program} uninstall --kubeconfig {kubeconfig}");
+    let mut child = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"n\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("from 1 managed node(s): win-1. "), "{said}");
+    assert!(said.contains("Go on? [y/N]"), "{said}");
+    assert!(said.contains("nothing was changed"), "{said}");
+    assert_eq!(harness.get(SETTINGS), Value::Null);
 }
 
 #[test]

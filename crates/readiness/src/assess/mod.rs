@@ -42,13 +42,10 @@ use crate::index::Cluster;
 use report::ReadinessReport;
 use versions::Release;
 
-/// Judges a cluster that was read once. Incomplete or stale inputs make the verdict `ReadinessUnknown`, because there is
-/// no earlier verdict to keep.
+/// Judges a cluster that was read once, as [`Report::once`] does.
 #[must_use]
 pub fn assess_once(cluster: &Cluster, target: Option<Release>) -> ReadinessReport {
-    let mut json = Report::once(cluster, target).to_json(cluster);
-    json.verdict = only_fresh_data_opens(None, json.verdict, &cluster.stale());
-    json
+    Report::once(cluster, target).to_json(cluster)
 }
 
 #[cfg(test)]

@@ -62,8 +62,8 @@ fn unseen_claim(cluster: &Cluster) -> Option<String> {
         ));
     }
     let (name, _, claim) = bound().find(|(_, volume, claim)| {
-        let is_in_tree = matches!(volume.source, Some(VolumeType::InTree(_)));
-        is_in_tree && cluster.claims.get(*claim).is_none()
+        let plugin = volume.source.as_ref().and_then(VolumeType::plugin);
+        plugin.is_some() && cluster.claims.get(*claim).is_none()
     })?;
     Some(format!(
         "PersistentVolume {name} is bound to the claim {claim}, which the files do not have; add the output of kubectl get \

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::assess::NodeSelection;
 use crate::assess::judgement::Report;
-use crate::assess::plugins::Plugin;
-use crate::assess::{NodeSelection, redirection};
 use crate::index::{
-    Access, Cluster, Name, Node, ObjectKey, PersistentVolume, Pod, PodVolumeSource, System,
+    Access, Cluster, LeftOut, Name, Node, ObjectKey, PersistentVolume, Pod, PodVolumeSource,
     Toleration, WorkloadKey,
 };
 
@@ -82,9 +81,9 @@ pub enum PreviewError {
     /// There is no such node.
     #[error("there is no node {0}; kubectl get nodes lists them")]
     NoNode(String),
-    /// The node does not run Windows.
-    #[error("node {0} runs no Windows: its pods are not looked at")]
-    NotWindows(String),
+    /// The node does not run Windows, or is left out.
+    #[error("the pods of node {0} do not count: see windows-storage-operator why node/{0}")]
+    LeftOut(String),
 }
 
 /// Foresees the pods of a node that would be stuck, at the report's target version or today's.
@@ -96,14 +95,12 @@ pub fn preview(
 ) -> Result<Preview, PreviewError> {
     let node = cluster.nodes.get(name);
     let node = node.ok_or_else(|| PreviewError::NoNode(name.to_owned()))?;
-    if !node.runs_windows() {
-        return Err(PreviewError::NotWindows(name.to_owned()));
+    if !node.runs_windows() || node.left_out.is_some() {
+        return Err(PreviewError::LeftOut(name.to_owned()));
     }
-    let release = report.target().or_else(|| redirection::today(cluster));
     let foresight = Foresight {
         cluster,
         report,
-        served: release.map_or_else(Vec::new, |release| redirection::served_at(cluster, release)),
         name,
         way,
     };
@@ -135,8 +132,6 @@ pub fn preview(
 struct Foresight<'a> {
     cluster: &'a Cluster,
     report: &'a Report,
-    /// The plugins that need no driver.
-    served: Vec<&'static Plugin>,
     /// The node that the pods are on.
     name: &'a str,
     way: Way,
@@ -174,8 +169,9 @@ impl Foresight<'_> {
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default();
         let others = nodes.filter(|(name, node)| ***name != *self.name && !node.deleting);
-        let machines =
-            others.filter(|(_, node)| node.system() == Some(System::Windows) && !node.is_virtual);
+        // An ignored one is a machine, too.
+        let machines = others
+            .filter(|(_, node)| node.runs_windows() && node.left_out != Some(LeftOut::Virtual));
         machines
             .filter(|(name, node)| moving.takes(name, node))
             .collect()
@@ -185,7 +181,7 @@ impl Foresight<'_> {
         let mut reasons = Vec::new();
         for row in self.report.rows_of(&WorkloadKey::pod(key.clone())) {
             let plugin = row.plugin();
-            if plugin.is_some_and(|plugin| self.served.contains(&plugin)) {
+            if self.report.needs_no_driver(row) {
                 continue;
             }
             let what = row.named_as(" ");

@@ -2,7 +2,7 @@
 
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::versions::{self, Distribution, Release, TargetError};
-use crate::index::{AnyTable, Cluster, Node, ReadFrom};
+use crate::index::{AnyTable, Cluster, LeftOut, Node, ReadFrom};
 
 /// Returns the API server's version, or for files, the newest kubelet's version.
 #[must_use]
@@ -10,7 +10,10 @@ pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
     match cluster.read_from {
         ReadFrom::Api => cluster.api_server_version.as_deref(),
         ReadFrom::Files => {
-            let nodes = cluster.nodes.iter().filter(|(_, node)| !node.is_virtual);
+            let nodes = cluster
+                .nodes
+                .iter()
+                .filter(|(_, node)| node.left_out != Some(LeftOut::Virtual));
             versions::highest(nodes.map(|(_, node)| node.kubelet_version.as_str()))
         }
     }

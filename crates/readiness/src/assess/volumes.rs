@@ -41,20 +41,13 @@ impl Resolved {
     /// Returns the in-tree plugin, if the volume is in-tree.
     #[must_use]
     pub fn plugin(&self) -> Option<&'static Plugin> {
-        match self.served_by {
-            VolumeType::InTree(plugin) | VolumeType::NotTakenOver(plugin) => Some(plugin),
-            VolumeType::Csi(_) => None,
-        }
+        self.served_by.plugin()
     }
 
     /// Returns the CSI driver that the volume needs, if any.
     #[must_use]
     pub fn driver(&self) -> Option<&str> {
-        match &self.served_by {
-            VolumeType::InTree(plugin) => plugin.driver,
-            VolumeType::NotTakenOver(_) => None,
-            VolumeType::Csi(driver) => Some(driver),
-        }
+        self.served_by.driver()
     }
 }
 

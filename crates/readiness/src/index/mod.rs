@@ -17,7 +17,7 @@ pub use driver_pods::{
 };
 pub use names::{drop_unused_names, intern};
 pub use objects::{
-    Access, Claim, ConfigMap, CsiNode, Labels, Name, Node, NodeAddress, ObjectKey,
+    Access, Claim, ConfigMap, CsiNode, Labels, LeftOut, Name, Node, NodeAddress, ObjectKey,
     PersistentVolume, Pod, PodVolume, PodVolumeSource, Secret, StorageClass, VolumeType,
 };
 pub use owners::{ClaimTemplate, Owner, Revision, WorkloadKey, WorkloadKind};

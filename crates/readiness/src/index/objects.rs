@@ -48,19 +48,13 @@ const WINDOWS: &str = "windows";
 
 /// A Node.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact that the others do not tell"
-)]
 pub struct Node {
     /// The Node's uid, for owner references and events.
     pub uid: String,
     /// The label `kubernetes.io/os`, or `status.nodeInfo` if the label is absent.
     pub operating_system: String,
-    /// Labelled `windowsstorage.dev/ignore=true`, or virtual.
-    pub ignored: bool,
-    /// No machine, and without a kubelet: pods on it run elsewhere, and no CSI driver ever registers there.
-    pub is_virtual: bool,
+    /// Why the Node and its pods do not count, if they do not.
+    pub left_out: Option<LeftOut>,
     /// Being deleted.
     pub deleting: bool,
     /// The distribution that the Node's labels and annotations show.
@@ -91,6 +85,15 @@ pub struct Node {
     pub labels: Labels,
 }
 
+/// Why a Node is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Labelled `windowsstorage.dev/ignore=true`.
+    Ignored,
+    /// No machine, and without a kubelet: pods on it run elsewhere, and no CSI driver ever registers there.
+    Virtual,
+}
+
 /// Labels sorted by key.
 pub type Labels = Arc<[(Name, Name)]>;
 
@@ -98,7 +101,7 @@ impl Node {
     /// Whether the operator handles this as a Windows node: ignored and deleted nodes do not count.
     #[must_use]
     pub fn is_windows(&self) -> bool {
-        self.runs_windows() && !self.ignored && !self.deleting
+        self.runs_windows() && self.left_out.is_none() && !self.deleting
     }
 
     /// Whether the Node's operating system is Windows, even if it is ignored or being deleted.
@@ -178,6 +181,27 @@ pub enum VolumeType {
     InTree(&'static Plugin),
     /// An in-tree plugin's volume of a form that its CSI driver does not take over: an Azure disk that is not managed.
     NotTakenOver(&'static Plugin),
+}
+
+impl VolumeType {
+    /// Returns the in-tree plugin, if the volume is in-tree.
+    #[must_use]
+    pub fn plugin(&self) -> Option<&'static Plugin> {
+        match self {
+            Self::InTree(plugin) | Self::NotTakenOver(plugin) => Some(plugin),
+            Self::Csi(_) => None,
+        }
+    }
+
+    /// Returns the CSI driver that the volume needs, if any.
+    #[must_use]
+    pub fn driver(&self) -> Option<&str> {
+        match self {
+            Self::InTree(plugin) => plugin.driver,
+            Self::NotTakenOver(_) => None,
+            Self::Csi(driver) => Some(driver),
+        }
+    }
 }
 
 /// A `PersistentVolumeClaim`, or the template of one.

@@ -11,7 +11,7 @@ use serde::de::{IgnoredAny, MapAccess};
 use crate::assess::plugins;
 use crate::assess::versions::Distribution;
 use crate::index::{
-    AddedSelector, CsiNode, Labels, Name, Node, NodeAddress, System, Taint, intern,
+    AddedSelector, CsiNode, Labels, LeftOut, Name, Node, NodeAddress, System, Taint, intern,
 };
 use crate::objects::interned;
 use crate::objects::lenient::{Lenient, Shown};
@@ -99,8 +99,13 @@ pub(super) fn row(node: NodeObject) -> Node {
     let mut taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
     let is_virtual = label(TYPE_LABEL).is_some_and(|it| VIRTUAL_TYPES.contains(&it))
         || taints.iter().any(|taint| taint.key == VIRTUAL_TAINT);
+    let left_out = if is_virtual {
+        Some(LeftOut::Virtual)
+    } else {
+        (label(IGNORE_LABEL) == Some("true")).then_some(LeftOut::Ignored)
+    };
     let other = Node {
-        is_virtual,
+        left_out,
         operating_system: label(OS_LABEL)
             .map(str::to_owned)
             .or(info.operating_system)
@@ -119,7 +124,6 @@ pub(super) fn row(node: NodeObject) -> Node {
     taints.retain(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
     Node {
         uid: meta.uid.clone().unwrap_or_default(),
-        ignored: is_virtual || label(IGNORE_LABEL) == Some("true"),
         platform: platform(&meta, &taints, &other.kubelet_version),
         given: noted(MANAGEMENT_ANNOTATION).as_deref() == Some("Managed"),
         ready_since: ready_since(&status.conditions.0),

@@ -3,7 +3,7 @@
 use readiness::assess::{Report, Way, preview};
 use readiness::objects::Loader;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cases::objects_of;
 
@@ -78,16 +78,25 @@ fn a_pod_is_stuck_where_no_node_that_may_take_it_can_mount_its_volumes() {
 }
 
 #[test]
-fn a_node_that_is_not_there_or_runs_no_windows_is_refused() {
+fn a_node_that_is_not_there_or_whose_pods_do_not_count_is_refused() {
     let mut loader = Loader::default();
-    for object in objects_of(&serde_json::json!(["win-1", "linux"])) {
+    let labelled = |name: &str, labels: Value| json!({"like": "win-1", "metadata": {"name": name, "labels": labels}});
+    let objects = json!([
+        "win-1",
+        "linux",
+        labelled("win-7", json!({"windowsstorage.dev/ignore": "true"})),
+        labelled("win-8", json!({"type": "virtual-node"})),
+    ]);
+    for object in objects_of(&objects) {
         loader.put("v1", "Node", &object).unwrap();
     }
     let cluster = loader.finish();
     let report = Report::once(&cluster, None);
     for (node, words) in [
         ("win-9", "there is no node win-9"),
-        ("n-1", "node n-1 runs no Windows"),
+        ("n-1", "pods of node n-1 do not count"),
+        ("win-7", "pods of node win-7 do not count"),
+        ("win-8", "pods of node win-8 do not count"),
     ] {
         let error = preview(&cluster, &report, node, Way::Away).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");

@@ -23,7 +23,9 @@ fn only_the_pin_of_a_node_that_was_seen_to_leave_goes() {
     rig.put_config_map(HOST_KEYS_CONFIG_MAP, pins(&all));
     rig.add_node("win-2", "windows");
     assert!(gone(&mut rig).is_empty());
-    rig.change_node("win-2", |node| node.ignored = true);
+    rig.change_node("win-2", |node| {
+        node.left_out = Some(crate::index::LeftOut::Ignored);
+    });
     rig.cluster.nodes.delete(&"win-1".into());
     assert_eq!(gone(&mut rig), ["win-1"]);
     assert_eq!(gone(&mut rig), ["win-1"], "until it is done");

@@ -114,7 +114,9 @@ fn a_lost_status_is_no_removal() {
 fn an_ignored_node_is_not_said_to_be_rid_of_it_and_a_deleted_one_holds_nothing() {
     let nodes = ["win-1", "win-2", "win-3"];
     let mut rig = rig(&nodes, &json!({}));
-    rig.change_node("win-2", |node| node.ignored = true);
+    rig.change_node("win-2", |node| {
+        node.left_out = Some(crate::index::LeftOut::Ignored);
+    });
     rig.act();
     rig.cluster.node_statuses.delete(&"win-2".to_owned());
     rig.act();
@@ -130,7 +132,7 @@ fn an_ignored_node_is_not_said_to_be_rid_of_it_and_a_deleted_one_holds_nothing()
     let left = todo.left.iter().filter(|left| left.what == LeftOver::Key);
     let left: Vec<_> = left.map(|left| &*left.node).collect();
     assert_eq!(left, ["win-1"]);
-    rig.change_node("win-2", |node| node.ignored = false);
+    rig.change_node("win-2", |node| node.left_out = None);
     rig.act();
     let plan = rig.plan("win-2");
     let is_absent = matches!(plan, NodePlan::Absent(_));

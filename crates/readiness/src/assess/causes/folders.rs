@@ -52,7 +52,7 @@ impl<'a> OpenDrivers<'a> {
     /// Finds them beside the DaemonSets of which only the folder is known.
     pub(super) fn of(report: &'a Report, cluster: &'a Cluster, sets: &[DaemonSet<'_>]) -> Self {
         let nodes = report.windows.iter();
-        let nodes = nodes.filter_map(|name| cluster.csi_nodes.get(name));
+        let nodes = nodes.filter_map(|name| cluster.csi_node(name));
         let mut registered: BTreeSet<&Name> = nodes.flat_map(|node| node.drivers.iter()).collect();
         // A known driver has an image of its own.
         let may_be = |driver: &&Name| {

@@ -9,7 +9,9 @@ use crate::index::{AnyTable, Cluster, ConfigMap, ObjectKey, ReadFrom};
 /// The vSphere driver's feature switch for Windows, and the one for the volumes that are redirected to it.
 const WINDOWS_SWITCH: &str = "csi-windows-support";
 const MIGRATION_SWITCH: &str = "csi-migration";
-/// The first driver version in which both are on by default.
+/// The first version of the upstream driver in which both are always on, and not read.
+///
+/// Source: `releasedVanillaFSS` in kubernetes-sigs/vsphere-csi-driver, `k8sorchestrator.go`, v3.1.2 and v3.2.0.
 const SWITCHES_ON_FROM: (u64, u64) = (3, 2);
 /// The values that the driver reads as on. All others mean off.
 const ON: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
@@ -34,7 +36,8 @@ pub fn of_driver(
         findings.extend(sets.windows.first().map(|set| cannot_register(driver, set)));
     }
     if driver == drivers::VSPHERE {
-        let off = switches_off(cluster, sets, WINDOWS_SWITCH).filter(|_| is_missing);
+        let reads = is_missing && !ignores_switches(sets);
+        let off = switches_off(cluster, sets, WINDOWS_SWITCH).filter(|_| reads);
         findings.extend(off.map(|key| windows_off(key, sets)));
         let off = switches_off(cluster, sets, MIGRATION_SWITCH).filter(|_| has_in_tree);
         findings.extend(off.map(migration_off));
@@ -249,6 +252,13 @@ fn switches<'a>(
     all()
         .filter(|(key, _)| VSPHERE_NAMESPACES.contains(&&*key.namespace))
         .collect()
+}
+
+/// Whether the upstream driver runs on Windows nodes, in no version that reads the switches.
+fn ignores_switches(sets: &DaemonSets<'_>) -> bool {
+    let mut images = sets.windows.iter().flat_map(|set| &set.node_side.images);
+    images.any(|image| image.name == "driver" && image.version >= SWITCHES_ON_FROM)
+        && !runs_before(sets, SWITCHES_ON_FROM)
 }
 
 /// Whether a DaemonSet for Windows runs a vSphere driver known to be older than `version`.

@@ -2,12 +2,14 @@
 
 use crate::assess::partial;
 use crate::assess::report::Finding;
-use crate::index::{Cluster, Name};
+use crate::index::{Cluster, LeftOut, Name};
 
 /// Reports the virtual nodes of Windows. They are left out of the judgement.
 pub fn virtual_nodes(cluster: &Cluster) -> impl Iterator<Item = Finding> {
     let nodes = cluster.nodes.iter();
-    let nodes = nodes.filter(|(_, node)| node.is_virtual && node.runs_windows() && !node.deleting);
+    let nodes = nodes.filter(|(_, node)| {
+        node.left_out == Some(LeftOut::Virtual) && node.runs_windows() && !node.deleting
+    });
     nodes.map(|(name, _)| {
         finding!(
             VIRTUAL_NODE,

@@ -22,7 +22,7 @@ pub(super) enum NodeKind {
 impl NodeKind {
     fn of(node: &Node) -> Self {
         match node.system() {
-            Some(System::Windows) if node.ignored => Self::Ignored,
+            Some(System::Windows) if node.left_out.is_some() => Self::Ignored,
             // Includes nodes that are being deleted: their pods may outlive them.
             Some(System::Windows) => Self::Windows,
             Some(System::Other) => Self::Other,

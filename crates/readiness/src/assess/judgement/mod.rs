@@ -18,7 +18,7 @@ use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::redirection::{self, Loss};
 use crate::assess::report::Verdict;
-use crate::assess::verdict::{self, Facts, NAMED_VOLUMES};
+use crate::assess::verdict::{self, Facts, NAMED_VOLUMES, only_fresh_data_opens};
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey, WorkloadKind};
@@ -133,12 +133,15 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
 }
 
 impl Report {
-    /// Judges a cluster that was read once.
+    /// Judges a cluster that was read once. Incomplete or stale inputs make the verdict `ReadinessUnknown`, because there is
+    /// no earlier verdict to keep.
     #[must_use]
     pub fn once(cluster: &Cluster, target: Option<Release>) -> Self {
         let mut memory = Memory::default();
         memory.learn(cluster);
-        assess(cluster, &memory, target)
+        let mut report = assess(cluster, &memory, target);
+        report.verdict = only_fresh_data_opens(None, report.verdict, &cluster.stale());
+        report
     }
 
     /// Returns the number of volumes that hold upgrades, by driver; `None` for those that no CSI driver takes over.
@@ -147,12 +150,6 @@ impl Report {
         holding
             .map(|(driver, need)| (Some(driver.as_str()), need.volumes()))
             .chain([(None, self.needs.abandoned.values().sum())])
-    }
-
-    /// Returns the version that is judged for, if it is not today's.
-    #[must_use]
-    pub fn target(&self) -> Option<Release> {
-        self.target
     }
 
     /// Returns the volumes of a workload that need a driver or are in-tree.
@@ -274,6 +271,14 @@ impl Report {
     fn rows(&self) -> impl Iterator<Item = (&WorkloadKey, &Resolved)> {
         let workloads = self.workloads.iter();
         workloads.flat_map(|(key, used)| used.rows.iter().map(move |row| (key, row)))
+    }
+
+    /// Whether an in-tree volume needs no driver, at the target or today.
+    pub(super) fn needs_no_driver(&self, row: &Resolved) -> bool {
+        match self.target {
+            Some(_) => self.is_served(row),
+            None => self.is_redirected(row) == Some(false),
+        }
     }
 
     /// Whether the volume's plugin still serves it at the target.
