@@ -48,21 +48,15 @@ pub fn is_open(name: &str) -> bool {
 pub struct Listener {
     path: String,
     next: OwnedHandle,
-    buffer: u32,
 }
 
 impl Listener {
     /// Opens a pipe that only SYSTEM and Administrators of this machine can use. Its name is random: any account may create
     /// pipes, and a predictable name could be taken first.
     pub fn open() -> io::Result<Self> {
-        Self::with_buffer(BUFFER)
-    }
-
-    /// Like [`Listener::open`], with a buffer of `buffer` bytes. Without a buffer, a write waits for its reader.
-    pub fn with_buffer(buffer: u32) -> io::Result<Self> {
         let path = format!("{AGENT_PIPE}-{:032x}", random()?);
-        let next = instance(&path, FILE_FLAG_FIRST_PIPE_INSTANCE, buffer)?;
-        Ok(Self { path, next, buffer })
+        let next = instance(&path, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
+        Ok(Self { path, next })
     }
 
     /// Returns the pipe's path.
@@ -77,11 +71,11 @@ impl Listener {
         if let Err(error) = connected
             && !is(&error, ERROR_PIPE_CONNECTED)
         {
-            self.next = instance(&self.path, 0, self.buffer)?;
+            self.next = instance(&self.path, 0)?;
             return Err(error);
         }
         // The next instance is created before this one can be closed, so that the name never becomes free for others.
-        let caller = std::mem::replace(&mut self.next, instance(&self.path, 0, self.buffer)?);
+        let caller = std::mem::replace(&mut self.next, instance(&self.path, 0)?);
         Ok(File::from(caller))
     }
 }
@@ -101,7 +95,7 @@ fn random() -> io::Result<u128> {
 }
 
 /// Creates one instance of a pipe, which only SYSTEM and Administrators of this machine can use.
-pub fn instance(path: &str, flags: u32, buffer: u32) -> io::Result<OwnedHandle> {
+fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {
     let descriptor = Descriptor::parse(PRIVATE)?;
     let mode = PIPE_TYPE_BYTE | PIPE_READMODE_BYTE | PIPE_WAIT | PIPE_REJECT_REMOTE_CLIENTS;
     // SAFETY: the name is nul-terminated; the attributes point to the living descriptor; the handle is new.
@@ -111,8 +105,8 @@ pub fn instance(path: &str, flags: u32, buffer: u32) -> io::Result<OwnedHandle> 
             PIPE_ACCESS_DUPLEX | flags,
             mode,
             MOST_INSTANCES,
-            buffer,
-            buffer,
+            BUFFER,
+            BUFFER,
             0,
             &descriptor.attributes(),
         ))

@@ -1,6 +1,6 @@
 /*
- * Stands in for csi-proxy, for a service of somebody else's, for PowerShell, and for an administrator with a tool, in
- * tests of the agent. What it does wrong as a service, and the pipes that it opens, stand at the end of its file: "STANDIN:",
+ * Stands in for csi-proxy, for a service of somebody else's, and for an administrator with a tool, in tests of the agent.
+ * What it does wrong as a service, and the pipes that it opens, stand at the end of its file: "STANDIN:",
  * the number of a behaviour, ':', names with ';' between them, and a nul.
  * As a command: "hold FILE" and "open SERVICE" keep that open, "serve PIPE" serves a pipe, and "occupy PIPE" keeps its name in
  * use without serving it, each until C:\k\release is there, with C:\k\holding from when it does; "send PIPE FILE" writes a file
@@ -228,58 +228,12 @@ static int change(const char *name, const char *start, const char *command, cons
     return !done;
 }
 
-/* Starts itself again, to hold a file, and does not end. */
-static int hang_with_a_child(char *self, char *held)
-{
-    STARTUPINFOA start = { sizeof start };
-    PROCESS_INFORMATION child;
-    char command[512];
-
-    snprintf(command, sizeof command, "%s hold %s", self, held);
-    CreateProcessA(NULL, command, NULL, NULL, FALSE, 0, NULL, NULL, &start, &child);
-    Sleep(INFINITE);
-    return 0;
-}
-
-/*
- * "Runs" a script: prints its text, or its arguments where that is "args"; "exit N" is obeyed, "complain TEXT" is an error,
- * and "hang FILE" does not end, nor does what it starts to hold the file.
- */
-static int script(int argc, char **argv, int at)
-{
-    char text[4096] = "";
-    FILE *file = fopen(argv[at], "r");
-
-    if (!file)
-        return 64;
-    text[fread(text, 1, sizeof text - 1, file)] = 0;
-    fclose(file);
-    if (strncmp(text, "exit ", 5) == 0)
-        return atoi(text + 5);
-    if (strncmp(text, "complain ", 9) == 0) {
-        fputs(text + 9, stderr);
-        return 1;
-    }
-    if (strncmp(text, "hang ", 5) == 0)
-        return hang_with_a_child(argv[0], text + 5);
-    if (strncmp(text, "args", 4) == 0)
-        for (at++; at < argc; at++)
-            printf("%s%s", argv[at], at + 1 < argc ? "," : "");
-    else
-        printf("%s\n", text);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     SERVICE_TABLE_ENTRYA table[] = { { "standin", service }, { NULL, NULL } };
     char path[256];
-    int at;
 
     configure();
-    for (at = 1; at + 1 < argc; at++)
-        if (strcmp(argv[at], "-File") == 0)
-            return script(argc, argv, at + 1);
     if (argc == 3 && strcmp(argv[1], "hold") == 0)
         return keep(CreateFileA(argv[2], GENERIC_READ, 0, NULL, OPEN_EXISTING, 0, NULL));
     if (argc == 3 && strcmp(argv[1], "open") == 0)

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::file::File;
-use super::profile::Profile;
 use super::sharing::Access;
 
 const PACKED: &str = ".zst";
@@ -296,44 +295,6 @@ impl Disk {
         let below = format!("{path}/");
         self.entries
             .retain(|name, _| *name != path && !name.starts_with(&below));
-    }
-
-    /// Renames a file without replacing another one: links the new name, then removes the old one (`process_rename` in
-    /// `sftp-server.c`), so that a file in use ends up with both names.
-    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), Refusal> {
-        let (from, to) = (canonical(from), canonical(to));
-        self.parent(&to)?;
-        let file = self.file(&from).ok_or(Refusal::NotFound)?.clone();
-        if self.entries.contains_key(&to) {
-            return Err(Refusal::Exists);
-        }
-        self.put(&to, file);
-        self.remove(&from)
-    }
-
-    /// Renames a file and replaces any file at the target (`w32_rename` in Win32-OpenSSH's `misc.c`).
-    pub fn replace(&mut self, from: &str, to: &str, profile: Profile) -> Result<(), Refusal> {
-        let (from, to) = (canonical(from), canonical(to));
-        self.parent(&to)?;
-        let file = self.file(&from).ok_or(Refusal::NotFound)?.clone();
-        if profile.replaces {
-            if self.is_in_use(&to) {
-                return Err(Refusal::Denied);
-            }
-        } else {
-            // The result is ignored.
-            let _ = self.remove(&to);
-        }
-        if self.is_in_use(&from) {
-            return Err(Refusal::Shared);
-        }
-        if !profile.replaces && self.entries.contains_key(&to) {
-            return Err(Refusal::Exists);
-        }
-        self.entries.remove(&from);
-        self.changed(&from);
-        self.put(&to, file);
-        Ok(())
     }
 
     fn parent(&self, path: &str) -> Result<(), Refusal> {

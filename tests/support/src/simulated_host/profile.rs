@@ -5,37 +5,26 @@
 
 /// A version of the SSH server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own about a version"
-)]
 pub struct Profile {
     /// The version in its greeting.
     pub version: &'static str,
     /// Whether a file that is open for writing can be opened by a second writer; readers are never allowed.
     /// `createFile_flags_setup` in `fileio.c`: since 7.9.
     pub shares_writing: bool,
-    /// Whether `posix-rename` replaces a file in one step. Earlier versions remove the target first, even if the rename
-    /// then fails. `w32_rename` in `misc.c`: since 8.6.
-    pub replaces: bool,
     /// Whether quotes in a command are escaped for `PowerShell`. `build_commandline_string` in `misc.c`: since 7.9.
     pub escapes_quotes: bool,
     /// The longest path, in characters. `targetos.manifest`: since 8.1, the limit of `LongPathsEnabled`.
     pub longest_path: usize,
     /// Whether it refuses connections for a while after failed logins. `srclimit.c` and `servconf.c`: since 9.8.
     pub penalizes: bool,
-    /// Whether it offers `limits@openssh.com`. `sftp-server.c`: since 8.6.
-    pub tells_limits: bool,
 }
 
 const NEWEST: Profile = Profile {
     version: "9.8",
     shares_writing: true,
-    replaces: true,
     escapes_quotes: true,
     longest_path: 32_768,
     penalizes: true,
-    tells_limits: true,
 };
 
 impl Profile {
@@ -50,8 +39,6 @@ impl Profile {
     /// Windows Server 2022.
     pub const V8_1: Self = Self {
         version: "8.1",
-        replaces: false,
-        tells_limits: false,
         ..Self::V9_5
     };
     /// The version of updates since 2024, and of Windows Server 2025.

@@ -1,6 +1,6 @@
 //! The part of SFTP version 3 that uploads and reads files, on a simulated disk, as Windows' own server implements it.
 //!
-//! Source: draft-ietf-secsh-filexfer-02; extensions from OpenSSH's `PROTOCOL`.
+//! Source: draft-ietf-secsh-filexfer-02.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,11 @@ const REMOVE: u8 = 13;
 const MKDIR: u8 = 14;
 const RMDIR: u8 = 15;
 const STAT: u8 = 17;
-const RENAME: u8 = 18;
 const STATUS: u8 = 101;
 const HANDLE: u8 = 102;
 const DATA: u8 = 103;
 const NAME: u8 = 104;
 const ATTRS: u8 = 105;
-const EXTENDED: u8 = 200;
-const EXTENDED_REPLY: u8 = 201;
 
 const OK: u32 = 0;
 const END: u32 = 1;
@@ -38,16 +35,12 @@ const PERMISSION_DENIED: u32 = 3;
 const FAILURE: u32 = 4;
 const BAD_MESSAGE: u32 = 5;
 const UNSUPPORTED: u32 = 8;
-const POSIX_RENAME: &str = "posix-rename@openssh.com";
-const LIMITS: &str = "limits@openssh.com";
-/// Limits that `limits@openssh.com` announces for a packet, a read and a write, in bytes. A read still returns less.
-const PROMISED: [u64; 3] = [256 << 10, 255 << 10, 255 << 10];
 /// Flag of OPEN.
 const OPEN_WRITE: u32 = 2;
 /// Maximum bytes that one read returns, in all versions (`process_read` in `sftp-server.c`).
 const MOST_READ: u32 = 100 * 1024;
 /// Requests that start with a path.
-const WITH_PATH: [u8; 8] = [OPEN, STAT, LSTAT, OPENDIR, REMOVE, MKDIR, RMDIR, RENAME];
+const WITH_PATH: [u8; 7] = [OPEN, STAT, LSTAT, OPENDIR, REMOVE, MKDIR, RMDIR];
 /// Longer than any packet that a client sends.
 const LONGEST: usize = 256 * 1024;
 
@@ -90,8 +83,6 @@ impl Packet {
             Some(&REMOVE) => "sftp remove",
             Some(&MKDIR) => "sftp mkdir",
             Some(&RMDIR) => "sftp rmdir",
-            Some(&RENAME) => "sftp rename",
-            Some(&EXTENDED) => "sftp extended",
             _ => "sftp other",
         }
     }
@@ -152,13 +143,7 @@ impl Sftp {
     pub fn carry_out(&mut self, disk: &mut Disk, packet: &Packet) -> Vec<u8> {
         let (kind, mut rest) = (packet.0[0], &packet.0[1..]);
         if kind == INIT {
-            let mut answer = vec![VERSION, 0, 0, 0, 3];
-            let limits = self.profile.tells_limits.then_some(LIMITS);
-            for extension in [POSIX_RENAME].into_iter().chain(limits) {
-                put_text(&mut answer, extension.as_bytes());
-                put_text(&mut answer, b"1");
-            }
-            return framed(&answer);
+            return framed(&[VERSION, 0, 0, 0, 3]);
         }
         let id = number(&mut rest).unwrap_or_default();
         let answer = self
@@ -245,20 +230,6 @@ impl Sftp {
             REMOVE => done(disk.remove(&path(rest)?)),
             MKDIR => done(disk.make_folder(&path(rest)?)),
             RMDIR => done(disk.remove_folder(&path(rest)?)),
-            RENAME => done(disk.rename(&path(rest)?, &path(rest)?)),
-            EXTENDED => match text(rest)? {
-                name if name == POSIX_RENAME.as_bytes() => {
-                    done(disk.replace(&path(rest)?, &path(rest)?, self.profile))
-                }
-                name if name == LIMITS.as_bytes() && self.profile.tells_limits => {
-                    let mut answer = started(EXTENDED_REPLY, id);
-                    // No limit on open handles.
-                    let limits = PROMISED.into_iter().chain([0]);
-                    answer.extend(limits.flat_map(u64::to_be_bytes));
-                    answer
-                }
-                _ => status(id, UNSUPPORTED),
-            },
             _ => status(id, UNSUPPORTED),
         })
     }

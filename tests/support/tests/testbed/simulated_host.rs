@@ -152,13 +152,8 @@ fn live(script: &mut Script, agent: &[u8], old: &[u8], [new, packed]: [&[u8]; 2]
     script.upload(&program, agent);
     script.sftp("mkdir", |sftp| sftp.mkdir(Path::new(&folder), 0o755));
     script.sftp("mkdir again", |sftp| sftp.mkdir(Path::new(&folder), 0o755));
-    script.upload(&format!("{program}.part"), agent);
-    let (from, to) = (to_sftp(&format!("{program}.part")), to_sftp(&program));
-    for attempt in ["rename", "rename what is gone"] {
-        script.sftp(attempt, |sftp| {
-            sftp.rename(Path::new(&from), Path::new(&to), None)
-        });
-    }
+    script.upload(&program, agent);
+    let to = to_sftp(&program);
     script.run(&format!(
         "{program} install --sha256 {}",
         sha256(b"another")
