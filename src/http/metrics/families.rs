@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 #[cfg(unix)]
 use super::process::ProcessCollector;
-use super::{NODE_RECONCILES, NODE_STATUSES, SUCCESS, drivers};
+use super::{FAILURE, NODE_RECONCILES, NODE_STATUSES, SUCCESS, drivers};
 use crate::assess::report::Reason as VerdictReason;
 use crate::node::Reason;
 use crate::status::PROGRESS;
@@ -89,7 +89,7 @@ metrics! {
         "Managed nodes by pool (empty for none) and rollout state";
     node_reconciles: Family<Labels, Counter> = Family::default(), "node_reconciles",
         "Reconciles of nodes over SSH by result";
-    node_reconcile_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_visit_duration_seconds",
+    node_reconcile_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_reconcile_duration_seconds",
         "Duration of reconciles of nodes, with the time in the queue";
     phase_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "ssh_phase_duration_seconds",
         "Duration of the phases of reconciles of nodes";
@@ -99,7 +99,7 @@ metrics! {
         "Bytes sent to nodes, compressed";
     csi_proxy_restarts: Counter = Counter::default(), "csi_proxy_restarts",
         "Unexpected restarts of csi-proxy on nodes";
-    reconciles: Histogram = Histogram::new(OF_JUDGEMENTS), "reconcile_duration_seconds",
+    reconciles: Histogram = Histogram::new(OF_JUDGEMENTS), "judgement_duration_seconds",
         "Duration of one judgement of the cluster, with its plan";
     queue_depth: Family<Labels, Gauge> = Family::default(), "queue_depth",
         "Node statuses and node reconciles that wait";
@@ -137,7 +137,7 @@ impl Families {
         create(&self.node_reconciles, "result", &reasons);
         create(&self.failing_nodes, "reason", &reasons);
         create(&self.rollout, "reason", &PROGRESS);
-        create(&self.transfers, "result", &["success", "failure"]);
+        create(&self.transfers, "result", &[SUCCESS, FAILURE]);
         for queues in [&self.queue_depth, &self.queue_in_progress] {
             create(queues, "queue", &[NODE_STATUSES, NODE_RECONCILES]);
         }

@@ -23,6 +23,7 @@ const NO_DRIVER: &str = "none";
 const NODE_STATUSES: &str = "node_statuses";
 const NODE_RECONCILES: &str = "node_reconciles";
 const SUCCESS: &str = "Success";
+const FAILURE: &str = "Failure";
 
 /// The operator's metrics.
 #[derive(Clone, Debug, Default)]
@@ -157,8 +158,8 @@ impl Metrics {
             Err(error) => Some(error),
         };
         let (ended, result) = match problem {
-            None => ("success", SUCCESS),
-            Some(error) => ("failure", error.reason.as_str()),
+            None => (SUCCESS, SUCCESS),
+            Some(error) => (FAILURE, error.reason.as_str()),
         };
         let labels = [("result", result)];
         self.0.node_reconciles.get_or_create(&labels).inc();
@@ -170,7 +171,7 @@ impl Metrics {
             observe(&self.0.phase_duration, "phase", phase, took);
         }
         let sent = reconciled.sent;
-        for (result, files) in [("success", sent.files), ("failure", sent.failed)] {
+        for (result, files) in [(SUCCESS, sent.files), (FAILURE, sent.failed)] {
             let transfers = self.0.transfers.get_or_create(&[("result", result)]);
             transfers.inc_by(files);
         }
@@ -307,10 +308,13 @@ mod tests {
             ("node_reconciles_total{result=\"Success\"}", "1"),
             ("node_reconciles_total{result=\"Unreachable\"}", "1"),
             ("node_reconciles_total{result=\"DiskFull\"}", "0"),
-            ("node_visit_duration_seconds_sum{result=\"failure\"}", "3.0"),
+            (
+                "node_reconcile_duration_seconds_sum{result=\"Failure\"}",
+                "3.0",
+            ),
             ("ssh_phase_duration_seconds_count{phase=\"login\"}", "1"),
-            ("transfers_total{result=\"success\"}", "2"),
-            ("transfers_total{result=\"failure\"}", "1"),
+            ("transfers_total{result=\"Success\"}", "2"),
+            ("transfers_total{result=\"Failure\"}", "1"),
             ("transfer_bytes_total", "1234"),
         ];
         assert_values(&metrics, &expected);

@@ -15,6 +15,31 @@ fn is_of_process(name: &str) -> bool {
     name.starts_with("process_")
 }
 
+/// The pages that explain the values of labels.
+const OF_VALUES: [&str; 4] = [
+    "docs/monitoring.md",
+    "docs/troubleshooting.md",
+    "docs/check.md",
+    "docs/gate.md",
+];
+
+#[test]
+fn the_values_of_labels_are_explained() {
+    let pages = OF_VALUES.map(|page| std::fs::read_to_string(root().join(page)).unwrap());
+    let (pages, text) = (pages.concat(), served::text());
+    let mut seen = 0;
+    for label in ["result", "reason", "state", "queue", "cause"] {
+        let label = format!("{label}=\"");
+        let values = text.split(&label).skip(1);
+        for value in values.filter_map(|rest| rest.split('"').next()) {
+            let is_explained = pages.contains(&format!("`{value}`"));
+            assert!(is_explained, "no page explains {label}{value}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 50, "{seen}");
+}
+
 #[test]
 fn the_page_has_every_metric_with_its_type_labels_and_meaning_and_every_alert() {
     let page = std::fs::read_to_string(root().join("docs/monitoring.md")).unwrap();
