@@ -32,13 +32,14 @@ pub fn category(error: &io::Error) -> FailureCategory {
     match error.raw_os_error() {
         Some(DISK_FULL | HANDLE_DISK_FULL) => FailureCategory::DiskFull,
         Some(ACCESS_DENIED) => FailureCategory::AccessDenied,
-        Some(SHARING_VIOLATION | LOCK_VIOLATION | USER_MAPPED_FILE) => FailureCategory::FileInUse,
         Some(SHUTDOWN_IN_PROGRESS) => FailureCategory::Interrupted,
-        Some(ACCESS_DISABLED_BY_POLICY | SYSTEM_INTEGRITY_POLICY_VIOLATION) => {
-            FailureCategory::BlockedByPolicy
-        }
-        Some(VIRUS_INFECTED | VIRUS_DELETED) => FailureCategory::BlockedByScanner,
-        _ => FailureCategory::Internal,
+        Some(
+            ACCESS_DISABLED_BY_POLICY
+            | SYSTEM_INTEGRITY_POLICY_VIOLATION
+            | VIRUS_INFECTED
+            | VIRUS_DELETED,
+        ) => FailureCategory::Blocked,
+        _ => FailureCategory::Other,
     }
 }
 
@@ -60,8 +61,7 @@ pub fn named<'a>(
     mut failure: Failure,
     programs: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Failure {
-    use FailureCategory::{BlockedByPolicy, BlockedByScanner};
-    if [BlockedByPolicy, BlockedByScanner].contains(&failure.category) {
+    if failure.category == FailureCategory::Blocked {
         let programs = programs.into_iter();
         let programs = programs.map(|(path, sha256)| format!("{path} with sha256 {sha256}"));
         let programs: Vec<String> = programs.collect();
@@ -74,8 +74,10 @@ pub fn named<'a>(
 /// its program.
 #[must_use]
 pub fn may_pass(error: &io::Error) -> bool {
-    let passing = [FailureCategory::FileInUse, FailureCategory::AccessDenied];
-    passing.contains(&category(error))
+    matches!(
+        error.raw_os_error(),
+        Some(ACCESS_DENIED | SHARING_VIOLATION | LOCK_VIOLATION | USER_MAPPED_FILE)
+    )
 }
 
 /// Returns whether a service has received its stop request, after Windows answered with this error; false if the request
@@ -95,26 +97,15 @@ pub fn is_stopping(error: &io::Error) -> Option<bool> {
 
 /// Converts a system error to a [`Failure`] that names the failed action.
 pub trait Context<T> {
-    /// Returns a failure with the error's own category.
+    /// Returns a failure with the error's category.
     fn context(self, doing: impl Display) -> Result<T, Failure>;
-
-    /// Like [`Context::context`], but errors without a category of their own get `otherwise`.
-    fn context_or(self, otherwise: FailureCategory, doing: impl Display) -> Result<T, Failure>;
 }
 
 impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     fn context(self, doing: impl Display) -> Result<T, Failure> {
-        self.context_or(FailureCategory::Internal, doing)
-    }
-
-    fn context_or(self, otherwise: FailureCategory, doing: impl Display) -> Result<T, Failure> {
         self.map_err(|error| {
             let error = error.into();
-            let category = match category(&error) {
-                FailureCategory::Internal => otherwise,
-                known => known,
-            };
-            category.failure(format!("{doing}: {error}"))
+            category(&error).failure(format!("{doing}: {error}"))
         })
     }
 }
@@ -125,38 +116,36 @@ mod tests {
 
     #[test]
     fn numbers_of_windows_have_a_category_and_say_whether_a_service_stops() {
-        use FailureCategory::{
-            AccessDenied, BlockedByPolicy, BlockedByScanner, DiskFull, FileInUse, Internal,
-            Interrupted,
-        };
+        use FailureCategory::{AccessDenied, Blocked, DiskFull, Interrupted, Other};
         for (number, expected, stops) in [
-            (2, Internal, None),
+            (2, Other, None),
             (5, AccessDenied, None),
-            (32, FileInUse, None),
+            (32, Other, None),
+            (33, Other, None),
             (39, DiskFull, None),
             (112, DiskFull, None),
-            (1260, BlockedByPolicy, None),
-            (4551, BlockedByPolicy, None),
-            (225, BlockedByScanner, None),
-            (226, BlockedByScanner, None),
-            (109, Internal, Some(false)),
-            (232, Internal, Some(false)),
-            (233, Internal, Some(false)),
+            (1260, Blocked, None),
+            (4551, Blocked, None),
+            (225, Blocked, None),
+            (226, Blocked, None),
+            (109, Other, Some(false)),
+            (232, Other, Some(false)),
+            (233, Other, Some(false)),
             // Dependent services run; control not accepted; timeout; control not accepted now; service not active.
-            (1051, Internal, None),
-            (1052, Internal, None),
-            (1053, Internal, Some(true)),
-            (1061, Internal, Some(false)),
-            (1062, Internal, Some(true)),
+            (1051, Other, None),
+            (1052, Other, None),
+            (1053, Other, Some(true)),
+            (1061, Other, Some(false)),
+            (1062, Other, Some(true)),
             (1115, Interrupted, None),
+            (1224, Other, None),
         ] {
             let error = io::Error::from_raw_os_error(number);
             assert_eq!(category(&error), expected, "{number}");
             assert_eq!(is_stopping(&error), stops, "{number}");
-            let otherwise = FailureCategory::ServiceStart;
-            let failed = Err::<(), _>(error).context_or(otherwise, "starting x");
-            let failure = failed.unwrap_err();
-            assert_eq!(failure.category == otherwise, expected == Internal);
+            assert_eq!(may_pass(&error), [5, 32, 33, 1224].contains(&number));
+            let failure = Err::<(), _>(error).context("starting x").unwrap_err();
+            assert_eq!(failure.category, expected);
             assert!(failure.message.starts_with("starting x: "), "{failure}");
         }
         assert_eq!(is_stopping(&io::Error::other("not Windows'")), None);

@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(interrupted.outcome, Outcome::RolledBack);
         let failure = interrupted.failure.unwrap();
         assert_eq!(failure.category, FailureCategory::Interrupted);
-        let failed = FailureCategory::ServiceStart.failure("it fell");
+        let failed = FailureCategory::Other.failure("it fell");
         journal.end = Some(End::bad(Outcome::RolledBack, failed));
         for (recovery, problem, outcome, words) in [
             (

@@ -80,8 +80,8 @@ impl Problem {
     #[must_use]
     pub fn failure(&self, pipe: &str) -> Failure {
         let category = match self {
-            Self::Closed | Self::Silent => FailureCategory::PipesMissing,
-            Self::Held => FailureCategory::PipesHeld,
+            Self::Closed | Self::Silent => FailureCategory::Other,
+            Self::Held => FailureCategory::Interrupted,
             Self::Intruder(_) => FailureCategory::Foreign,
         };
         category.failure(format!("pipe {pipe} of csi-proxy: {self}"))

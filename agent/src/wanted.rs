@@ -248,13 +248,13 @@ fn check_content(wanted: &Wanted, observed: &Observed) -> Result<(), Failure> {
     };
     let missing = |what| {
         let message = format!("{CSI_PROXY_EXE} is not as requested, and {what}");
-        FailureCategory::UploadMissing.failure(message)
+        FailureCategory::BadUpload.failure(message)
     };
     let from = wanted.from.as_ref();
     let from = from.ok_or_else(|| missing("no upload is named".to_owned()))?;
     match &observed.from_sha256 {
         None => Err(missing(format!("its upload {from} is not there"))),
-        Some(found) if found != sha256 => Err(FailureCategory::HashMismatch.failure(format!(
+        Some(found) if found != sha256 => Err(FailureCategory::BadUpload.failure(format!(
             "{from} has sha256 {found}, not {sha256} as announced for {CSI_PROXY_EXE}"
         ))),
         Some(_) => Ok(()),

@@ -18,8 +18,8 @@ use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
 use crate::node::{
-    Awaited, NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, Trust, inspect,
-    printable, state,
+    Awaited, NodeError, NodePlan, Planner, ReadFailure, Session, Target, Trust, inspect, printable,
+    state,
 };
 use crate::report::json;
 
@@ -80,7 +80,7 @@ pub async fn gather(
                 }
                 NodePlan::Reconcile(Err(error)) | NodePlan::Remove(_, Err(error)) => words(&error),
                 NodePlan::RemovalWaits(hold) => hold.to_string(),
-                NodePlan::Waiting => words(&Reason::TimedOut.error("not ready")),
+                NodePlan::Waiting => "not ready".to_owned(),
             };
             Ok(NodeLine::unseen(name, words))
         }
@@ -328,10 +328,11 @@ impl Inspection<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Reason;
 
     #[test]
     fn what_came_before_time_was_up_counts() {
-        let late = Reason::TimedOut.error("it took longer");
+        let late = Reason::TransferFailed.error("it took longer");
         let found = Found {
             logs: 2,
             ..Found::default()

@@ -21,7 +21,7 @@ pub fn answer<T>(
     wanted: impl FnOnce(Answer) -> Option<T>,
 ) -> Result<T, NodeError> {
     match parse(output) {
-        Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
+        Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, Reason::AgentFailed)),
         answer => answer
             .and_then(wanted)
             .ok_or_else(|| agent_failed(format!("{problem}: {}{hint}", brief(output)))),

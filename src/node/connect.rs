@@ -117,7 +117,7 @@ impl Connected {
         done.unwrap_or_else(|| {
             let limit = limit.as_secs();
             let problem = format!("{what} took longer than {limit} s and was cancelled; what runs on the node was not touched");
-            Err(Reason::TimedOut.error(problem))
+            Err(Reason::TransferFailed.error(problem))
         })
     }
 }

@@ -4,6 +4,11 @@ use protocol::{Failure, FailureCategory};
 
 use crate::visible::is_hidden;
 
+/// Where the logs are that say more.
+pub const LOGS: &str = r"see C:\var\log\csi-proxy and C:\var\log\windows-storage-agent on the node";
+/// How to let a blocked program run, whether or not the change was rolled back.
+const BLOCKED: &str = r"; application control or a virus scanner on the node does this: compare that sha256 with payload.json of the image, then allow it there, or exclude C:\k\windows-storage and the program from the scans";
+
 readiness::names! {
     /// A reason from a fixed set, for metrics, conditions and events.
     #[derive(PartialOrd, Ord, Hash)]
@@ -30,15 +35,15 @@ readiness::names! {
         HostKeyNotStored,
         /// The server refused the login.
         LoginRefused,
-        /// The connection was lost, or files could not be sent.
+        /// The connection was lost, files could not be sent, or the work took longer than its time limit.
         TransferFailed,
         /// The programs for nodes, which ship with the operator, were changed or damaged.
         PayloadUnusable,
         /// No space is left on the node.
         DiskFull,
-        /// The agent could not be installed or does not answer.
+        /// The agent could not be installed or removed, or does not answer.
         AgentFailed,
-        /// The agent could not start csi-proxy.
+        /// csi-proxy does not run, or does not answer on all of its pipes.
         CSIProxyFailed,
         /// csi-proxy does not stay up.
         CrashLoop,
@@ -48,8 +53,6 @@ readiness::names! {
         ForeignCSIProxy,
         /// The new csi-proxy did not work, and the old one was restored.
         RolledBack,
-        /// Work took longer than its deadline.
-        TimedOut,
     }
 }
 
@@ -85,65 +88,40 @@ impl NodeError {
         self
     }
 
-    /// Creates an error from a failure that the agent reported.
+    /// Creates an error from a failure that the agent reported. What has no remedy of its own gets the reason `otherwise`;
+    /// whatever was rolled back is told as that.
     #[must_use]
-    pub fn from_agent(failure: &Failure, rolled_back: bool) -> Self {
-        let advice = advice(failure.category);
-        let said = format!("{}{advice}", failure.message);
+    pub fn from_agent(failure: &Failure, otherwise: Reason) -> Self {
+        let blocked = match failure.category {
+            FailureCategory::Blocked => BLOCKED,
+            _ => "",
+        };
+        let said = format!("{}{blocked}", failure.message);
         match failure.category {
-            _ if rolled_back => Reason::RolledBack.error(format!(
+            _ if otherwise == Reason::RolledBack => Reason::RolledBack.error(format!(
                 "the update failed and was rolled back: {said}; it is retried after spec.rollout.resume of WindowsStorage changes"
             )),
             FailureCategory::DiskFull => Reason::DiskFull.error(format!(
                 "no space left on the node: {said}; free some space on drive C:"
             )),
-            FailureCategory::HashMismatch | FailureCategory::UploadMissing => {
-                Reason::TransferFailed.error(format!(
-                    "an upload was incomplete and was not used: {said}"
-                ))
-            }
-            FailureCategory::InvalidRequest => {
-                Reason::InvalidServices.error(format!(
-                    "the agent refused the request: {said}"
-                ))
-            }
-            FailureCategory::AgentUnavailable => {
-                Reason::AgentFailed.error(format!("the agent's service does not answer: {said}"))
-            }
+            FailureCategory::BadUpload => Reason::TransferFailed.error(format!(
+                "an upload was incomplete and was not used: {said}"
+            )),
+            FailureCategory::InvalidRequest => Reason::InvalidServices
+                .error(format!("the agent refused the request: {said}")),
             FailureCategory::AccessDenied => Reason::AgentFailed.error(format!(
                 "access denied: {said}; check that the SSH user is an administrator of the node"
             )),
-            FailureCategory::BlockedByPolicy | FailureCategory::BlockedByScanner => {
+            FailureCategory::Blocked => {
                 Reason::ProgramBlocked.error(format!("a program is kept from running: {said}"))
             }
             FailureCategory::Foreign => Reason::ForeignCSIProxy.error(format!(
                 "{said}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace if it is a service named csi-proxy, or spec.csiProxy.management to External if another owner manages csi-proxy"
             )),
-            FailureCategory::ServiceStart
-            | FailureCategory::ServiceStop
-            | FailureCategory::FileInUse
-            | FailureCategory::PipesMissing
-            | FailureCategory::PipesHeld
-            | FailureCategory::Interrupted
-            | FailureCategory::Internal => Reason::CSIProxyFailed.error(format!(
-                "{said}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
-            )),
+            FailureCategory::Interrupted | FailureCategory::Other => {
+                otherwise.error(format!("{said}; {LOGS}"))
+            }
         }
-    }
-}
-
-/// Returns how to unblock a blocked program, whether or not the change was rolled back.
-fn advice(category: FailureCategory) -> &'static str {
-    match category {
-        FailureCategory::BlockedByPolicy => {
-            "; application control on the node does this: allow that sha256 in its policy, or sign the program and allow the \
-             signer"
-        }
-        FailureCategory::BlockedByScanner => {
-            "; a virus scanner on the node does this: compare that sha256 with payload.json of the image, then let the scanner \
-             allow it, or exclude C:\\k\\windows-storage and the program"
-        }
-        _ => "",
     }
 }
 
@@ -172,29 +150,32 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_is_named_as_one_whatever_its_cause() {
-        let failure = FailureCategory::PipesMissing.failure("pipe x");
-        let reason = |rolled_back| NodeError::from_agent(&failure, rolled_back).reason;
-        assert_eq!(reason(true), Reason::RolledBack);
-        assert_eq!(reason(false), Reason::CSIProxyFailed);
+    fn a_failure_has_the_reason_of_its_remedy_and_otherwise_that_of_the_work() {
+        use Reason::{AgentFailed, CSIProxyFailed, RolledBack};
+        for (category, reasons) in [
+            (FailureCategory::Other, [AgentFailed, CSIProxyFailed]),
+            (FailureCategory::Interrupted, [AgentFailed, CSIProxyFailed]),
+            (FailureCategory::AccessDenied, [AgentFailed, AgentFailed]),
+            (FailureCategory::DiskFull, [Reason::DiskFull; 2]),
+            (FailureCategory::BadUpload, [Reason::TransferFailed; 2]),
+        ] {
+            let failure = category.failure("pipe x");
+            let reason = |otherwise| NodeError::from_agent(&failure, otherwise).reason;
+            assert_eq!([AgentFailed, CSIProxyFailed].map(reason), reasons);
+            assert_eq!(reason(RolledBack), RolledBack, "{category:?}");
+        }
     }
 
     #[test]
     fn what_is_blocked_says_how_to_let_it_through_also_where_it_was_undone() {
-        for (category, words) in [
-            (
-                FailureCategory::BlockedByPolicy,
-                "allow that sha256 in its policy",
-            ),
-            (FailureCategory::BlockedByScanner, "virus scanner"),
+        let failure = FailureCategory::Blocked.failure("starting x; blocked: y with sha256 abc");
+        for (otherwise, reason) in [
+            (Reason::CSIProxyFailed, Reason::ProgramBlocked),
+            (Reason::RolledBack, Reason::RolledBack),
         ] {
-            let failure = category.failure("starting x; blocked: y with sha256 abc");
-            for (rolled_back, reason) in
-                [(false, Reason::ProgramBlocked), (true, Reason::RolledBack)]
-            {
-                let error = NodeError::from_agent(&failure, rolled_back);
-                assert_eq!(error.reason, reason);
-                assert!(error.message.contains("y with sha256 abc"), "{error}");
+            let error = NodeError::from_agent(&failure, otherwise);
+            assert_eq!(error.reason, reason);
+            for words in ["y with sha256 abc", "compare that sha256", "virus scanner"] {
                 assert!(error.message.contains(words), "{error}");
             }
         }

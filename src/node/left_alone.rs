@@ -3,6 +3,7 @@
 use protocol::{FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
 
 use crate::node::answer::agent_failed;
+use crate::node::error::LOGS;
 use crate::node::plan::{Why, in_the_way};
 use crate::node::{NodeError, Reason, printable};
 
@@ -30,7 +31,7 @@ pub fn explain(why: Why, request: &Request, state: Option<&NodeState>) -> NodeEr
 fn undone(state: &NodeState) -> NodeError {
     let last = state.last_result.as_ref();
     match last.and_then(|last| last.end.failure.as_ref()) {
-        Some(failure) => NodeError::from_agent(failure, true),
+        Some(failure) => NodeError::from_agent(failure, Reason::RolledBack),
         None => Reason::RolledBack.error("the update failed and was rolled back"),
     }
 }
@@ -40,7 +41,8 @@ fn foreign(request: &Request, state: &NodeState) -> NodeError {
     let who =
         in_the_way(request, state).map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
     let message = format!("a csi-proxy that is not this operator's runs on the node: {who}");
-    NodeError::from_agent(&FailureCategory::Foreign.failure(message), false)
+    let failure = FailureCategory::Foreign.failure(message);
+    NodeError::from_agent(&failure, Reason::CSIProxyFailed)
 }
 
 /// Describes a foreign csi-proxy.
@@ -63,15 +65,14 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
 
 /// Explains what fails on a node whose agent already has the request and keeps retrying on its own.
 fn broken(state: &NodeState) -> NodeError {
-    let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
     match &state.csi_proxy.failing {
         // The agent waits for another program, so it has not tried to start the service.
         Some(failing) if failing.attempts == 0 => Reason::CSIProxyFailed.error(format!(
-            "csi-proxy is not running correctly: {}; {logs}",
+            "csi-proxy is not running correctly: {}; {LOGS}",
             failing.message
         )),
         Some(failing) => Reason::CrashLoop.error(format!(
-            "csi-proxy does not stay up: {}; {} starts failed, and the next one is {} s after the last; {logs}",
+            "csi-proxy does not stay up: {}; {} starts failed, and the next one is {} s after the last; {LOGS}",
             failing.message, failing.attempts, failing.retry_seconds
         )),
         None => {
@@ -79,7 +80,7 @@ fn broken(state: &NodeState) -> NodeError {
             let problems = pipes.filter_map(|pipe| Some((&pipe.name, pipe.problem.as_ref()?)));
             let problem = problems.map(|(name, problem)| format!("; pipe {name}: {problem}"));
             Reason::CSIProxyFailed.error(format!(
-                "csi-proxy is not running, or not answering on all pipes{}; the agent on the node starts it again; {logs}",
+                "csi-proxy is not running, or not answering on all pipes{}; the agent on the node starts it again; {LOGS}",
                 problem.take(1).collect::<String>()
             ))
         }

@@ -356,9 +356,10 @@ fn is_at_rest(state: &NodeState) -> bool {
 /// an update. `interrupting`: something worked there before.
 fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError> {
     let failure = end.failure.clone().unwrap_or_else(|| Failure {
-        category: FailureCategory::Internal,
+        category: FailureCategory::Other,
         message: "the agent does not say why".to_owned(),
     });
+    let failed = || NodeError::from_agent(&failure, Reason::CSIProxyFailed);
     match end.outcome {
         Outcome::Applied => {
             tracing::info!(
@@ -369,15 +370,17 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
         }
         Outcome::Unchanged => Ok(()),
         // The version is not at fault, so it is retried.
-        _ if failure.category.is_of_the_host() => Err(NodeError::from_agent(&failure, false)),
-        Outcome::RolledBack if !was_kept => Err(NodeError::from_agent(&failure, true)),
+        _ if failure.category.is_of_the_host() => Err(failed()),
+        Outcome::RolledBack if !was_kept => {
+            Err(NodeError::from_agent(&failure, Reason::RolledBack))
+        }
         // Worse than a rollback: the rollback was incomplete too.
         Outcome::Failed if !was_kept && interrupting && end.incomplete => Err(Reason::RolledBack
             .error(format!(
                 "{}; it is retried after spec.rollout.resume of WindowsStorage changes",
-                NodeError::from_agent(&failure, false)
+                failed()
             ))),
-        Outcome::RolledBack | Outcome::Failed => Err(NodeError::from_agent(&failure, false)),
+        Outcome::RolledBack | Outcome::Failed => Err(failed()),
     }
 }
 
@@ -395,21 +398,21 @@ mod tests {
 
     #[test]
     fn an_update_that_was_undone_or_left_broken_is_not_tried_again() {
-        use FailureCategory::{AccessDenied, PipesHeld, ServiceStart};
+        use FailureCategory::{AccessDenied, Interrupted, Other};
         use Outcome::{Failed, RolledBack};
         use Reason::CSIProxyFailed;
         let (undone, broken) = ((RolledBack, false), (Failed, true));
         for ((outcome, incomplete), category, was_kept, interrupting, reason) in [
-            (undone, ServiceStart, false, true, Reason::RolledBack),
+            (undone, Other, false, true, Reason::RolledBack),
             // A repair is not an update.
-            (undone, ServiceStart, true, true, CSIProxyFailed),
-            (broken, ServiceStart, false, true, Reason::RolledBack),
-            (broken, ServiceStart, true, true, CSIProxyFailed),
+            (undone, Other, true, true, CSIProxyFailed),
+            (broken, Other, false, true, Reason::RolledBack),
+            (broken, Other, true, true, CSIProxyFailed),
             // The version was not at fault.
-            (undone, PipesHeld, false, true, CSIProxyFailed),
-            (broken, PipesHeld, false, true, CSIProxyFailed),
+            (undone, Interrupted, false, true, CSIProxyFailed),
+            (broken, Interrupted, false, true, CSIProxyFailed),
             // Nothing worked there before.
-            (broken, ServiceStart, false, false, CSIProxyFailed),
+            (broken, Other, false, false, CSIProxyFailed),
             // Nothing was changed, for example because others could modify the program.
             (
                 (Failed, false),

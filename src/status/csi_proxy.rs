@@ -114,7 +114,7 @@ pub fn csi_proxy_condition(
     let mut said = match (&observation.problem, running.map(describe)) {
         (Some(error), works) => failed(error, works, is_wanted),
         (None, None) => no(
-            "NotRunning",
+            Reason::CSIProxyFailed.as_str(),
             "csi-proxy does not run on the node, or does not answer on all of its pipes",
         ),
         (None, Some(works)) if observation.standing == Standing::Waiting => yes(
@@ -199,8 +199,7 @@ fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondi
         | Reason::HostKeyUnknown
         | Reason::HostKeyNotStored
         | Reason::LoginRefused
-        | Reason::TransferFailed
-        | Reason::TimedOut => return unknown(reason, &error.message),
+        | Reason::TransferFailed => return unknown(reason, &error.message),
         // An old version that works is better than none, and the node is not at fault.
         Reason::VulnerableVersion | Reason::OtherVersion => true,
         // The wanted csi-proxy works, so the fault is in the settings, or over.

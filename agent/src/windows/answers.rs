@@ -35,7 +35,7 @@ impl Services {
                     "runs but does not open all its pipes; missing: {}",
                     names(&missing)
                 );
-                FailureCategory::PipesMissing.failure(format!("csi-proxy {what}"))
+                FailureCategory::Other.failure(format!("csi-proxy {what}"))
             };
             if self.check_ended(CSI_PROXY_SERVICE) {
                 return Err(Self::ended_early(wanted, &missing)?);
@@ -45,9 +45,8 @@ impl Services {
             }
             sleep(POLL);
         }
-        probe::check_call(wanted).map_err(|why| {
-            FailureCategory::PipesMissing.failure(format!("csi-proxy greets, but {why}"))
-        })
+        probe::check_call(wanted)
+            .map_err(|why| FailureCategory::Other.failure(format!("csi-proxy greets, but {why}")))
     }
 
     /// Returns why csi-proxy may have ended before it opened its pipes: another process may already have them.
@@ -59,7 +58,7 @@ impl Services {
         }
         let missing = names(missing);
         let message = format!("csi-proxy ended before it opened all its pipes; missing: {missing}");
-        Ok(FailureCategory::ServiceStart.failure(message))
+        Ok(FailureCategory::Other.failure(message))
     }
 
     fn csi_proxy_process(&self) -> Result<Option<u32>, Failure> {

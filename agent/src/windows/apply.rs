@@ -61,7 +61,7 @@ fn hand_over(path: &str, timeout: Duration, deadline: Instant) -> Result<Answer,
     let request = store::load::<Request>(path).ok().flatten();
     Ok(Answer::ApplyResult(ApplyResult {
         id: request.map(|request| request.id).unwrap_or_default(),
-        end: End::bad(Outcome::Failed, FailureCategory::Internal.failure(message)),
+        end: End::bad(Outcome::Failed, FailureCategory::Other.failure(message)),
         state: observe::status(&[]).unwrap_or_default(),
     }))
 }
@@ -181,5 +181,5 @@ fn understand(line: &str) -> Result<Answer, Failure> {
 }
 
 fn unavailable(message: String) -> Failure {
-    FailureCategory::AgentUnavailable.failure(message)
+    FailureCategory::Other.failure(message)
 }

@@ -38,14 +38,14 @@ const SETTING_UP: &str = "setting up the agent's service";
 
 /// Installs the running program.
 pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
-    let internal = |message: &str| FailureCategory::Internal.failure(message);
+    let failed = |message: &str| FailureCategory::Other.failure(message);
     let this = std::env::current_exe().context("finding this program's file")?;
     let this = this.to_str().map(plain_path);
-    let this = this.ok_or_else(|| internal("this program's path is not text"))?;
-    let sha256 = files::sha256(this)?.ok_or_else(|| internal("this program's file is gone"))?;
+    let this = this.ok_or_else(|| failed("this program's path is not text"))?;
+    let sha256 = files::sha256(this)?.ok_or_else(|| failed("this program's file is gone"))?;
     if let Some(expected) = expected.filter(|expected| *expected != sha256) {
         let message = format!("{this} has sha256 {sha256}, not {expected} as announced");
-        return Err(FailureCategory::HashMismatch.failure(message));
+        return Err(FailureCategory::BadUpload.failure(message));
     }
     make_folders()?;
     let _lock = lock()?;
@@ -93,7 +93,7 @@ fn put_in_place(services: &Services, this: &str, sha256: &str) -> Result<(), Fai
     // The file may have been replaced between check and copy. Only administrators can write to the copy.
     if files::sha256(&staged)?.as_deref() != Some(sha256) {
         let message = format!("{this} was changed while it was copied; bring it again");
-        return Err(FailureCategory::HashMismatch.failure(message));
+        return Err(FailureCategory::BadUpload.failure(message));
     }
     point("install: new program beside the old one");
     let old = files::sha256(AGENT_EXE)?;
@@ -118,8 +118,7 @@ fn put_in_place(services: &Services, this: &str, sha256: &str) -> Result<(), Fai
 
 /// Returns whether the agent's service is configured to run the installed program.
 fn points_at_program(services: &Services) -> Result<bool, Failure> {
-    let settings = services.scm.settings(AGENT_SERVICE);
-    let settings = settings.context_or(FailureCategory::ServiceStart, SETTING_UP)?;
+    let settings = services.scm.settings(AGENT_SERVICE).context(SETTING_UP)?;
     let command = settings.map(|settings| settings.command);
     let program = command.as_deref().and_then(program);
     Ok(program.is_some_and(|program| same_path(program, AGENT_EXE)))
@@ -134,16 +133,14 @@ fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
         start_type: AUTO_START,
     };
     let configured = services.scm.configure(AGENT_SERVICE, &wanted);
-    let service = configured.context_or(FailureCategory::ServiceStart, SETTING_UP)?;
+    let service = configured.context(SETTING_UP)?;
     log::unless_ok("asking for few privileges only", service.need(&PRIVILEGES));
-    let set = service.set_recovery(true);
-    set.context_or(FailureCategory::ServiceStart, SETTING_UP)
+    service.set_recovery(true).context(SETTING_UP)
 }
 
 /// Ends the old service, after the current request if the service supports that.
 pub(super) fn end_running(services: &mut Services) -> Result<(), Failure> {
-    let status = services.scm.status(AGENT_SERVICE);
-    let status = status.context_or(FailureCategory::ServiceStart, SETTING_UP)?;
+    let status = services.scm.status(AGENT_SERVICE).context(SETTING_UP)?;
     let process = status.and_then(|status| status.process_id);
     let alive = services.hold(AGENT_SERVICE, process) == Held::Alive;
     if !alive || !apply::retire(Instant::now() + ANSWER).unwrap_or(false) {
@@ -153,7 +150,7 @@ pub(super) fn end_running(services: &mut Services) -> Result<(), Failure> {
     if process.is_none_or(|process| process.wait(RETIRE)) {
         return Ok(());
     }
-    Err(FailureCategory::AgentUnavailable.failure(
+    Err(FailureCategory::Other.failure(
         "the agent's service is busy with a request; it ends after that, and Windows starts the new program; run install again to see it",
     ))
 }
@@ -165,7 +162,7 @@ fn start(services: &mut Services, sha256: &str) -> Result<(), Failure> {
     match apply::ping(deadline)? {
         Some(runs) if runs != sha256 => {
             let message = format!("the agent that answers has sha256 {runs}");
-            Err(FailureCategory::AgentUnavailable.failure(message))
+            Err(FailureCategory::Other.failure(message))
         }
         _ => Ok(()),
     }
@@ -183,8 +180,8 @@ fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
     let message = format!("the agent with sha256 {sha256} does not come up: {why}; {outcome}");
     // The message names a blocked program, which an administrator has to allow.
     let category = match why.category {
-        blocked @ (FailureCategory::BlockedByPolicy | FailureCategory::BlockedByScanner) => blocked,
-        _ => FailureCategory::AgentUnavailable,
+        blocked @ FailureCategory::Blocked => blocked,
+        _ => FailureCategory::Other,
     };
     named(category.failure(message), [(AGENT_EXE, sha256)])
 }

@@ -84,7 +84,7 @@ fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
     // The caller must learn that the thread is stuck: it then stops or terminates the process instead of asking it to end.
     if let Some(still) = service.pulse.stuck_for(Instant::now(), stuck_after()) {
         let message = format!("the agent has been stuck for {} s", still.as_secs());
-        return Err(FailureCategory::AgentUnavailable.failure(message));
+        return Err(FailureCategory::Other.failure(message));
     }
     match call {
         Call::Ping => Ok(Reply::Pong {
@@ -101,7 +101,7 @@ fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
             let result = handed.ok().and_then(|()| result.recv().ok());
             let result = result.ok_or_else(|| {
                 let message = "the agent's service is about to stop";
-                FailureCategory::AgentUnavailable.failure(message)
+                FailureCategory::Other.failure(message)
             })??;
             Ok(Reply::Result {
                 result: Box::new(result),

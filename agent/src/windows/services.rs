@@ -118,18 +118,16 @@ impl Services {
         wanted: &[String],
         timeout: Duration,
     ) -> Result<Option<Instant>, Failure> {
-        let category = FailureCategory::ServiceStop;
         let doing = format!("stopping service {name}");
-        let opened = self.scm.open(name, CHANGE);
-        let Some(service) = opened.context_or(category, &doing)? else {
+        let Some(service) = self.scm.open(name, CHANGE).context(&doing)? else {
             return Ok(None);
         };
         let mut deadline = Instant::now() + timeout;
-        let first = service.status().context_or(category, &doing)?;
+        let first = service.status().context(&doing)?;
         // Before the stop request: afterwards Windows no longer reports the process.
         self.hold(name, first.process_id);
         if first.state == ServiceState::Stopped && !self.check_alive(name) {
-            let settings = service.settings(name).context_or(category, &doing)?;
+            let settings = service.settings(name).context(&doing)?;
             let program = program(&settings.command).unwrap_or_default();
             self.hold_server(name, program, wanted);
             if !self.check_alive(name) {
@@ -139,7 +137,7 @@ impl Services {
         let mut asked = false;
         let (mut lingers_until, mut noticed_by) = (None, None);
         loop {
-            let status = service.status().context_or(category, &doing)?;
+            let status = service.status().context(&doing)?;
             let gone = self.hold(name, status.process_id) == Held::Gone;
             let stopped = status.state == ServiceState::Stopped;
             let now = Instant::now();
@@ -153,7 +151,7 @@ impl Services {
             }
             if status.is_shared && now >= deadline {
                 let message = format!("service {name} does not stop in time");
-                return Err(category.failure(message));
+                return Err(FailureCategory::Other.failure(message));
             }
             if gone {
                 // Windows notices at once that a process has ended. Wine never does, but it starts such a service anyway.
@@ -170,7 +168,7 @@ impl Services {
                 return self.terminate(&service, name).map(Some);
             }
             if !stopped && !asked {
-                asked = service.ask_to_stop().context_or(category, &doing)?;
+                asked = service.ask_to_stop().context(&doing)?;
             }
             match self.process(name).filter(|_| stopped) {
                 Some(process) => drop(process.wait(deadline.saturating_duration_since(now))),
@@ -183,7 +181,7 @@ impl Services {
     fn terminate(&self, service: &OpenService, name: &str) -> Result<Instant, Failure> {
         let stuck = |why: &str| {
             let message = format!("service {name} does not stop in time, and {why}");
-            FailureCategory::ServiceStop.failure(message)
+            FailureCategory::Other.failure(message)
         };
         let process = self.process(name);
         let process = process.ok_or_else(|| stuck("its process is not known"))?;
@@ -218,8 +216,7 @@ impl Services {
             match self.scm.configure(name, settings) {
                 Err(error) if is_marked(&error) && begin.elapsed() < patience => sleep(POLL),
                 result => {
-                    let doing = format!("configuring service {name}");
-                    let result = result.context_or(FailureCategory::ServiceStart, doing);
+                    let result = result.context(format_args!("configuring service {name}"));
                     return result.map(drop);
                 }
             }
@@ -229,8 +226,7 @@ impl Services {
     /// Deletes a service, if it exists.
     pub fn delete(&self, name: &str) -> Result<(), Failure> {
         let deleted = self.scm.change(name, |service| service.delete());
-        let doing = format_args!("deleting service {name}");
-        deleted.context_or(FailureCategory::ServiceStop, doing)
+        deleted.context(format_args!("deleting service {name}"))
     }
 
     /// Sets whether Windows restarts the service as well. If Windows refuses, only the keeper restarts it.
@@ -248,14 +244,13 @@ impl Services {
 
     /// Starts a service and waits until the Service Control Manager reports it as running.
     pub fn start(&mut self, name: &str, deadline: Instant) -> Result<(), Failure> {
-        const CATEGORY: FailureCategory = FailureCategory::ServiceStart;
         let doing = format!("starting service {name}");
-        let failed = |why: &str| CATEGORY.failure(format!("service {name} {why}"));
-        let service = self.scm.open(name, CHANGE).context_or(CATEGORY, &doing)?;
+        let failed = |why: &str| FailureCategory::Other.failure(format!("service {name} {why}"));
+        let service = self.scm.open(name, CHANGE).context(&doing)?;
         let service = service.ok_or_else(|| failed("is not there"))?;
-        start(&service, name, deadline).context_or(CATEGORY, &doing)?;
+        start(&service, name, deadline).context(&doing)?;
         loop {
-            let status = service.status().context_or(CATEGORY, &doing)?;
+            let status = service.status().context(&doing)?;
             let gone = self.hold(name, status.process_id) == Held::Gone;
             let code = status.exit_code;
             return match status.state {

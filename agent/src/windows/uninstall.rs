@@ -63,7 +63,7 @@ fn finish_change(services: &mut Services) -> Result<(), Failure> {
         return Ok(());
     }
     services.start(AGENT_SERVICE, Instant::now() + STOP)?;
-    Err(FailureCategory::AgentUnavailable.failure(
+    Err(FailureCategory::Other.failure(
         "a change of csi-proxy was cut off in the middle, and the agent finishes it first; run uninstall again after that",
     ))
 }

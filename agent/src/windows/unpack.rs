@@ -51,11 +51,12 @@ fn unpack_to(packed: &Packed, upload: &str, announced: Announced<'_>) -> Result<
 
 fn refusal(path: &str, error: &UnpackError) -> Failure {
     let category = match error {
-        UnpackError::Read(cause) | UnpackError::Write(cause) => match cause.kind() {
-            ErrorKind::NotFound => FailureCategory::UploadMissing,
-            _ => category(cause),
-        },
-        UnpackError::Content(_) => FailureCategory::HashMismatch,
+        UnpackError::Read(cause) | UnpackError::Write(cause)
+            if cause.kind() != ErrorKind::NotFound =>
+        {
+            category(cause)
+        }
+        _ => FailureCategory::BadUpload,
     };
     category.failure(format!("unpacking {path}: {error}"))
 }

@@ -33,7 +33,7 @@ fn what_opens_its_pipes_and_does_not_answer_does_not_work() {
     ] {
         let id = format!("{behaviour:?}");
         let undone = node.apply_within(&id, 5, &standin_for_csi_proxy(behaviour));
-        let category = FailureCategory::PipesMissing;
+        let category = FailureCategory::Other;
         let message = message_of(&undone, Outcome::RolledBack, category);
         assert!(message.contains(said), "{message}");
         node.eventually("what ran before is back", |state| is_well(state, &well));

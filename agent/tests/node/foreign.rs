@@ -55,7 +55,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
     let broken = standin(Behaviour::Well, &["csi-proxy-disk-v1"]);
     replace.sha256 = sha256(&broken);
     let rolled_back = node.apply_request(&replace, Some(&broken));
-    let category = FailureCategory::PipesMissing;
+    let category = FailureCategory::Other;
     message_of(&rolled_back, Outcome::RolledBack, category);
     assert_eq!(node.configuration("csi-proxy"), settings);
     let back = rolled_back.state.foreign;

@@ -48,7 +48,7 @@ fn a_life() {
 
     node.upload("wrong", &old, &"a".repeat(64));
     let wrong = node.apply_uploaded("wrong");
-    message_of(&wrong, Outcome::Failed, FailureCategory::HashMismatch);
+    message_of(&wrong, Outcome::Failed, FailureCategory::BadUpload);
     assert!(is_well(&wrong.state, &new));
     assert_eq!(wrong.state.csi_proxy.process_id, process);
 

@@ -94,7 +94,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
         };
         assert_eq!(
             failure.category,
-            FailureCategory::HashMismatch,
+            FailureCategory::BadUpload,
             "{id}: {failure:?}"
         );
         assert_eq!(left_in_incoming(&node), [""; 0], "{id}");
@@ -105,7 +105,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
     let Answer::Error(failure) = node.answer(&command(&absent)) else {
         panic!("nothing was unpacked")
     };
-    assert_eq!(failure.category, FailureCategory::UploadMissing);
+    assert_eq!(failure.category, FailureCategory::BadUpload);
 
     let better_packed = announced("better", &better);
     let applied = result(apply(&node, &better_packed, &packed));

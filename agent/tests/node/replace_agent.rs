@@ -36,7 +36,7 @@ fn whole_or_not_at_all() {
     // An agent that installs but does not start.
     node.die_at("service starts");
     let failure = node.install(&faulty).unwrap_err();
-    assert_eq!(failure.category, FailureCategory::AgentUnavailable);
+    assert_eq!(failure.category, FailureCategory::Other);
     for part in [sha256(&faulty), sha256(&payload), "was restored".to_owned()] {
         assert!(failure.message.contains(&part), "{}", failure.message);
     }

@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use protocol::Answer;
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, JOURNAL_FILE,
     STATE_DIR,
 };
-use protocol::{Answer, FailureCategory};
 
 use crate::host::{Build, Node, agent, csi_proxy};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
@@ -135,11 +135,7 @@ fn a_change_that_was_cut_off_is_finished_first() {
     let keep = "--keep-csi-proxy";
     match node.uninstall(Build::FaultInjection, keep) {
         Some(Answer::Error(failure)) => {
-            assert_eq!(
-                failure.category,
-                FailureCategory::AgentUnavailable,
-                "{failure}"
-            );
+            assert!(failure.message.contains("was cut off"), "{failure}");
         }
         other => panic!("{other:?}"),
     }
@@ -166,8 +162,7 @@ fn a_change_of_an_agent_of_another_version_holds_it_up_only_once() {
     let Some(Answer::Error(failure)) = node.uninstall(Build::Payload, "") else {
         panic!("the change is not left to the agent")
     };
-    let category = FailureCategory::AgentUnavailable;
-    assert_eq!(failure.category, category, "{failure}");
+    assert!(failure.message.contains("was cut off"), "{failure}");
     until("the agent has looked at it", || {
         !node.is_there(JOURNAL_FILE)
     });

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The category, for metrics and retry decisions.
+    /// The category, from which the remedy follows, and whether it is tried again.
     pub category: FailureCategory,
     /// The message for people: what happened, and to what.
     pub message: String,
@@ -16,7 +16,7 @@ impl FailureCategory {
     /// Whether the host caused the failure, not the request: it shut down, or other programs are in the way.
     #[must_use]
     pub fn is_of_the_host(self) -> bool {
-        matches!(self, Self::Interrupted | Self::Foreign | Self::PipesHeld)
+        matches!(self, Self::Interrupted | Self::Foreign)
     }
 
     /// Creates a failure of this category.
@@ -29,39 +29,23 @@ impl FailureCategory {
     }
 }
 
-/// The failure categories. They are a fixed set so that they can be metric labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The failure categories: one for each remedy that the operator tells, and what it needs to know besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureCategory {
     /// The request is not valid.
     InvalidRequest,
-    /// An uploaded file does not exist.
-    UploadMissing,
-    /// A file's hash differs from the expected one.
-    HashMismatch,
+    /// An upload is not there, or is not what was announced.
+    BadUpload,
     /// No space is left on the node.
     DiskFull,
-    /// Windows refused access.
+    /// Windows refused access, or others may change what SYSTEM would run.
     AccessDenied,
-    /// A file is still in use.
-    FileInUse,
-    /// A service could not be created, changed or started.
-    ServiceStart,
-    /// A service's process does not exit.
-    ServiceStop,
+    /// Application control or a virus scanner blocks a program.
+    Blocked,
     /// A service or process of another owner is in the way.
     Foreign,
-    /// A service runs, but its pipes do not open or do not answer.
-    PipesMissing,
-    /// A program with an open connection still holds the name of a pipe, so the service cannot create the pipe.
-    PipesHeld,
-    /// Application control blocks a program.
-    BlockedByPolicy,
-    /// A virus scanner blocks a program.
-    BlockedByScanner,
-    /// The agent was interrupted by a reboot, a power loss or a crash.
+    /// The host got in between: it shut down, the agent ended, or a program with an open connection keeps the name of a pipe.
     Interrupted,
-    /// The agent's service cannot be reached.
-    AgentUnavailable,
-    /// Any other failure.
-    Internal,
+    /// Any other failure, such as a service that does not start, stop or answer.
+    Other,
 }

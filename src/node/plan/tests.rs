@@ -273,9 +273,8 @@ fn what_happens_to_the_host_says_nothing_of_the_request_unless_it_comes_again() 
     for (category, failures, expected) in [
         (FailureCategory::Interrupted, 1, UPDATE),
         (FailureCategory::Interrupted, 2, UNDONE),
-        (FailureCategory::PipesHeld, 1, UPDATE),
         (FailureCategory::Foreign, 1, UPDATE),
-        (FailureCategory::PipesMissing, 1, UNDONE),
+        (FailureCategory::Other, 1, UNDONE),
     ] {
         let (_, mut state) = with("other request, other file");
         let last = last(&mut state, Outcome::RolledBack);

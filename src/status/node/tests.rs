@@ -172,8 +172,8 @@ fn only_csi_proxys_own_faults_are_held_against_it() {
     for (seen, csi_proxy, node) in [
         (
             observed(Some(state(false)), None),
-            ("False", "NotRunning"),
-            ("False", "NotRunning"),
+            ("False", "CSIProxyFailed"),
+            ("False", "CSIProxyFailed"),
         ),
         (waiting, ("True", "UpdatePending"), ready),
         (
@@ -200,7 +200,7 @@ fn only_csi_proxys_own_faults_are_held_against_it() {
     let mut silent = state(true);
     silent.pipes[0].problem = Some("its server does not answer".to_owned());
     let silent = first(&observed(Some(silent), None));
-    assert_eq!(said(&silent, CSI_PROXY_READY), ("False", "NotRunning"));
+    assert_eq!(said(&silent, CSI_PROXY_READY), ("False", "CSIProxyFailed"));
     let silent = silent.csi_proxy.unwrap();
     assert_eq!(silent.missing_pipes, CSI_PROXY_PIPES[..1]);
 }

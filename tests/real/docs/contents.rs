@@ -10,6 +10,7 @@ use serde::Deserialize;
 use windows_storage_operator::assess::codes::CODES;
 use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
 use windows_storage_operator::assess::plugins::{PLUGINS, by_name};
+use windows_storage_operator::assess::report::Reason as VerdictReason;
 use windows_storage_operator::assess::versions::Distribution;
 use windows_storage_operator::node::Reason;
 use windows_storage_operator::services::CSI_PROXY_PIPES;
@@ -101,22 +102,41 @@ fn reasons(source: &str) -> BTreeSet<String> {
     let source = read(source);
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let is_word = |text: &&str| {
-        text.len() > 4
+        text.len() > 3
             && text.starts_with(|first: char| first.is_ascii_uppercase())
             && text.chars().all(|letter| letter.is_ascii_alphabetic())
             && text.chars().any(|letter| letter.is_ascii_lowercase())
-            && !["False", "Unknown", "Managed"].contains(text)
+            && !["True", "False", "Unknown", "Managed"].contains(text)
     };
     let literals = code.split('"').skip(1).step_by(2);
     literals.filter(is_word).map(str::to_owned).collect()
 }
 
+/// Returns the reasons that the tables of a page explain: the words in their columns of that name.
+fn explained(page: &str) -> BTreeSet<String> {
+    let cells = |row: &str| -> Vec<String> { row.split(" | ").map(str::to_owned).collect() };
+    let mut found = BTreeSet::new();
+    for table in page.split("\n\n").filter(|part| part.starts_with("| ")) {
+        let heads = cells(table.lines().next().unwrap_or_default());
+        let is_reason = |head: &String| head.trim_start_matches("| ").starts_with("reason");
+        let Some(column) = heads.iter().position(is_reason) else {
+            continue;
+        };
+        for row in table.lines().skip(2).map(cells) {
+            let words = row[column].split('`').skip(1).step_by(2);
+            found.extend(words.map(str::to_owned));
+        }
+    }
+    found
+}
+
 #[test]
-fn every_reason_of_a_condition_is_explained() {
-    let pages = [read("docs/troubleshooting.md"), read("docs/check.md")].concat();
+fn every_reason_of_a_condition_is_explained_and_no_other() {
+    let page = read("docs/troubleshooting.md");
+    let pages = [page.clone(), read("docs/check.md")].concat();
     let mut all = BTreeSet::from(Reason::ALL.map(|reason| reason.as_str().to_owned()));
+    all.extend(VerdictReason::ALL.map(|reason| reason.as_str().to_owned()));
     for source in [
-        "crates/readiness/src/assess/report.rs",
         "src/gate/error.rs",
         "src/gate/report.rs",
         "src/status/cluster.rs",
@@ -129,12 +149,16 @@ fn every_reason_of_a_condition_is_explained() {
         all.append(&mut reasons(source));
     }
     // Names of kinds and types are not reasons.
-    all.retain(|reason| !["ReadinessReport", "OperatorCondition", "String"].contains(&&**reason));
+    all.retain(|reason| !["OperatorCondition", "String"].contains(&&**reason));
     for reason in &all {
         let is_explained = pages.contains(&format!("`{reason}`"));
         assert!(is_explained, "neither page explains {reason}");
     }
     assert!(all.len() > 60, "only {} reasons were found", all.len());
+    let explained = explained(&page);
+    let gone: Vec<&String> = explained.difference(&all).collect();
+    assert!(gone.is_empty(), "no condition has these: {gone:?}");
+    assert!(explained.len() > 50, "{explained:?}");
 }
 
 fn version(minor: u64) -> String {

@@ -123,8 +123,11 @@ impl Agent {
         Printed::answer(&answer.unwrap_or_else(Answer::Error))
     }
 
-    /// Returns the output of Windows' own programs that list services and processes.
+    /// Returns the output of Windows' own programs that list services, processes and files.
     fn listed(&self, line: &str) -> Option<String> {
+        if let Some(r"C:\" | r"C:\.") = line.strip_prefix("cmd.exe /c dir /-c ") {
+            return Some("   2 Dir(s)  98765432100 bytes free\r\n".to_owned());
+        }
         if line.starts_with("tasklist ") {
             return Some("\"sshd.exe\",\"8\",\"Services\",\"0\",\"9,000 K\"\r\n".to_owned());
         }
@@ -180,7 +183,7 @@ impl Agent {
         let file = disk.file(program).cloned().unwrap_or_default();
         let sha256 = file.sha256();
         if let Some(expected) = expected.filter(|expected| *expected != sha256) {
-            return Err(FailureCategory::HashMismatch.failure(format!(
+            return Err(FailureCategory::BadUpload.failure(format!(
                 "{program} has sha256 {sha256}, not {expected} as announced"
             )));
         }
@@ -210,7 +213,7 @@ impl Agent {
 
     fn apply(&mut self, disk: &mut Disk, path: &str) -> Result<Answer, Failure> {
         if self.service != ServiceState::Running {
-            return Err(FailureCategory::AgentUnavailable.failure("the service does not run"));
+            return Err(FailureCategory::Other.failure("the service does not run"));
         }
         let request = Self::request(disk, path)?;
         unpack_program(disk, &request)?;
@@ -252,13 +255,13 @@ impl Agent {
         if !disk.file(CSI_PROXY_EXE).is_some_and(is_right) {
             let missing = |what: &str| {
                 let message = format!("{CSI_PROXY_EXE} is not as requested, and {what}");
-                FailureCategory::UploadMissing.failure(message)
+                FailureCategory::BadUpload.failure(message)
             };
             let upload = upload.ok_or_else(|| missing("no upload is named"))?;
             let found = disk.file(upload).cloned();
             let found = found.ok_or_else(|| missing(&format!("{upload} is not there")))?;
             if !is_right(&found) {
-                return Err(FailureCategory::HashMismatch
+                return Err(FailureCategory::BadUpload
                     .failure(format!("{upload} has sha256 {}", found.sha256())));
             }
             disk.put(CSI_PROXY_EXE, found);

@@ -54,7 +54,7 @@ pub fn unpack_program(disk: &mut Disk, request: &Request) -> Result<(), Failure>
     let _ = disk.remove(&packed.path);
     let missing = || {
         let message = format!("{} is not there", packed.path);
-        FailureCategory::UploadMissing.failure(message)
+        FailureCategory::BadUpload.failure(message)
     };
     let announced = Announced {
         size: packed.unpacked_size,
@@ -94,7 +94,7 @@ fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
     }
     let mut file = File::default();
     unpack(packed.content(), &mut file, announced)
-        .map_err(|error| FailureCategory::HashMismatch.failure(error.to_string()))?;
+        .map_err(|error| FailureCategory::BadUpload.failure(error.to_string()))?;
     known.insert(key, file.clone());
     Ok(file)
 }
