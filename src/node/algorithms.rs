@@ -118,5 +118,7 @@ mod tests {
                 "{name}"
             );
         }
+        // Servers before 9.5 have no strict key exchange.
+        assert!(CIPHERS.starts_with("aes256-gcm@openssh.com,aes128-gcm@openssh.com,"));
     }
 }

@@ -216,7 +216,8 @@ impl Looked {
         let mut run = |command: &str| Ok(session.query(command, COMMAND)?.stdout);
         self.shell = shell(&run("echo %COMSPEC% $PSHOME")?);
         self.administrator = administrator(&run("whoami /groups")?);
-        self.free_bytes = free_bytes(&run(r"cmd.exe /c dir /-c C:\")?);
+        // A backslash at the end would take the quote with it that sshd sets behind a command for PowerShell.
+        self.free_bytes = free_bytes(&run(r"cmd.exe /c dir /-c C:\.")?);
         // SFTP comes last, so that the facts above are known even if it fails.
         match state(session)? {
             Some(state) => self.agent = Some(printable(&state.agent_version)),

@@ -134,7 +134,9 @@ mod tests {
 
     #[test]
     fn refuses_paths_that_lead_elsewhere() {
+        let long = format!(r"{INCOMING_DIR}\{}.exe", "x".repeat(220));
         for path in [
+            long.as_str(),
             r"C:\k\windows-storage\incoming\..\x.exe",
             r"C:\k\windows-storage\incoming",
             r"C:\k\windows-storage\incoming\",

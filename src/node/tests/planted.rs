@@ -50,6 +50,7 @@ async fn no_command_runs_a_program_that_anybody_could_have_put_there() {
             let plan = NodePlan::Reconcile(Ok(target.clone().into()));
             let seen = Preflight::of("win-1", &plan, "ns", false).await;
             assert!(seen.reached && seen.agent.is_none(), "{what}: {seen:?}");
+            assert!(seen.free_bytes.is_some(), "{what}: {seen:?}");
 
             for purpose in [Purpose::Release, Purpose::Remove, Purpose::Reconcile] {
                 let target = Target {

@@ -5,8 +5,8 @@ use std::process::Command;
 use pulldown_cmark::{Event, Options, Parser};
 
 use crate::docs::blocks::{Block, Page, pages};
-use crate::docs::exists;
 use crate::docs::pages::PAGES;
+use crate::docs::{exists, files, read, root};
 
 /// Allowed languages. `sh` and `console` run in a shell, `bat` on a Windows node; `text` is for output and file
 /// content, never for commands.
@@ -147,6 +147,42 @@ fn every_test_that_shows_what_becomes_of_a_fault_or_a_threat_exists() {
         assert!(tests.len() > 40, "{tests:?}");
         for test in tests {
             assert!(exists(test), "there is no test {test}");
+        }
+    }
+}
+
+/// The files of the simulated hosts that hold a fact.
+const RULES: &str = "tests/support/src";
+
+/// Returns whether a file holds a fact, or whether a module, such as `wanted::tests`, has the test.
+fn holds(file_or_test: &str) -> bool {
+    let Some((module, test)) = file_or_test.rsplit_once("::") else {
+        return root().join(RULES).join(file_or_test).is_file();
+    };
+    files("*.rs").iter().any(|file| {
+        let is_it = file.with_extension("").ends_with(module.replace("::", "/"));
+        is_it && read(file).contains(&format!("fn {test}("))
+    })
+}
+
+#[test]
+fn every_fact_about_windows_is_held_by_a_test_or_a_rule_that_exists() {
+    let page = read("agent/tests/facts.md");
+    let (held, open) = page.split_once("## Only Windows shows").unwrap();
+    let cells = |part: &str| -> Vec<String> {
+        let rows = part.lines().filter(|line| line.starts_with("| "));
+        let cells = rows.skip(1).filter_map(|row| row.rsplit('|').nth(1));
+        cells.map(str::to_owned).collect()
+    };
+    let (held, open) = (cells(held), cells(open));
+    for cell in &held {
+        assert!(cell.contains("::"), "no test holds it: {cell}");
+    }
+    assert!(held.len() > 30 && open.len() > 3, "{held:?} {open:?}");
+    for cell in [held, open].concat() {
+        let code = cell.split('`').skip(1).step_by(2);
+        for name in code.filter(|name| name.contains(['/', ':'])) {
+            assert!(holds(name), "there is no {name}");
         }
     }
 }
