@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use ask::{
-    AcceptHostKeyArgs, CheckNodeArgs, CompletionArgs, NodesArgs, UninstallArgs, WhyArgs,
+    AcceptHostKeyArgs, CheckHostsArgs, CompletionArgs, NodesArgs, UninstallArgs, WhyArgs,
     fingerprint,
 };
 pub use called_as::CalledAs;
@@ -61,7 +61,7 @@ pub enum Command {
     ///
     /// The exit status is 0 if the cluster can be upgraded, 3 if not, 4 if that is unknown, 1 if nothing could be read,
     /// 2 if the command line is wrong.
-    #[command(after_help = CHECK_EXAMPLES)]
+    #[command(after_help = CHECK_EXAMPLES, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
     Check(CheckArgs),
     /// Collect what is needed to find a problem from elsewhere
     ///
@@ -118,18 +118,6 @@ pub enum Command {
     /// The exit status is 0 when everything is removed, 1 if not, 2 if the command line is wrong.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall(UninstallArgs),
-    /// Check the hosts of nodes before the operator manages them; changes nothing
-    ///
-    /// Logs in to each host as the operator does, with the Secret, the settings and the host keys in the operator's namespace, and
-    /// reports problems: connection, host key, login, the user's rights, SFTP, free space on drive C:. Also reports the shell of the
-    /// SSH server, another owner of csi-proxy, and what the operator would do on the node.
-    ///
-    /// The operator does not have to run. You need permission to read what check reads, and the Secret.
-    ///
-    /// The exit status is 0 if no host has a problem, 3 if one has, 1 if the cluster could not be read or a named node does not
-    /// exist, 2 if the command line is wrong.
-    #[command(after_help = CHECK_NODE_EXAMPLES)]
-    CheckNode(CheckNodeArgs),
     /// Print the completion script of a shell
     ///
     /// The script completes the program under the name of its file, which must be on PATH.
@@ -189,10 +177,10 @@ const ACCEPT_EXAMPLES: &str = "Examples:
   kubectl exec -it -n windows-storage-operator deployment/windows-storage-operator -- \\
     /usr/bin/windows-storage-operator accept-host-key win-1";
 
-const CHECK_NODE_EXAMPLES: &str = "Examples:
-  windows-storage-operator check-node
-  windows-storage-operator check-node win-1 win-2
-  windows-storage-operator check-node --selector pool=blue -o json | jq '.items[].problems'";
+const CHECK_HOSTS_EXAMPLES: &str = "Examples:
+  windows-storage-operator check hosts
+  windows-storage-operator check hosts win-1 win-2
+  windows-storage-operator check hosts --selector pool=blue -o json | jq '.items[].problems'";
 
 const UNINSTALL_EXAMPLES: &str = "Examples:
   windows-storage-operator uninstall
@@ -235,9 +223,29 @@ pub struct InputArgs {
     pub verbose: bool,
 }
 
+/// What `check` can look at in place of storage.
+#[derive(Subcommand)]
+pub enum CheckCommand {
+    /// Check the hosts of nodes before the operator manages them; changes nothing
+    ///
+    /// Logs in to each host as the operator does, with the Secret, the settings and the host keys in the operator's namespace, and
+    /// reports problems: connection, host key, login, the user's rights, SFTP, free space on drive C:. Also reports the shell of the
+    /// SSH server, another owner of csi-proxy, and what the operator would do on the node.
+    ///
+    /// The operator does not have to run. You need permission to read what check reads, and the Secret.
+    ///
+    /// The exit status is 0 if no host has a problem, 3 if one has, 1 if the cluster could not be read or a named node does not
+    /// exist, 2 if the command line is wrong.
+    #[command(after_help = CHECK_HOSTS_EXAMPLES)]
+    Hosts(CheckHostsArgs),
+}
+
 /// Arguments of `check`.
 #[derive(Args)]
 pub struct CheckArgs {
+    /// Something else to check.
+    #[command(subcommand)]
+    pub command: Option<CheckCommand>,
     /// The cluster, or files.
     #[command(flatten)]
     pub input: InputArgs,

@@ -6,7 +6,7 @@ mod command;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use cli::{CalledAs, Cli, Command};
+use cli::{CalledAs, CheckCommand, Cli, Command};
 use command::Interrupted;
 use windows_storage_operator::process;
 use windows_storage_operator::report::Answer;
@@ -39,7 +39,10 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Answer>> {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Run(arguments) => command::run(&arguments).map(|()| None),
-        Command::Check(arguments) => command::check(&arguments, called_as).map(Some),
+        Command::Check(arguments) => match &arguments.command {
+            Some(CheckCommand::Hosts(arguments)) => command::check_hosts(arguments).map(Some),
+            None => command::check(&arguments, called_as).map(Some),
+        },
         Command::MustGather(arguments) => command::must_gather(&arguments).map(|()| None),
         Command::Nodes(arguments) => command::nodes(&arguments).map(Some),
         Command::Why(arguments) => command::why(&arguments, called_as).map(Some),
@@ -48,7 +51,6 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Answer>> {
         }
         Command::Rollout(arguments) => command::rollout(&arguments).map(Some),
         Command::Uninstall(arguments) => command::uninstall(&arguments, called_as).map(|()| None),
-        Command::CheckNode(arguments) => command::check_node(&arguments).map(Some),
         Command::Completion(arguments) => command::completion(&arguments, called_as).map(|()| None),
         Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
     }

@@ -1,4 +1,4 @@
-//! The arguments of `nodes`, `check-node`, `why` and `uninstall`.
+//! The arguments of `nodes`, `check hosts`, `why` and `uninstall`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,9 +30,9 @@ pub struct NodesArgs {
     pub color: ColorChoice,
 }
 
-/// Arguments of `check-node`.
+/// Arguments of `check hosts`.
 #[derive(Args)]
-pub struct CheckNodeArgs {
+pub struct CheckHostsArgs {
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,

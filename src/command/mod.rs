@@ -3,7 +3,7 @@
 mod accept_host_key;
 mod ask;
 mod check;
-mod check_node;
+mod check_hosts;
 mod completion;
 mod connect;
 mod input;
@@ -28,7 +28,7 @@ use crate::cli::{CalledAs, CrdsArgs};
 pub use accept_host_key::accept_host_key;
 pub use ask::{nodes, why};
 pub use check::check;
-pub use check_node::check_node;
+pub use check_hosts::check_hosts;
 pub use completion::completion;
 pub use must_gather::{Interrupted, must_gather};
 pub use rollout::rollout;

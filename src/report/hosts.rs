@@ -1,4 +1,4 @@
-//! Renders the results of `check-node`.
+//! Renders the results of `check hosts`.
 
 use std::io;
 

@@ -90,7 +90,7 @@ fn it_asks_a_cluster_and_its_nodes() {
         let expected = here(&[&words[..], &["--kubeconfig", kubeconfig]].concat());
         assert_alike(&there, &expected, status);
     }
-    let (looked, _) = succeeds(r"check-node -o json --kubeconfig C:\kubeconfig");
+    let (looked, _) = succeeds(r"check hosts -o json --kubeconfig C:\kubeconfig");
     let looked: Value = serde_json::from_slice(&looked).unwrap();
     assert_eq!(looked["items"][0]["reached"], true, "{looked}");
     // Like kubectl, the program defaults to the kubeconfig in the user's folder.

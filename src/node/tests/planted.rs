@@ -46,7 +46,7 @@ async fn no_command_runs_a_program_that_anybody_could_have_put_there() {
             let asked = inspect(&target, "ns", Trust::Known, PATIENCE, state).await;
             assert_eq!(asked.unwrap().unwrap(), None, "{what}");
 
-            // What check-node asks.
+            // What check hosts asks.
             let plan = NodePlan::Reconcile(Ok(target.clone().into()));
             let seen = Preflight::of("win-1", &plan, "ns", false).await;
             assert!(seen.reached && seen.agent.is_none(), "{what}: {seen:?}");

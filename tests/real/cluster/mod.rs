@@ -7,7 +7,7 @@
 mod api_faults;
 mod bad_input;
 mod check;
-mod check_node;
+mod check_hosts;
 mod clock;
 mod election;
 mod events;

@@ -48,7 +48,7 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
     let plugins = kubectl.expect("plugin list", 0, &[PLUGIN]);
     assert!(!plugins.to_lowercase().contains("warning"), "{plugins}");
     kubectl.expect("windows-storage check", 0, &["NoWindowsNodes"]);
-    for command in ["nodes", "check-node"] {
+    for command in ["nodes", "check hosts"] {
         let line = format!("windows-storage {command}");
         kubectl.expect(&line, 0, &["No Windows nodes found"]);
     }

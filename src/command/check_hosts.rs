@@ -1,4 +1,4 @@
-//! `check-node`: finds what would hinder the operator on the hosts of nodes.
+//! `check hosts`: finds what would hinder the operator on the hosts of nodes.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
 use windows_storage_operator::watch::read_secret;
 
-use crate::cli::CheckNodeArgs;
+use crate::cli::CheckHostsArgs;
 use crate::command::connect::connect;
 use crate::command::own::{one, operators_namespace, windows_nodes_with};
 use crate::command::progress::{show_reading, spinner};
@@ -30,7 +30,7 @@ use crate::command::{is_colored, print, report_line, runtime};
 const AT_ONCE: usize = 16;
 
 /// Checks the hosts. Returns `False` if one has a problem, as for a held upgrade.
-pub fn check_node(arguments: &CheckNodeArgs) -> anyhow::Result<Answer> {
+pub fn check_hosts(arguments: &CheckHostsArgs) -> anyhow::Result<Answer> {
     let runtime = runtime()?;
     let looked = runtime.block_on(look(arguments));
     // Do not wait for a host that does not answer.
@@ -44,7 +44,7 @@ pub fn check_node(arguments: &CheckNodeArgs) -> anyhow::Result<Answer> {
     })
 }
 
-async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
+async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {
     let (client, version) = connect(&arguments.cluster).await?;
     let namespace = match &arguments.namespace {
         Some(namespace) => namespace.clone(),
@@ -130,7 +130,7 @@ fn refuse_unread(cluster: &Cluster) -> anyhow::Result<()> {
 
 /// Returns the names of the selected nodes.
 async fn names(
-    arguments: &CheckNodeArgs,
+    arguments: &CheckHostsArgs,
     client: &Client,
     cluster: &Cluster,
 ) -> anyhow::Result<Vec<String>> {

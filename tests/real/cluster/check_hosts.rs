@@ -1,4 +1,4 @@
-//! `check-node` inspects hosts as the operator would, and changes nothing.
+//! `check hosts` inspects hosts as the operator would, and changes nothing.
 
 use std::process::{Command, Output};
 
@@ -7,9 +7,9 @@ use testbed::objects::NAMESPACE;
 
 use crate::cluster::harness::{Harness, logins};
 
-fn check_node(harness: &Harness, arguments: &[&str]) -> Output {
+fn check_hosts(harness: &Harness, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .arg("check-node")
+        .args(["check", "hosts"])
         .arg("--kubeconfig")
         .arg(harness.control_plane().kubeconfig())
         .args(arguments)
@@ -40,14 +40,14 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
     sandbox.add_node("win-3", None).unwrap();
     harness.kubectl("label node win-1 pool=blue");
 
-    let without_key = check_node(&harness, &["-o", "json", "win-1"]);
+    let without_key = check_hosts(&harness, &["-o", "json", "win-1"]);
     assert_eq!(without_key.status.code(), Some(3), "{without_key:?}");
     let problem = items(&without_key)[0]["problems"][0].to_string();
     assert!(problem.contains("CredentialsMissing"), "{problem}");
 
     sandbox.give_access().unwrap();
     let before = everything(&harness);
-    let one = check_node(&harness, &["--selector", "pool=blue", "-o", "json"]);
+    let one = check_hosts(&harness, &["--selector", "pool=blue", "-o", "json"]);
     assert_eq!(one.status.code(), Some(0), "{one:?}");
     let [seen] = &items(&one)[..] else {
         panic!("{one:?}");
@@ -63,7 +63,7 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
     assert!(seen["freeBytes"].as_u64() > Some(1 << 20), "{seen}");
     assert_eq!(seen["next"], "install the agent and csi-proxy");
 
-    let all = check_node(&harness, &[]);
+    let all = check_hosts(&harness, &[]);
     assert_eq!(all.status.code(), Some(3), "{all:?}");
     let table = String::from_utf8(all.stdout).unwrap();
     for words in ["win-2   Unreachable", "win-3   NoAddress"] {
@@ -81,7 +81,7 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
         .kubeconfig_for("stranger", &[])
         .unwrap();
     let blind = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .args(["check-node", "-n", NAMESPACE, "--kubeconfig"])
+        .args(["check", "hosts", "-n", NAMESPACE, "--kubeconfig"])
         .arg(stranger)
         .output()
         .unwrap();
@@ -102,7 +102,7 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
         ),
     ] {
         harness.want(&json!({"csiProxy": csi_proxy}));
-        let seen = check_node(&harness, &["-o", "json", "win-1"]);
+        let seen = check_hosts(&harness, &["-o", "json", "win-1"]);
         let next = items(&seen)[0]["next"].to_string();
         assert!(next.contains(words), "{csi_proxy}: {next}");
         harness.want(&json!({"csiProxy": null}));
@@ -111,10 +111,10 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
 
     let _operator = harness.start();
     harness.expect_csi_proxy("win-1");
-    let again = check_node(&harness, &["-o", "json", "win-1"]);
+    let again = check_hosts(&harness, &["-o", "json", "win-1"]);
     assert_eq!(items(&again)[0]["agent"], env!("CARGO_PKG_VERSION"));
     for absent in [&["win-9"][..], &["-l", "pool=green"]] {
-        let output = check_node(&harness, absent);
+        let output = check_hosts(&harness, absent);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
     }
 }
