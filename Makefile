@@ -255,7 +255,7 @@ coverage-full: setup-test setup-coverage parts-test payload ## Do the same with 
 ##@ Generate and release
 
 .PHONY: crds
-crds: setup-build ## Write the CRDs from the code to crds/, and docs/configuration.md from them
+crds: setup-build ## Write the CRDs from the code to crds/, and the generated pages of docs/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds
 	@cargo run -q -p bundler -- reference
 

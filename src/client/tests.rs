@@ -103,7 +103,7 @@ async fn every_request_is_counted_by_its_outcome() {
         "{verb=\"GET\",code=\"4xx\"} 1",
         "{verb=\"GET\",code=\"none\"} 1",
     ] {
-        let line = format!("windows_storage_api_requests_total{counted}\n");
+        let line = format!("winstorage_api_requests_total{counted}\n");
         assert!(encoded.contains(&line), "{line} is not in {encoded}");
     }
 }

@@ -63,13 +63,13 @@ async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_s
     assert!(get("/readyz?verbose").await.contains("[+]cluster-read ok"));
     let metrics = get("/metrics").await;
     for line in [
-        "\nwindows_storage_upgradeable 0",
+        "\nwinstorage_upgradeable 0",
         "\nprocess_resident_memory_bytes ",
         "\nprocess_virtual_memory_bytes ",
         "\nprocess_cpu_seconds_total ",
         "\nprocess_open_fds ",
         "\nprocess_max_fds ",
-        "\nwindows_storage_runtime_tasks ",
+        "\nwinstorage_runtime_tasks ",
     ] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }

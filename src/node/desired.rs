@@ -3,8 +3,7 @@
 use protocol::Request;
 
 use crate::api::{ForeignService, WindowsStorageSpec};
-use crate::assess::causes::csi_proxy::OLDEST_SAFE;
-use crate::assess::versions;
+use crate::assess::{advisories, versions};
 use crate::node::payload::{Payload, sha256_hex};
 use crate::node::{Desired, NodeError, Reason};
 use crate::services::CSI_PROXY_PIPES;
@@ -31,13 +30,14 @@ pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Res
         )));
     }
     let problem = match versions::parse(version) {
-        Some(number) if number >= OLDEST_SAFE => return Ok(()),
-        Some(_) => "lets a pod run commands on its node (CVE-2023-3893)",
-        None => "has a version that says nothing about its age",
+        Some(number) => match advisories::on(advisories::CSI_PROXY, &number).next() {
+            Some(advisory) => advisory.happens.as_str(),
+            None => return Ok(()),
+        },
+        None => ", which has a version that says nothing about its age",
     };
     Err(Reason::VulnerableVersion.error(format!(
-        "csi-proxy {version} of the payload {problem}, so it is not brought to any node; take an operator with csi-proxy {OLDEST_SAFE} or \
-         later"
+        "the payload has csi-proxy {version}{problem}, so it is not brought to any node; take an operator with a newer one"
     )))
 }
 

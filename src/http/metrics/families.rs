@@ -55,7 +55,7 @@ macro_rules! metrics {
                 registry.register_collector(Box::new(ProcessCollector));
                 $(
                     let $field: $type = $new;
-                    registry.register(concat!("windows_storage_", $name), $help, $field.clone());
+                    registry.register(concat!("winstorage_", $name), $help, $field.clone());
                 )*
                 let registry = Mutex::new(registry);
                 let families = Self { registry, gate_written: OnceLock::new(), $($field,)* };
@@ -153,7 +153,7 @@ impl Families {
         self.gate_written.get_or_init(|| {
             let gauge = Gauge::default();
             self.registry().register(
-                "windows_storage_operator_condition_written",
+                "winstorage_operator_condition_written",
                 "1 while the OperatorCondition has the verdict, else 0; absent without OLM",
                 gauge.clone(),
             );

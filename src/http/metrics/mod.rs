@@ -275,7 +275,7 @@ mod tests {
 
     /// Returns the value of a series, whose name is given without its prefix.
     fn value(metrics: &Metrics, series: &str) -> String {
-        let found = lines(metrics, &format!("windows_storage_{series}"));
+        let found = lines(metrics, &format!("winstorage_{series}"));
         assert_eq!(found.len(), 1, "{series}: {found:?}");
         found[0].rsplit(' ').next().unwrap().to_owned()
     }
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(value(&metrics, "rollout{reason=\"Complete\"}"), "0");
         rollout.pools.clear();
         metrics.show_rollout("Complete", &rollout);
-        assert!(lines(&metrics, "windows_storage_rollout_nodes{pool=\"blue\"").is_empty());
+        assert!(lines(&metrics, "winstorage_rollout_nodes{pool=\"blue\"").is_empty());
         assert_eq!(of("", "updated"), "2");
         assert_eq!(value(&metrics, "rollout{reason=\"Stopped\"}"), "0");
     }
@@ -432,7 +432,7 @@ mod tests {
     fn the_gate_is_shown_only_where_there_is_one() {
         let metrics = Metrics::default();
         let gate = "operator_condition_written ";
-        assert!(lines(&metrics, "windows_storage_operator_condition").is_empty());
+        assert!(lines(&metrics, "winstorage_operator_condition").is_empty());
         metrics.show_gate(false);
         assert_eq!(value(&metrics, gate), "0");
         metrics.clone().show_gate(true);

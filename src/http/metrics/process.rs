@@ -50,7 +50,7 @@ impl Collector for ProcessCollector {
                 getrlimit(Resource::Nofile).current,
             ),
             (
-                "windows_storage_runtime_tasks",
+                "winstorage_runtime_tasks",
                 "Running tasks of the asynchronous runtime",
                 runtime.map(|runtime| runtime.metrics().num_alive_tasks() as u64),
             ),

@@ -88,7 +88,7 @@ impl Helm {
         let file = self.home.path().join("values.yaml");
         std::fs::write(&file, values).unwrap();
         let file = file.display();
-        format!("{command} {OPERATOR} CHART --namespace {namespace} --include-crds --values {file}")
+        format!("{command} {OPERATOR} CHART --namespace {namespace} --values {file}")
     }
 }
 

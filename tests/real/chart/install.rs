@@ -4,12 +4,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use testbed::control_plane::ControlPlane;
 use testbed::objects;
 use testbed::sandbox::OperatorCommand;
 
-use crate::chart::helm::{GUIDE, Helm, OPERATOR};
+use crate::chart::helm::{Helm, OPERATOR};
 
 const SETTINGS: &str = "/apis/windowsstorage.dev/v1alpha1/windowsstorages/cluster";
 const DEFINITION: &str =
@@ -87,7 +87,7 @@ fn a_release_is_installed_upgraded_and_removed_in_a_namespace_of_another_name() 
     assert!(notes.contains(next), "{notes}");
     assert_the_operator_works(&control_plane);
 
-    let upgraded = helm.run("upgrade ws CHART --namespace storage --set replicas=1");
+    let upgraded = helm.run("upgrade ws CHART --namespace storage --set replicaCount=1");
     assert!(upgraded.contains("REVISION: 2"), "{upgraded}");
     assert_eq!(get(&control_plane, DEPLOYMENT)["spec"]["replicas"], 1);
     helm.run("rollback ws 1 --namespace storage");
@@ -122,13 +122,12 @@ fn a_second_release_is_refused_wherever_it_goes() {
         assert_eq!(control_plane.kubectl(&arguments).unwrap(), "");
     }
 
-    // A release does not take over what was applied without Helm, unless told to. Helm 4 refuses CRDs that others
-    // applied only if they differ from the chart's.
+    // A release does not take over what was applied without Helm, unless told to.
     let (control_plane, helm) = cluster();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/install.yaml");
     let apply = ["apply", "--server-side", "-f", file];
     control_plane.kubectl(&apply).unwrap();
-    let install = "install ws CHART --create-namespace --skip-crds --namespace";
+    let install = "install ws CHART --create-namespace --namespace";
     for namespace in ["storage", OPERATOR] {
         let refusal = helm.refusal(&format!("{install} {namespace}"));
         assert!(refusal.contains("must be set to \"Helm\""), "{refusal}");
@@ -139,58 +138,36 @@ fn a_second_release_is_refused_wherever_it_goes() {
 }
 
 #[test]
-fn the_definitions_of_a_newer_chart_are_applied_before_an_upgrade() {
+fn an_upgrade_brings_the_definitions_of_its_chart_and_they_stay_unless_told_otherwise() {
     let (control_plane, helm) = cluster();
     helm.run("install ws CHART --namespace storage --create-namespace");
     let field = || get(&control_plane, DEFINITION).pointer(FIELD).cloned();
     assert!(field().is_some());
-    let older = json!([{"op": "remove", "path": FIELD}]).to_string();
-    let name = "windowsstorages.windowsstorage.dev";
-    let patch = ["patch", "crd", name, "--type=json", "-p", &older];
-    control_plane.kubectl(&patch).unwrap();
-    helm.run("upgrade ws CHART --namespace storage");
-    assert_eq!(field(), None, "the notes need not name the command");
-    let notes = helm.run("get notes ws --namespace storage");
-    let apply = "apply --server-side --force-conflicts -f -";
-    let told = format!("helm show crds CHART | kubectl {apply}");
-    assert!(notes.contains(&told), "{notes}");
-    let told = format!("helm show crds charts/windows-storage-operator | kubectl {apply}");
-    assert!(GUIDE.contains(&told), "{told}");
-    let definitions = helm.run("show crds CHART");
+    let mut older = get(&control_plane, DEFINITION);
+    let (parent, name) = FIELD.rsplit_once('/').unwrap();
+    let parent = older.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+    parent.remove(name).unwrap();
+    let metadata = older["metadata"].as_object_mut().unwrap();
+    metadata.retain(|key, _| !["managedFields", "resourceVersion"].contains(&key.as_str()));
+    let apply = "apply --server-side --force-conflicts --field-manager=helm -f -";
     let apply: Vec<&str> = apply.split(' ').collect();
-    let applied = control_plane.kubectl_with_input(&apply, &definitions);
-    applied.unwrap();
+    let older = older.to_string();
+    control_plane.kubectl_with_input(&apply, &older).unwrap();
+    assert_eq!(field(), None);
+    helm.run("upgrade ws CHART --namespace storage");
     assert!(field().is_some());
-}
 
-#[test]
-fn settings_can_be_given_and_taken_back_later_and_those_of_others_stay() {
-    let (control_plane, helm) = cluster();
-    let spec = || get(&control_plane, SETTINGS)["spec"].clone();
-    let gate = || spec()["upgradeGate"].clone();
-    let with = "--namespace storage --set windowsStorage.spec.upgradeGate";
-    helm.run("install ws CHART --namespace storage --create-namespace");
-    assert_the_operator_works(&control_plane);
-    let log = r#"{"spec": {"logLevel": "Debug"}}"#;
-    let patch = ["patch", "windowsstorage", "cluster", "--type=merge", "-p"];
-    let patch = [&patch[..], &[log]].concat();
-    control_plane.kubectl(&patch).unwrap();
-
-    helm.run(&format!("upgrade ws CHART {with}=Ignore"));
-    assert_eq!(gate(), "Ignore");
-    helm.run("upgrade ws CHART --namespace storage --set replicas=1");
-    assert_eq!(gate(), "Enforce");
-    helm.run(&format!("upgrade ws CHART {with}=Ignore"));
     helm.run("uninstall ws --namespace storage");
-    assert_eq!(gate(), "Ignore");
-
-    // The object belongs to the release that is gone, until another takes it over.
+    assert!(field().is_some());
+    // They belong to the release that is gone, until another takes them over.
     let again = "install again CHART --namespace other --create-namespace";
     let refusal = helm.refusal(again);
-    assert!(refusal.contains("WindowsStorage \"cluster\""), "{refusal}");
-    helm.run(&format!("{again} --take-ownership"));
-    assert_eq!(gate(), "Enforce");
-    helm.run("upgrade again CHART --namespace other --set windowsStorage.spec.upgradeGate=Ignore");
-    assert_eq!(gate(), "Ignore");
-    assert_eq!(spec()["logLevel"], "Debug");
+    assert!(refusal.contains("CustomResourceDefinition"), "{refusal}");
+    helm.run(&format!("{again} --take-ownership --set crds.keep=false"));
+    helm.run("uninstall again --namespace other");
+    let begin = Instant::now();
+    while field().is_some() {
+        assert!(begin.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(100));
+    }
 }

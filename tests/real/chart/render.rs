@@ -26,11 +26,9 @@ fn assert_same(found: &Objects, expected: &Objects) {
     }
 }
 
-/// What comes with monitoring: Prometheus' account, its token and the monitor. Rules and dashboard are applied apart.
+/// What comes with monitoring: Prometheus' account, its token and the monitor, the rules and the dashboard.
 fn monitoring() -> Objects {
-    let mut objects = kustomized("manifests/monitoring");
-    objects.retain(|_, it| it["kind"] != "PrometheusRule" && it["kind"] != "ConfigMap");
-    objects
+    kustomized("manifests/monitoring")
 }
 
 #[test]
@@ -43,7 +41,7 @@ fn install_yaml_and_the_chart_have_the_objects_of_the_kustomization() {
     );
 
     let helm = Helm::offline();
-    let enabled = "metrics: {serviceMonitor: {enabled: true}}";
+    let enabled = "metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}";
     for (namespace, values, more) in [
         (OPERATOR, "", Objects::new()),
         ("storage", "", Objects::new()),
@@ -60,7 +58,14 @@ fn install_yaml_and_the_chart_have_the_objects_of_the_kustomization() {
     let without = format!("{enabled}\nrbac: {{create: false}}");
     let without = helm.template("storage", &without);
     for name in renamed(monitoring(), "storage").keys() {
-        let is_rbac = !name.starts_with("Secret ") && !name.starts_with("ServiceMonitor ");
+        let mut others = [
+            "Secret ",
+            "ServiceMonitor ",
+            "PrometheusRule ",
+            "ConfigMap ",
+        ]
+        .iter();
+        let is_rbac = !others.any(|kind| name.starts_with(kind));
         assert_eq!(without.contains_key(name), !is_rbac, "{name}");
     }
 }
@@ -70,12 +75,11 @@ fn without_labels(mut objects: Objects) -> Objects {
     objects
 }
 
-/// Removes the labels that Helm charts add. CRDs are not templates and do not have them.
+/// Removes the labels that Helm charts add, and the annotation of CRDs.
 fn take_labels(object: &mut Value) {
-    if object["kind"] == "CustomResourceDefinition" {
-        return;
-    }
-    let labels = object["metadata"]["labels"].as_object_mut().unwrap();
+    let is_definition = object["kind"] == "CustomResourceDefinition";
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    let labels = metadata["labels"].as_object_mut().unwrap();
     let version = env!("CARGO_PKG_VERSION");
     for (label, value) in [
         ("app.kubernetes.io/instance", OPERATOR.to_owned()),
@@ -84,6 +88,11 @@ fn take_labels(object: &mut Value) {
         ("helm.sh/chart", format!("{OPERATOR}-{version}")),
     ] {
         assert_eq!(labels.remove(label), Some(value.into()), "{label}");
+    }
+    if is_definition {
+        assert!(labels.is_empty());
+        metadata.remove("labels");
+        metadata.remove("annotations");
     }
 }
 
@@ -116,7 +125,8 @@ fn helm_finds_no_fault_in_the_chart() {
     for fault in ["[WARNING]", "[ERROR]"] {
         assert!(!linted.contains(fault), "{linted}");
     }
-    let with_all = "--set metrics.serviceMonitor.enabled=true,windowsStorage.spec.upgradeGate=Ignore,podLabels.team=storage";
+    let with_all = "--set metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,\
+                    podDisruptionBudget.enabled=true,podLabels.team=storage,commonLabels.team=storage";
     helm.run(&format!("lint --strict CHART {with_all}"));
     let older = helm.refusal("template a CHART --kube-version 1.23.9");
     let told = "requires kubeVersion: >=1.24.0-0";

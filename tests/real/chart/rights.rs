@@ -26,27 +26,27 @@ fn the_administrator_of_a_namespace_installs_what_a_cluster_administrator_has_pr
         assert!(told, "{refusal}");
     };
     is_forbidden(install, "customresourcedefinitions.apiextensions.k8s.io");
-    let apply = ["apply", "--server-side", "-f", "-"];
-    let definitions = administrator.run("show crds CHART");
-    control_plane
-        .kubectl_with_input(&apply, &definitions)
-        .unwrap();
-    is_forbidden(&format!("{install} --skip-crds"), "clusterroles");
+    is_forbidden(
+        &format!("{install} --set crds.enabled=false"),
+        "clusterroles",
+    );
 
-    let show = "template windows-storage-operator CHART --namespace storage \\\n  --show-only templates/rbac.yaml";
+    let show = "template windows-storage-operator CHART --namespace storage \\\n  --show-only templates/customresourcedefinition.yaml --show-only templates/rbac.yaml";
     let told = show.replace("CHART", "charts/windows-storage-operator");
     let told = told.replace(" storage ", " windows-storage-operator ");
     assert!(
-        GUIDE.contains(&format!("helm {told} | kubectl apply -f -")),
+        GUIDE.contains(&format!("helm {told} | kubectl apply --server-side -f -")),
         "{told}"
     );
-    let rights = administrator.run(&show.replace("\\\n  ", ""));
-    control_plane
-        .kubectl_with_input(&["apply", "-f", "-"], &rights)
-        .unwrap();
-    owner.run(&format!("{install} --skip-crds --set rbac.create=false"));
+    let prepared = administrator.run(&show.replace("\\\n  ", ""));
+    let apply = ["apply", "--server-side", "-f", "-"];
+    control_plane.kubectl_with_input(&apply, &prepared).unwrap();
+    let values = "--set crds.enabled=false,rbac.create=false";
+    assert!(GUIDE.contains(values));
+    owner.run(&format!("{install} {values}"));
     assert_the_operator_works(&control_plane);
-    owner
-        .run("upgrade ws CHART --namespace storage --skip-crds --set rbac.create=false,replicas=1");
+    owner.run(&format!(
+        "upgrade ws CHART --namespace storage {values},replicaCount=1"
+    ));
     owner.run("uninstall ws --namespace storage");
 }

@@ -6,7 +6,21 @@ use crate::chart::helm::{Helm, OPERATOR, Objects};
 
 /// Values, and where they show: values, object, pointer, expected value.
 const VALUES: &str = r#"
-- [{replicas: 0}, DEPLOYMENT, /spec/replicas, 0]
+- [{replicaCount: 0}, DEPLOYMENT, /spec/replicas, 0]
+- [{topologySpreadConstraints: [{maxSkew: 1}]}, DEPLOYMENT, POD/spec/topologySpreadConstraints, [{maxSkew: 1}]]
+- [{commonLabels: {team: "7"}}, DEPLOYMENT, /metadata/labels/team, "7"]
+- [{commonLabels: {team: "7"}}, CustomResourceDefinition /windowsstorages.windowsstorage.dev, /metadata/labels/team, "7"]
+- [{serviceAccount: {name: mine}}, DEPLOYMENT, POD/spec/serviceAccountName, mine]
+- [{serviceAccount: {name: mine, annotations: {a: b}}}, "ServiceAccount NAMESPACE/mine", /metadata/annotations, {a: b}]
+- [{serviceAccount: {name: mine}}, "ClusterRoleBinding /NAMESPACE", /subjects/0/name, mine]
+- [{serviceAccount: {create: false, name: mine}}, "RoleBinding NAME", /subjects/0/name, mine]
+- [{podDisruptionBudget: {enabled: true}}, PodDisruptionBudget NAME, /spec/maxUnavailable, 1]
+- [{podDisruptionBudget: {enabled: true, maxUnavailable: 50%}}, PodDisruptionBudget NAME, /spec/maxUnavailable, 50%]
+- [{}, CustomResourceDefinition /windowsstorages.windowsstorage.dev, /metadata/annotations, {helm.sh/resource-policy: keep}]
+- [{crds: {keep: false}}, CustomResourceDefinition /windowsstorages.windowsstorage.dev, /metadata/annotations, null]
+- [{metrics: {prometheusRule: {enabled: true, labels: {release: prometheus}}}}, PrometheusRule NAME, /metadata/labels/release, prometheus]
+- [{metrics: {prometheusRule: {enabled: true, runbooks: "https://x.org/a"}}}, PrometheusRule NAME, /spec/groups/1/rules/0/annotations/runbook_url, "https://x.org/a/docs/monitoring.md#windowsstorageoperatordown"]
+- [{metrics: {dashboard: {enabled: true, labels: {folder: "7"}}}}, ConfigMap NAME-dashboard, /metadata/labels/folder, "7"]
 - [{image: {repository: "registry.example.com:5000/storage/operator", tag: "2"}}, DEPLOYMENT, CONTAINER/image, "registry.example.com:5000/storage/operator:2"]
 - [{image: {repository: example.com/operator, tag: ""}}, DEPLOYMENT, CONTAINER/image, "example.com/operator:VERSION"]
 - [{image: {repository: example.com/operator, digest: "sha256:DIGEST"}}, DEPLOYMENT, CONTAINER/image, "example.com/operator@sha256:DIGEST"]
@@ -23,8 +37,6 @@ const VALUES: &str = r#"
 - [{logLevel: debug}, DEPLOYMENT, CONTAINER/args/5, --log-level=debug]
 - [{logLevel: debug, extraArgs: ["--leader-elect=false"]}, DEPLOYMENT, CONTAINER/args/6, --leader-elect=false]
 - [{metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}}, ServiceMonitor NAME, /metadata/labels/release, prometheus]
-- [{windowsStorage: {spec: {upgradeGate: Ignore}}}, WindowsStorage /cluster, /spec, {upgradeGate: Ignore}]
-- [{windowsStorage: {spec: {upgradeGate: Ignore}}}, WindowsStorage /cluster, /metadata/annotations, {helm.sh/resource-policy: keep}]
 "#;
 
 #[test]
@@ -33,6 +45,7 @@ fn each_value_is_where_it_belongs() {
     let name = format!("{OPERATOR}/{OPERATOR}");
     let table = VALUES
         .replace("DEPLOYMENT", "Deployment NAME")
+        .replace("NAMESPACE", OPERATOR)
         .replace("NAME", &name)
         .replace("CONTAINER", "POD/spec/containers/0")
         .replace("POD", "/spec/template")
@@ -60,7 +73,12 @@ fn what_is_switched_off_is_not_there() {
         ("rbac: {viewerRole: false}", "ClusterRole"),
         (
             "rbac: {create: false}",
-            "ClusterRole ClusterRole ClusterRole ClusterRoleBinding Role RoleBinding ServiceAccount",
+            "ClusterRole ClusterRole ClusterRole ClusterRoleBinding Role RoleBinding",
+        ),
+        ("serviceAccount: {create: false}", "ServiceAccount"),
+        (
+            "crds: {enabled: false}",
+            "CustomResourceDefinition CustomResourceDefinition",
         ),
     ] {
         let mut left = kinds(&helm.template(OPERATOR, values));
@@ -72,9 +90,11 @@ fn what_is_switched_off_is_not_there() {
 
 /// Values that are refused, with a part of the error: the path of the value, and what is wrong with it.
 const REFUSED: &str = r#"
-- [{replica: 2}, "additional properties 'replica' not allowed"]
-- [{replicas: two}, "at '/replicas': got string, want integer"]
-- [{replicas: -1}, "at '/replicas': minimum: got -1, want 0"]
+- [{replicas: 2}, "additional properties 'replicas' not allowed"]
+- [{replicaCount: two}, "at '/replicaCount': got string, want integer"]
+- [{replicaCount: -1}, "at '/replicaCount': minimum: got -1, want 0"]
+- [{commonLabels: {app.kubernetes.io/name: mine}}, "at '/commonLabels/app.kubernetes.io~1name'"]
+- [{metrics: {prometheusRule: {runbooks: docs}}}, "at '/metrics/prometheusRule/runbooks'"]
 - [{image: "example.com/operator:1"}, "at '/image': got string, want object"]
 - [{image: {repository: ""}}, "at '/image/repository'"]
 - [{image: {tag: a b}}, "at '/image/tag'"]
@@ -91,15 +111,13 @@ const REFUSED: &str = r#"
 - [{logLevel: verbose}, "at '/logLevel': value must be one of"]
 - [{extraArgs: --once}, "at '/extraArgs': got string, want array"]
 - [{rbac: {create: "no"}}, "at '/rbac/create': got string, want boolean"]
-- [{windowsStorage: {spec: {upgradeGat: Ignore}}}, "at '/windowsStorage/spec': additional properties 'upgradeGat' not allowed"]
-- [{windowsStorage: {spec: {upgradeGate: "Off"}}}, "at '/windowsStorage/spec/upgradeGate': value must be one of"]
-- [{windowsStorage: {spec: {ssh: {port: 0}}}}, "at '/windowsStorage/spec/ssh/port'"]
+- [{windowsStorage: {spec: {}}}, "additional properties 'windowsStorage' not allowed"]
 - [{image: null}, "at '': missing property 'image'"]
 - [{nodeSelector: null}, "at '': missing property 'nodeSelector'"]
 - [{rbac: null}, "at '': missing property 'rbac'"]
 - [{metrics: null}, "at '': missing property 'metrics'"]
 - [{networkPolicy: null}, "at '': missing property 'networkPolicy'"]
-- [{windowsStorage: null}, "at '': missing property 'windowsStorage'"]
+- [{crds: null}, "at '': missing property 'crds'"]
 - [{mustGather: null}, "at '': missing property 'mustGather'"]
 "#;
 

@@ -116,18 +116,18 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
         "{}",
         refused.answer
     );
-    assert!(!refused.answer.contains("windows_storage_nodes"));
+    assert!(!refused.answer.contains("winstorage_nodes"));
     harness.expect_gate("False", "DriversMissing", &[]);
     let allowed = get(Some(&reader));
     assert_eq!(allowed.status(), "200", "{}", allowed.answer);
     for line in [
-        "windows_storage_upgradeable 0\n",
-        "windows_storage_verdict{reason=\"DriversMissing\"} 1\n",
-        "windows_storage_blocking_volumes{driver=\"disk.csi.azure.com\"} 1\n",
-        "windows_storage_nodes{ready=\"false\"} 1\n",
-        "windows_storage_operator_condition_written 1\n",
-        "windows_storage_build_info{version=\"",
-        "windows_storage_api_requests_total{verb=\"WATCH\",code=\"2xx\"} ",
+        "winstorage_upgradeable 0\n",
+        "winstorage_verdict{reason=\"DriversMissing\"} 1\n",
+        "winstorage_blocking_volumes{driver=\"disk.csi.azure.com\"} 1\n",
+        "winstorage_nodes{ready=\"false\"} 1\n",
+        "winstorage_operator_condition_written 1\n",
+        "winstorage_build_info{version=\"",
+        "winstorage_api_requests_total{verb=\"WATCH\",code=\"2xx\"} ",
     ] {
         assert!(
             allowed.body().contains(line),

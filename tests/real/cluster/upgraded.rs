@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::harness::{Harness, SETTINGS};
 
-const METRIC: &str = "\nwindows_storage_upgraded_while_held ";
+const METRIC: &str = "\nwinstorage_upgraded_while_held ";
 
 impl Harness {
     /// Changes the version in the status, as if upgrades had been held since that version.

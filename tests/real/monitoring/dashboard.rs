@@ -64,9 +64,9 @@ fn every_metric_and_label_that_the_dashboard_asks_for_is_served() {
     }
     let ours = metrics
         .keys()
-        .filter(|name| name.starts_with("windows_storage_"));
+        .filter(|name| name.starts_with("winstorage_"));
     let hidden: Vec<&String> = ours.filter(|name| !shown.contains(*name)).collect();
-    assert_eq!(hidden, ["windows_storage_runtime_tasks"]);
+    assert_eq!(hidden, ["winstorage_runtime_tasks"]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::monitoring::served::{Metric, family};
 /// Labels that Prometheus adds to each series.
 const OF_TARGET: &str = "cluster job instance pod container endpoint namespace service le";
 
-/// Keywords and functions that can stand where a metric could.
-const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool changes min_over_time offset group_left";
+/// Keywords and functions that can stand where a metric could, and the metric that Prometheus makes itself.
+const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool changes min_over_time offset group_left label_replace up";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {

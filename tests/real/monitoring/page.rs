@@ -45,7 +45,7 @@ fn the_page_has_every_metric_with_its_type_labels_and_meaning_and_every_alert() 
     let page = std::fs::read_to_string(root().join("docs/monitoring.md")).unwrap();
     let rows = page
         .lines()
-        .filter(|line| line.starts_with("| `windows_storage_"));
+        .filter(|line| line.starts_with("| `winstorage_"));
     let metrics = served::metrics();
     let ours = metrics.iter().filter(|(name, _)| !is_of_process(name));
     let expected: Vec<String> = ours

@@ -5,7 +5,7 @@ use std::path::Path;
 use semver::{Op, Version, VersionReq};
 use serde_json::json;
 use testbed::objects;
-use windows_storage_operator::assess::driver_versions::{self, ROWS, Supported};
+use windows_storage_operator::assess::advisories::{self, Range, minors};
 
 use crate::samples::catalogue::{DRIVERS, Sample, all, documents};
 use crate::samples::report::check_objects;
@@ -40,14 +40,16 @@ impl Says {
     }
 
     /// Returns the versions of Kubernetes that both the form and the driver's version support.
-    fn supported(&self, sample: Sample) -> Supported {
-        let of_driver =
-            driver_versions::of(&sample.driver.name, (self.driver.major, self.driver.minor));
+    fn supported(&self, sample: Sample) -> Range {
+        let version = (self.driver.major, self.driver.minor);
+        let of_driver = advisories::supported(&sample.driver.name, version).cloned();
         let (least, none) = ends(&self.kubernetes);
         assert_eq!(none, None, "{sample:?}: a form of a sample has no end");
-        Supported {
-            least: least.max(of_driver.and_then(|it| it.least)),
-            most: of_driver.and_then(|it| it.most),
+        let least = least.map(|minor| Version::new(1, minor, 0));
+        let (from, before) = of_driver.map(|it| (it.from, it.before)).unwrap_or_default();
+        Range {
+            from: least.max(from),
+            before,
         }
     }
 }
@@ -92,7 +94,7 @@ fn the_page_says_what_each_sample_says_and_its_version_and_pipes_are_among_them(
             || format!("{from} and later"),
             |before| format!("{from} to v{}.{}", says.driver.major, before - 1),
         );
-        let kubernetes = says.supported(sample).to_string();
+        let kubernetes = minors(&says.supported(sample));
         let version = format!("`v{}`", says.driver);
         assert_eq!(cells(row)[1..], [version, kubernetes, drivers], "{row}");
     }
@@ -106,29 +108,6 @@ fn the_page_says_what_each_sample_says_and_its_version_and_pipes_are_among_them(
         let pipes = pipes.map(str::to_owned).collect();
         assert_eq!(forms, [("csi-proxy", &pipes)], "{row}");
     }
-}
-
-#[test]
-fn the_page_has_all_that_is_known_of_drivers() {
-    let page = page();
-    let rows = page
-        .lines()
-        .filter(|line| line.starts_with("| `") && line.contains("` | v"));
-    let rows: Vec<Vec<&str>> = rows.map(cells).collect();
-    let expected: Vec<Vec<String>> = ROWS
-        .iter()
-        .map(|(driver, versions, supported)| {
-            let [first, last] = [versions.start(), versions.end()]
-                .map(|(major, minor)| format!("v{major}.{minor}"));
-            let versions = if first == last {
-                first
-            } else {
-                format!("{first} to {last}")
-            };
-            vec![format!("`{driver}`"), versions, supported.to_string()]
-        })
-        .collect();
-    assert_eq!(rows, expected);
 }
 
 /// Returns whether `check` reports that the sample's driver does not support this minor version of Kubernetes.
@@ -152,10 +131,10 @@ fn is_refused(sample: Sample, minor: u64) -> bool {
 fn check_says_where_the_driver_of_a_sample_is_not_for_the_cluster() {
     for sample in all() {
         let says = Says::read(sample);
-        let Supported { least, most } = says.supported(sample);
-        let least = least.unwrap();
+        let supported = says.supported(sample);
+        let least = supported.from.unwrap().minor;
         assert!(!is_refused(sample, least), "{sample:?} at 1.{least}");
-        let Some(most) = most else {
+        let Some(most) = supported.before.map(|before| before.minor - 1) else {
             assert!(!is_refused(sample, 37), "{sample:?}");
             continue;
         };

@@ -1,81 +1,93 @@
 //! The Helm chart: the objects of `manifests/kustomization.yaml` as templates, and Helm-specific files from
 //! `manifests/helm/`.
 //!
-//! CRDs go to `crds/`, which Helm installs first. As templates they would be upgraded with the release, but then the
-//! chart could not contain the object of `windowsStorage.spec`: Helm queries the API server for the kinds of all
-//! objects before it creates the first.
+//! CRDs are templates, so that they are upgraded with the release. Therefore the chart cannot contain the object of the
+//! settings: Helm queries the API server for the kinds of all objects before it creates the first.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
-use serde_yaml::Value;
+use anyhow::Result;
+use serde_yaml::{Mapping, Value};
 
 use crate::releases::Release;
 use crate::sources::{
-    GENERATED, at, crds, documents, generated, listed, mapping_at, mappings_at, object,
-    settings_schema, text, text_at, yaml,
+    GENERATED, at, crds, documents, generated, listed, mapping_at, mappings_at, object, text,
+    text_at, yaml,
 };
+use crate::values::Values;
 use crate::{PACKAGE, image, template};
 
 const CHART: &str = "charts/windows-storage-operator";
-const VALUES: &str = "manifests/helm/values.yaml";
-const SCHEMA: &str = "manifests/helm/values.schema.json";
-const SETTINGS: &str = "manifests/helm/windowsstorage.yaml";
-const MONITORING: [&str; 2] = [
-    "manifests/monitoring/access.yaml",
-    "manifests/monitoring/servicemonitor.yaml",
+const DISRUPTION: &str = "manifests/helm/poddisruptionbudget.yaml";
+/// What comes with monitoring, and the name of the value that asks for it.
+const MONITORING: [(&str, &str); 3] = [
+    ("manifests/monitoring/access.yaml", "serviceMonitor"),
+    ("manifests/monitoring/servicemonitor.yaml", "serviceMonitor"),
+    ("manifests/monitoring/alerts.yaml", "prometheusRule"),
 ];
+const DASHBOARD: &str = "manifests/monitoring/dashboard.json";
 const CSV: &str = "manifests/olm/clusterserviceversion.yaml";
 const VIEWER: &str = "windows-storage-operator-viewer";
-
-/// Whether a release has the object of the settings. It has it before there are any, because Helm does not take over
-/// later what the operator created. It cannot have it before the CRDs exist, as in `helm template`, or if the user of
-/// Helm may not create cluster-wide objects.
-const HAS_SETTINGS: &str = r#"or .Values.windowsStorage.spec (and .Values.rbac.create (.Capabilities.APIVersions.Has "windowsstorage.dev/v1alpha1"))"#;
+const ACCOUNT: &str = "{{ .Values.serviceAccount.name | default \"windows-storage-operator\" }}";
 
 pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String>> {
+    let values = Values::of(root, release)?;
     let mut files = BTreeMap::from([
         ("Chart.yaml".to_owned(), chart(root, release)?),
-        ("values.yaml".to_owned(), values(root, release)?),
-        ("values.schema.json".to_owned(), schema(root)?),
+        ("README.md".to_owned(), values.readme()?),
+        ("values.yaml".to_owned(), values.yaml()?),
+        ("values.schema.json".to_owned(), values.schema()?),
         (
             "templates/NOTES.txt".to_owned(),
             text(root, "manifests/helm/NOTES.txt")?,
         ),
+        // As files, their braces are not Helm's.
+        ("files/dashboard.json".to_owned(), text(root, DASHBOARD)?),
     ]);
-    for crd in crds(root)? {
-        files.insert(format!("crds/{}", crd.file_name), crd.text);
-    }
     let mut objects = listed(root)?;
-    for path in MONITORING.into_iter().chain([SETTINGS]) {
+    for path in MONITORING
+        .map(|(path, _)| path)
+        .into_iter()
+        .chain([DISRUPTION])
+    {
         let found = documents(root, path)?.into_iter();
         objects.extend(found.map(|object| (path.to_owned(), object)));
     }
-    for (path, object) in objects {
+    for crd in crds(root)? {
+        let path = format!("crds/{}", crd.file_name);
+        objects.push((path.clone(), yaml(root, &path)?));
+    }
+    objects.push((DASHBOARD.to_owned(), dashboard()));
+    for (path, mut object) in objects {
         let kind = text_at(&object, "kind", &path)?.to_lowercase();
+        let name = text_at(&object, "metadata.name", &path)?.to_owned();
         if kind == "namespace" {
             continue;
         }
-        let is_rbac =
-            text_at(&object, "apiVersion", &path)?.starts_with("rbac.") || kind == "serviceaccount";
+        if kind == "prometheusrule" {
+            let spec = at(&object, "spec", &path)?;
+            files.insert("files/alerts.yaml".to_owned(), serde_yaml::to_string(spec)?);
+        }
+        let is_rbac = text_at(&object, "apiVersion", &path)?.starts_with("rbac.")
+            || (kind == "serviceaccount" && name != PACKAGE);
         let file = if is_rbac { "rbac" } else { &kind };
-        let mut conditions = Vec::new();
-        match file {
-            "rbac" => conditions.push(".Values.rbac.create"),
-            "networkpolicy" => conditions.push(".Values.networkPolicy.enabled"),
-            "windowsstorage" => conditions.push(HAS_SETTINGS),
-            _ => {}
-        }
-        if text_at(&object, "metadata.name", &path)? == VIEWER {
-            conditions.push(".Values.rbac.viewerRole");
-        }
-        if MONITORING.contains(&path.as_str()) {
-            conditions.push(".Values.metrics.serviceMonitor.enabled");
-        }
-        let mut template = templated(object, &path)?;
+        let condition = match file {
+            "rbac" => Some("rbac.create"),
+            "networkpolicy" => Some("networkPolicy.enabled"),
+            "serviceaccount" => Some("serviceAccount.create"),
+            "poddisruptionbudget" => Some("podDisruptionBudget.enabled"),
+            "customresourcedefinition" => Some("crds.enabled"),
+            _ if path == DASHBOARD => Some("metrics.dashboard.enabled"),
+            _ => None,
+        };
+        let mut conditions: Vec<String> = condition.into_iter().map(str::to_owned).collect();
+        conditions.extend((name == VIEWER).then(|| "rbac.viewerRole".to_owned()));
+        let monitoring = MONITORING.iter().find(|(of, _)| *of == path);
+        conditions.extend(monitoring.map(|(_, value)| format!("metrics.{value}.enabled")));
+        let mut template = templated(&mut object, &path)?;
         for condition in conditions {
-            template = format!("{{{{- if {condition} }}}}\n{template}{{{{- end }}}}\n");
+            template = format!("{{{{- if .Values.{condition} }}}}\n{template}{{{{- end }}}}\n");
         }
         files
             .entry(format!("templates/{file}.yaml"))
@@ -116,73 +128,84 @@ fn chart(root: &Path, release: &Release) -> Result<String> {
     generated(&object(members))
 }
 
-/// Returns the values, with the images of the release.
-fn values(root: &Path, release: &Release) -> Result<String> {
-    let (name, tag, digest) = image::parse(&release.image)?;
-    let must_gather = release.must_gather()?;
-    let mut values = text(root, VALUES)?;
-    for (mark, value) in [
-        ("@REPOSITORY@", name),
-        ("@TAG@", tag.unwrap_or_default()),
-        ("@DIGEST@", digest.unwrap_or_default()),
-        ("@MUST_GATHER@", &must_gather),
-    ] {
-        ensure!(values.contains(mark), "{VALUES}: has no {mark}");
-        values = values.replace(mark, value);
-    }
-    Ok(format!("{GENERATED}{values}"))
-}
-
-/// Returns the schema of the values, including that of `WindowsStorage`.
-fn schema(root: &Path) -> Result<String> {
-    let mut schema: Value = yaml(root, SCHEMA)?;
-    let mut spec = settings_schema(root)?;
-    refuse_unknown_fields(&mut spec);
-    mapping_at(&mut schema, "properties.windowsStorage.properties", SCHEMA)?
-        .insert("spec".into(), spec);
-    Ok(serde_json::to_string_pretty(&schema)? + "\n")
-}
-
-/// Rejects unknown fields. The API server does so by itself, but a JSON schema has to say it.
-fn refuse_unknown_fields(schema: &mut Value) {
-    match schema {
-        Value::Mapping(members) => {
-            for (_, member) in members.iter_mut() {
-                refuse_unknown_fields(member);
-            }
-            if members.get("properties").is_some_and(Value::is_mapping) {
-                members.insert("additionalProperties".into(), false.into());
-            }
-        }
-        Value::Sequence(items) => items.iter_mut().for_each(refuse_unknown_fields),
-        _ => {}
-    }
+/// Returns the dashboard's `ConfigMap`.
+fn dashboard() -> Value {
+    let labels = [
+        ("app.kubernetes.io/name", PACKAGE.into()),
+        ("@block .Values.metrics.dashboard.labels", "".into()),
+    ];
+    let metadata = [
+        ("name", "windows-storage-operator-dashboard".into()),
+        ("namespace", PACKAGE.into()),
+        ("labels", object(labels)),
+    ];
+    let json = r#"@with (.Files.Get "files/dashboard.json") => {{ toJson . }}"#;
+    object([
+        ("apiVersion", "v1".into()),
+        ("kind", "ConfigMap".into()),
+        ("metadata", object(metadata)),
+        (
+            "data",
+            object([("windows-storage-operator.json", json.into())]),
+        ),
+    ])
 }
 
 /// Returns an object as a template.
-fn templated(mut object: Value, path: &str) -> Result<String> {
-    let labels = mapping_at(&mut object, "metadata.labels", path)?;
+fn templated(object: &mut Value, path: &str) -> Result<String> {
+    let metadata = mapping_at(object, "metadata", path)?;
+    let labels = metadata.entry("labels".into());
+    labels.or_insert_with(|| Value::Mapping(Mapping::new()));
+    let labels = mapping_at(object, "metadata.labels", path)?;
     for (label, value) in [
         ("app.kubernetes.io/instance", "{{ .Release.Name }}"),
         ("app.kubernetes.io/version", "{{ .Chart.AppVersion }}"),
         ("app.kubernetes.io/managed-by", "{{ .Release.Service }}"),
         ("helm.sh/chart", "{{ .Chart.Name }}-{{ .Chart.Version }}"),
+        ("@block .Values.commonLabels", ""),
     ] {
         labels.insert(label.into(), value.into());
     }
-    match text_at(&object, "kind", path)? {
-        "Deployment" => configure(&mut object, path)?,
+    match text_at(object, "kind", path)?.to_owned().as_str() {
+        "Deployment" => configure(object, path)?,
         "ServiceMonitor" => {
-            let labels = mapping_at(&mut object, "metadata.labels", path)?;
             let mark = "@block .Values.metrics.serviceMonitor.labels";
-            labels.insert(mark.into(), "".into());
+            mapping_at(object, "metadata.labels", path)?.insert(mark.into(), "".into());
+        }
+        "PrometheusRule" => {
+            let mark = "@block .Values.metrics.prometheusRule.labels";
+            mapping_at(object, "metadata.labels", path)?.insert(mark.into(), "".into());
+            let mark = r#"@with (.Files.Get "files/alerts.yaml") => {{ . | replace "https://windows-storage-operator.invalid" $.Values.metrics.prometheusRule.runbooks | nindent 2 }}"#;
+            let members = object.as_mapping_mut();
+            members.map(|members| members.insert("spec".into(), mark.into()));
+        }
+        "ServiceAccount" if text_at(object, "metadata.name", path)? == PACKAGE => {
+            let metadata = mapping_at(object, "metadata", path)?;
+            metadata.insert("name".into(), ACCOUNT.into());
+            let mark = "@block .Values.serviceAccount.annotations";
+            metadata.insert("annotations".into(), mark.into());
+        }
+        "RoleBinding" | "ClusterRoleBinding" => {
+            for subject in mappings_at(object, "subjects", path)? {
+                if subject.get("name").and_then(Value::as_str) == Some(PACKAGE) {
+                    subject.insert("name".into(), ACCOUNT.into());
+                }
+            }
+        }
+        "CustomResourceDefinition" => {
+            let mark = r#"@block (ternary (dict "helm.sh/resource-policy" "keep") dict .Values.crds.keep)"#;
+            mapping_at(object, "metadata", path)?.insert("annotations".into(), mark.into());
+        }
+        "PodDisruptionBudget" => {
+            let mark = "@value .Values.podDisruptionBudget.maxUnavailable";
+            mapping_at(object, "spec", path)?.insert("maxUnavailable".into(), mark.into());
         }
         _ => {}
     }
     // Puts objects, and the objects they refer to, into the namespace of the release.
     let [own, of_release] = [PACKAGE, "'{{ .Release.Namespace }}'"]
         .map(|namespace| format!("namespace: {namespace}\n"));
-    template::fill(&serde_yaml::to_string(&object)?.replace(&own, &of_release))
+    template::fill(&serde_yaml::to_string(object)?.replace(&own, &of_release))
 }
 
 /// Makes the Deployment configurable by the values.
@@ -211,7 +234,7 @@ fn configure(deployment: &mut Value, path: &str) -> Result<()> {
         }
         Ok(())
     };
-    set("spec", &[("replicas", "@value .Values.replicas")])?;
+    set("spec", &[("replicas", "@value .Values.replicaCount")])?;
     let labels = ("@block .Values.podLabels", "");
     set("spec.template.metadata.labels", &[labels])?;
     let annotations = ("annotations", "@block .Values.podAnnotations");
@@ -219,10 +242,15 @@ fn configure(deployment: &mut Value, path: &str) -> Result<()> {
     set(
         "spec.template.spec",
         &[
+            ("serviceAccountName", ACCOUNT),
             ("imagePullSecrets", "@block .Values.imagePullSecrets"),
             ("nodeSelector", "@block .Values.nodeSelector"),
             ("tolerations", "@block .Values.tolerations"),
             ("affinity", "@block .Values.affinity"),
+            (
+                "topologySpreadConstraints",
+                "@block .Values.topologySpreadConstraints",
+            ),
             (
                 "priorityClassName",
                 "@with .Values.priorityClassName => {{ toYaml . }}",

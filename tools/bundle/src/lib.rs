@@ -6,6 +6,7 @@
 //! `manifests/olm/`. The chart and `install.yaml` have the objects that `manifests/kustomization.yaml` lists;
 //! Helm-specific parts are in `manifests/helm/`.
 
+mod advisories;
 mod carried;
 mod catalog;
 mod chart;
@@ -19,6 +20,7 @@ mod release;
 mod releases;
 mod sources;
 mod template;
+mod values;
 mod write;
 
 use std::collections::BTreeMap;
@@ -28,13 +30,23 @@ use anyhow::Result;
 use semver::Version;
 
 pub use catalog::{newest_bundle_image, without_newest_bundle};
-pub use reference::{PAGE as CONFIGURATION, configuration};
 pub use release::cut_release;
 pub use releases::{Published, Release, Releases};
 pub use write::{differences, write};
 
 /// The name of the package, of the Deployment and of the image.
 pub const PACKAGE: &str = "windows-storage-operator";
+
+/// Returns the generated pages of the documentation, by their paths relative to `root`, the project's folder.
+///
+/// # Errors
+/// Fails if a source cannot be read, or if a field has no description.
+pub fn reference(root: &Path) -> Result<[(&'static str, String); 2]> {
+    Ok([
+        (reference::PAGE, reference::configuration(root)?),
+        (advisories::PAGE, advisories::advisories()),
+    ])
+}
 
 /// Returns the name of a version's `ClusterServiceVersion`.
 #[must_use]

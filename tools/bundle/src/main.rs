@@ -38,7 +38,7 @@ enum Command {
     Catalog,
     /// Print the image of the newest bundle
     BundleImage,
-    /// Write docs/configuration.md from crds/
+    /// Write docs/configuration.md and docs/advisories.md from their sources
     Reference,
 }
 
@@ -67,9 +67,9 @@ fn main() -> Result<()> {
         }
         Command::Catalog => print!("{}", bundler::without_newest_bundle(&root)?),
         Command::Reference => {
-            let page = root.join(bundler::CONFIGURATION);
-            fs::write(&page, bundler::configuration(&root)?)
-                .with_context(|| page.display().to_string())?;
+            for (page, text) in bundler::reference(&root)? {
+                fs::write(root.join(page), text).context(page)?;
+            }
         }
         Command::BundleImage => println!("{}", bundler::newest_bundle_image(&root)?),
     }

@@ -10,6 +10,7 @@ use crate::sources;
 /// The path of the page, relative to the project's folder.
 pub const PAGE: &str = "docs/configuration.md";
 const TEMPLATE: &str = include_str!("configuration.md.in");
+const HEADS: [&str; 4] = ["Field", "Values", "Default", "Description"];
 
 /// Renders the page.
 ///
@@ -28,16 +29,24 @@ pub fn configuration(root: &Path) -> Result<String> {
             plain.push(only.clone());
         } else {
             let about = description(name, field)?;
-            tables.extend(["## `", name, "`\n\n", &about, "\n\n", &table(&rows), "\n"]);
+            tables.extend([
+                "## `",
+                name,
+                "`\n\n",
+                &about,
+                "\n\n",
+                &table(HEADS, &rows),
+                "\n",
+            ]);
         }
     }
-    tables.extend(["## Other fields\n\n", &table(&plain)]);
+    tables.extend(["## Other fields\n\n", &table(HEADS, &plain)]);
     Ok(TEMPLATE
         .replace("{defaults}", &serde_yaml::to_string(&object)?)
         .replace("{fields}", &tables))
 }
 
-fn fields(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+pub(crate) fn fields(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let fields = schema.get("properties").and_then(Value::as_mapping);
     let fields = fields.into_iter().flatten();
     fields.filter_map(|(name, field)| Some((name.as_str()?, field)))
@@ -73,7 +82,7 @@ fn collect(path: &str, field: &Value, rows: &mut Vec<[String; 4]>) -> Result<()>
     Ok(())
 }
 
-fn description(path: &str, field: &Value) -> Result<String> {
+pub(crate) fn description(path: &str, field: &Value) -> Result<String> {
     let text = field.get("description").and_then(Value::as_str);
     let text = text.with_context(|| format!("{path} has no description"))?;
     Ok(text.replace('\n', " ").replace('|', "\\|"))
@@ -112,11 +121,11 @@ fn code(value: &Value) -> String {
     format!("`{}`", text.trim())
 }
 
-fn table(rows: &[[String; 4]]) -> String {
-    let mut table =
-        "| Field | Values | Default | Description |\n| --- | --- | --- | --- |\n".to_owned();
+pub(crate) fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
+    let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
+    let mut table = line(&heads) + &line(&["---"; N]);
     for row in rows {
-        table.extend(["| ", &row.join(" | "), " |\n"]);
+        table += &line(&row.each_ref().map(String::as_str));
     }
     table
 }

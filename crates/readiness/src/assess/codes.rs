@@ -37,6 +37,8 @@ codes! {
     DAEMON_SET_NOT_FOR_WINDOWS = "DaemonSetNotForWindows";
     /// A volume has an in-tree type that no CSI driver takes over.
     DATA_MUST_MOVE = "DataMustMove";
+    /// A driver's version has a known fault on Windows nodes.
+    DRIVER_FAULTY = "DriverFaulty";
     /// A driver's version is not made for this version of Kubernetes.
     DRIVER_NOT_FOR_VERSION = "DriverNotForVersion";
     /// A driver's pod is ready on a node, and the CSINode lacks the driver.
@@ -51,6 +53,8 @@ codes! {
     DRIVER_WILL_BE_PROVIDED = "DriverWillBeProvided";
     /// A switch of the vSphere driver is off that Windows workloads need.
     FEATURE_SWITCH_OFF = "FeatureSwitchOff";
+    /// A sidecar's image has no build for the Windows of a node that runs it.
+    IMAGE_NOT_FOR_WINDOWS = "ImageNotForWindows";
     /// An in-tree plugin in use still serves its volumes at this version.
     IN_TREE_RECOMMENDED = "InTreeRecommended";
     /// A node's kubelet misses drivers that register after it starts.
@@ -79,6 +83,8 @@ codes! {
     VERSION_SKEW = "VersionSkew";
     /// A virtual node of Windows, which has no kubelet, is left out.
     VIRTUAL_NODE = "VirtualNode";
+    /// The platform has no nodes with this Windows at this version of Kubernetes.
+    WINDOWS_NOT_FOR_VERSION = "WindowsNotForVersion";
 }
 
 #[cfg(test)]

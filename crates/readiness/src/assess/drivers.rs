@@ -168,11 +168,11 @@ fn without_release(repository: &str) -> &str {
     }
 }
 
-/// Whether an image with [this name](image_name) is a common sidecar, by its own name or a mirror's.
+/// Returns the common sidecar whose image has [this name](image_name), its own or a mirror's.
 #[must_use]
-pub fn is_sidecar(name: &str) -> bool {
-    let mut sidecars = SIDECARS.iter();
-    sidecars.any(|sidecar| name == *sidecar || is_named(name, sidecar))
+pub fn sidecar(name: &str) -> Option<&'static str> {
+    let mut sidecars = SIDECARS.into_iter();
+    sidecars.find(|sidecar| name == *sidecar || is_named(name, sidecar))
 }
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ ose-vmware-vsphere-csi-driver csi.vsphere.vmware.com vmware-vsphere-csi-driver
             ("azuredisk-csi", false),
         ] {
             assert_eq!(
-                is_sidecar(image_name(&format!("x/{name}"))),
+                sidecar(image_name(&format!("x/{name}"))).is_some(),
                 expected,
                 "{name}"
             );

@@ -12,10 +12,10 @@ macro_rules! finding {
 }
 
 mod advice;
+pub mod advisories;
 pub mod causes;
 pub mod codes;
 mod csi_proxy;
-pub mod driver_versions;
 pub mod drivers;
 mod judgement;
 mod partial;

@@ -182,18 +182,6 @@ pub fn highest<'a>(versions: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         .map(|(_, text)| text)
 }
 
-/// Whether a kubelet on Windows is too old to see drivers that register after its start.
-///
-/// Fixed in Kubernetes 1.23.10, 1.24.4 and 1.25.0.
-#[must_use]
-pub fn misses_registrations(kubelet: &str) -> bool {
-    parse(kubelet).is_some_and(|version| match (version.major, version.minor) {
-        (1, 23) => version.patch < 10,
-        (1, 24) => version.patch < 4,
-        older => older < (1, 23),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,21 +274,5 @@ mod tests {
             Distribution::Kubernetes.at(99).to_string(),
             "Kubernetes 1.99"
         );
-    }
-
-    #[test]
-    fn kubelets_before_the_mend_miss_registrations() {
-        for (kubelet, too_old) in [
-            ("v1.22.17", true),
-            ("v1.23.9", true),
-            ("v1.23.10", false),
-            ("v1.24.3", true),
-            ("v1.24.4+abc", false),
-            ("v1.25.0", false),
-            ("v1.34.1", false),
-            ("", false),
-        ] {
-            assert_eq!(misses_registrations(kubelet), too_old, "{kubelet}");
-        }
     }
 }

@@ -32,6 +32,10 @@ pub struct NodeSide {
     pub tolerations: Vec<Toleration>,
     /// The template's images, without common sidecars.
     pub images: Vec<Image>,
+    /// The images of common sidecars, by their own names.
+    pub sidecars: Vec<Image>,
+    /// Whether a container is a HostProcess container.
+    pub is_host_process: bool,
     /// The tag of a csi-proxy image; empty if the image has no tag.
     pub csi_proxy: Option<String>,
     /// A driver in HostProcess containers that is not known to work without csi-proxy. Such containers reach csi-proxy's

@@ -137,6 +137,7 @@ struct Containers {
     /// Their images, and all others.
     images: Vec<Image>,
     other_images: Vec<Image>,
+    sidecars: Vec<Image>,
     /// Whether one of them may use csi-proxy's pipes from a HostProcess container.
     may_use_pipes: bool,
     csi_proxy: Option<String>,
@@ -164,7 +165,8 @@ impl Containers {
         if name == CSI_PROXY_IMAGE {
             self.csi_proxy.get_or_insert_with(|| tag.to_owned());
         }
-        if drivers::is_sidecar(name) {
+        if let Some(sidecar) = drivers::sidecar(name) {
+            self.sidecars.extend(versioned(sidecar, tag));
             return;
         }
         match flags::driver_name(container) {
@@ -290,6 +292,8 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
         } else {
             found.images
         },
+        sidecars: found.sidecars,
+        is_host_process: found.is_host_process,
         csi_proxy: found.csi_proxy,
         known: found.known,
         names,

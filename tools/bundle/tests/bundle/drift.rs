@@ -44,8 +44,9 @@ fn writing_brings_everything_up_to_date_and_then_nothing() {
 }
 
 #[test]
-fn the_committed_configuration_page_is_that_of_the_definition() {
-    let page = std::fs::read_to_string(root().join(bundler::CONFIGURATION)).unwrap();
-    let rendered = bundler::configuration(&root()).unwrap();
-    assert!(page == rendered, "run make crds: the page differs");
+fn the_committed_pages_are_those_of_their_sources() {
+    for (page, text) in bundler::reference(&root()).unwrap() {
+        let committed = std::fs::read_to_string(root().join(page)).unwrap();
+        assert!(committed == text, "run make crds: {page} differs");
+    }
 }

@@ -60,6 +60,8 @@ fn a_release_sets_the_version_everywhere_once() {
         "catalog/imageset-config.yaml",
         "catalog/template.yaml",
         "charts/windows-storage-operator/Chart.yaml",
+        "charts/windows-storage-operator/README.md",
+        "charts/windows-storage-operator/values.schema.json",
         "charts/windows-storage-operator/values.yaml",
         "manifests/install.yaml",
         "manifests/kustomization.yaml",

@@ -2,11 +2,8 @@
 
 use crate::assess::judgement::Report;
 use crate::assess::report::Finding;
-use crate::assess::versions;
+use crate::assess::{advisories, versions};
 use crate::index::{Cluster, NodeSide, ObjectKey, System, WorkloadKind};
-
-/// The oldest csi-proxy without the vulnerability that lets a pod run commands on its node. Source: CVE-2023-3893.
-pub const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
 
 /// Reports the DaemonSets that run csi-proxy on Windows nodes, and those whose csi-proxy is too old.
 #[must_use]
@@ -34,14 +31,12 @@ pub fn daemon_sets(report: &Report, cluster: &Cluster) -> Vec<Finding> {
              nothing on new nodes that it covers: remove it where this operator or the Windows Machine Config Operator manages csi-proxy, \
              or set spec.csiProxy.management of WindowsStorage to External"
         ));
-        if versions::parse(tag).is_some_and(|version| version < OLDEST_SAFE) {
-            findings.push(finding!(
-                CSI_PROXY_VULNERABLE,
-                object,
-                "DaemonSet {key} runs csi-proxy {version}, with which a pod can run commands on its node (CVE-2023-3893); take {OLDEST_SAFE} \
-                 or later"
-            ));
-        }
+        let Some(number) = versions::parse(tag) else {
+            continue;
+        };
+        let what = format!("DaemonSet {key} runs csi-proxy {version}");
+        let known = advisories::on(advisories::CSI_PROXY, &number);
+        findings.extend(known.map(|it| it.finding(object.clone(), &what)));
     }
     findings
 }

@@ -9,8 +9,8 @@ mod of_driver;
 mod of_node;
 mod on_node;
 
-pub use of_driver::{not_for_version, of_driver};
-pub use of_node::{no_csi_node, virtual_nodes};
+pub use of_driver::{known, not_for_version, of_driver};
+pub use of_node::{known_of_windows, no_csi_node, virtual_nodes};
 pub use on_node::{stale_entry, why_missing};
 
 use std::collections::{BTreeMap, BTreeSet};

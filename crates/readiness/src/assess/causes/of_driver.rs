@@ -1,18 +1,17 @@
 //! Finds cluster-wide problems of a driver.
 
+use semver::Version;
+use serde_json::json;
+
+use crate::assess::advisories::{self, Advisory, Form, Reader, Switch, minors};
 use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::report::Finding;
-use crate::assess::versions::{Distribution, Release};
-use crate::assess::{NodeSelection, driver_versions, drivers};
-use crate::index::{AnyTable, Cluster, ConfigMap, ObjectKey, ReadFrom};
+use crate::assess::versions::{self, Distribution, Release};
+use crate::assess::{NodeSelection, drivers};
+use crate::index::{AnyTable, Cluster, ConfigMap, Image, NodeSide, ObjectKey, ReadFrom};
 
-/// The vSphere driver's feature switch for Windows, and the one for the volumes that are redirected to it.
-const WINDOWS_SWITCH: &str = "csi-windows-support";
-const MIGRATION_SWITCH: &str = "csi-migration";
-/// The first version of the upstream driver in which both are always on, and not read.
-///
-/// Source: `releasedVanillaFSS` in kubernetes-sigs/vsphere-csi-driver, `k8sorchestrator.go`, v3.1.2 and v3.2.0.
-const SWITCHES_ON_FROM: (u64, u64) = (3, 2);
+/// The name of the upstream vSphere driver's image.
+const UPSTREAM: &str = "driver";
 /// The values that the driver reads as on. All others mean off.
 const ON: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 /// The vSphere driver's namespaces in its own manifests and on OpenShift.
@@ -36,11 +35,16 @@ pub fn of_driver(
         findings.extend(sets.windows.first().map(|set| cannot_register(driver, set)));
     }
     if driver == drivers::VSPHERE {
-        let reads = is_missing && !ignores_switches(sets);
-        let off = switches_off(cluster, sets, WINDOWS_SWITCH).filter(|_| reads);
-        findings.extend(off.map(|key| windows_off(key, sets)));
-        let off = switches_off(cluster, sets, MIGRATION_SWITCH).filter(|_| has_in_tree);
-        findings.extend(off.map(migration_off));
+        let known = advisories::of(driver);
+        for (advisory, switch) in known.filter_map(|it| Some((it, it.switch.as_ref()?))) {
+            let matters = match switch.read_by {
+                Reader::Node => is_missing && runs_affected(sets, advisory) != Some(false),
+                Reader::Controller => has_in_tree,
+            };
+            if matters {
+                findings.extend(switched_off(cluster, sets, advisory, switch));
+            }
+        }
     }
     findings
 }
@@ -125,14 +129,12 @@ pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) ->
     sets.flat_map(|set| set.node_side.images.iter().map(move |image| (set, image)))
         .filter(|(_, image)| known.is_image(&image.name))
         .filter_map(|(set, image)| {
-            let supported = driver_versions::of(driver, image.version)?;
-            if supported.allows(release.minor) {
+            let supported = advisories::supported(driver, image.version)?;
+            if supported.contains(&Version::new(1, release.minor, 0)) {
                 return None;
             }
-            let others = driver_versions::made_for(driver, release.minor);
-            let others: Vec<String> = others
-                .map(|(major, minor)| format!("v{major}.{minor}"))
-                .collect();
+            let others = advisories::made_for(driver, release.minor);
+            let others: Vec<String> = others.map(|version| format!("v{version}")).collect();
             let advice = match &others[..] {
                 [] => format!("see {}", known.home),
                 others => format!("such as {}", others.join(", ")),
@@ -140,12 +142,58 @@ pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) ->
             Some(finding!(
                 DRIVER_NOT_FOR_VERSION,
                 set.object(),
-                "DaemonSet {} runs {} {}, which is for Kubernetes {supported} and not for {}; take one that is, {advice}, \
+                "DaemonSet {} runs {} {}, which is for Kubernetes {} and not for {}; take one that is, {advice}, \
                  and bring the driver's controller and its Linux nodes to the same minor version",
-                set.key, image.name, image.tag, release.number()
+                set.key, image.name, image.tag, minors(supported), release.number()
             ))
         })
         .collect()
+}
+
+/// Reports what is known of the versions of the driver and its sidecars that DaemonSets bring to Windows nodes.
+#[must_use]
+pub fn known(
+    cluster: &Cluster,
+    driver: &str,
+    sets: &DaemonSets<'_>,
+    release: Option<Release>,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for set in &sets.windows {
+        let NodeSide {
+            images,
+            sidecars,
+            is_host_process,
+            ..
+        } = set.node_side;
+        let own =
+            |image: &&Image| drivers::by_name(driver).is_some_and(|it| it.is_image(&image.name));
+        let own = images.iter().filter(own).map(|image| (driver, image));
+        let images = own.chain(sidecars.iter().map(|image| (image.name.as_str(), image)));
+        let is_form = |advisory: &&Advisory| match advisory.form {
+            Some(Form::HostProcess) => *is_host_process,
+            Some(Form::CSIProxy) => !is_host_process,
+            None => true,
+        };
+        let is_there = |advisory: &Advisory| {
+            let mut nodes = cluster.windows_nodes();
+            (advisory.windows.is_none() && advisory.platform.is_none())
+                || nodes.any(|(name, node)| {
+                    set.node_side.selects(name, node) && advisory.matters_on(node)
+                })
+        };
+        for (product, image) in images {
+            let Some(version) = versions::parse(&image.tag) else {
+                continue;
+            };
+            let known = advisories::on(product, &version).filter(|it| it.switch.is_none());
+            let known = known.filter(is_form).filter(|it| it.matters_at(release));
+            let what = format!("DaemonSet {} runs {} {}", set.key, image.name, image.tag);
+            let known = known.filter(|it| is_there(it));
+            findings.extend(known.map(|it| it.finding(set.object(), &what)));
+        }
+    }
+    findings
 }
 
 /// Reports a missing CSIDriver object. The driver registers without it, but Kubernetes does not use it correctly.
@@ -165,74 +213,52 @@ fn no_csi_driver(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Opti
     })
 }
 
-/// Returns the `ConfigMaps` in which the switch is off.
-fn switches_off<'a>(
-    cluster: &'a Cluster,
+/// Returns a finding for each `ConfigMap` in which the switch is off.
+fn switched_off(
+    cluster: &Cluster,
     sets: &DaemonSets<'_>,
-    switch: &str,
-) -> impl Iterator<Item = &'a ObjectKey> {
-    let is_old = runs_before(sets, SWITCHES_ON_FROM);
-    let is_off = move |switches: &ConfigMap| match switches.data.get(switch) {
+    advisory: &Advisory,
+    switch: &Switch,
+) -> Vec<Finding> {
+    let is_off = |switches: &ConfigMap| match switches.data.get(&switch.name) {
         Some(value) => !ON.contains(&value.as_str()),
-        None => is_old,
+        None => runs_affected(sets, advisory) == Some(true),
     };
     let switches = switches(cluster, sets).into_iter();
-    switches
-        .filter(move |(_, switches)| is_off(switches))
-        .map(|(key, _)| key)
-}
-
-/// Adds the command that turns a switch on.
-fn turn_on(finding: Finding, ObjectKey { namespace, name }: &ObjectKey, switch: &str) -> Finding {
-    let on = format!("{{\"data\":{{\"{switch}\":\"true\"}}}}");
-    finding.run(&[
-        "kubectl",
-        "patch",
-        "configmap",
-        "-n",
-        namespace,
-        name,
-        "--type",
-        "merge",
-        "-p",
-        &on,
-    ])
-}
-
-/// The vSphere driver ends on Windows nodes while this switch is off.
-fn windows_off(key: &ObjectKey, sets: &DaemonSets<'_>) -> Finding {
-    let finding = finding!(
-        FEATURE_SWITCH_OFF,
-        format!("ConfigMap/{key}"),
-        "the vSphere driver ends on Windows nodes while {WINDOWS_SWITCH} is not \"true\" in ConfigMap {key}; turn it on and \
-         restart the driver's pods on Windows nodes"
-    );
-    let finding = turn_on(finding, key, WINDOWS_SWITCH);
-    match sets.windows.first() {
-        Some(DaemonSet { key, .. }) => finding.run(&[
+    let off = switches.filter(|(_, switches)| is_off(switches));
+    let off = off.map(|(key, _)| {
+        let ObjectKey { namespace, name } = key;
+        let what = format!("ConfigMap {key}: ");
+        let on = json!({"data": {&switch.name: "true"}}).to_string();
+        let finding = advisory.finding(format!("ConfigMap/{key}"), &what).run(&[
             "kubectl",
-            "rollout",
-            "restart",
-            "daemonset",
+            "patch",
+            "configmap",
             "-n",
-            &key.namespace,
-            &key.name,
-        ]),
-        None => finding,
-    }
-}
-
-/// The vSphere driver's controller refuses redirected volumes while this switch is off. Its version is not known here: that
-/// of a DaemonSet proves nothing. From 3.2 on, the switch is not read.
-fn migration_off(key: &ObjectKey) -> Finding {
-    let finding = finding!(
-        FEATURE_SWITCH_OFF,
-        format!("ConfigMap/{key}"),
-        "{MIGRATION_SWITCH} is not \"true\" in ConfigMap {key}, and a controller of the vSphere driver before v3.2 then refuses \
-         every in-tree volume. What sets it may set it back: in Rancher's chart it is csiMigration.enabled, and OpenShift \
-         turns it off where there are several vCenters. Turn it on, and restart the controller"
-    );
-    turn_on(finding, key, MIGRATION_SWITCH)
+            namespace,
+            name,
+            "--type",
+            "merge",
+            "-p",
+            &on,
+        ]);
+        match (switch.read_by, sets.windows.first()) {
+            (Reader::Node, Some(DaemonSet { key, .. })) => {
+                let ObjectKey { namespace, name } = key;
+                finding.run(&[
+                    "kubectl",
+                    "rollout",
+                    "restart",
+                    "daemonset",
+                    "-n",
+                    namespace,
+                    name,
+                ])
+            }
+            _ => finding,
+        }
+    });
+    off.collect()
 }
 
 /// Returns the driver's feature switches: those in its DaemonSet's namespace, else those in the usual namespaces.
@@ -254,17 +280,21 @@ fn switches<'a>(
         .collect()
 }
 
-/// Whether the upstream driver runs on Windows nodes, in no version that reads the switches.
-fn ignores_switches(sets: &DaemonSets<'_>) -> bool {
-    let mut images = sets.windows.iter().flat_map(|set| &set.node_side.images);
-    images.any(|image| image.name == "driver" && image.version >= SWITCHES_ON_FROM)
-        && !runs_before(sets, SWITCHES_ON_FROM)
-}
-
-/// Whether a DaemonSet for Windows runs a vSphere driver known to be older than `version`.
-fn runs_before(sets: &DaemonSets<'_>, version: (u64, u64)) -> bool {
+/// Whether a DaemonSet for Windows runs a version that reads the switch; `None` if it is not known. The versions are those of
+/// the upstream driver, but OpenShift's are all newer, too.
+fn runs_affected(sets: &DaemonSets<'_>, advisory: &Advisory) -> Option<bool> {
     let images = sets.windows.iter().flat_map(|set| &set.node_side.images);
-    images
-        .filter(|image| image.name == "driver" || image.name.contains("vsphere"))
-        .any(|image| image.version < version)
+    let affected = images.filter_map(|image| {
+        let version = Version::new(image.version.0, image.version.1, 0);
+        let is_affected = advisory
+            .versions
+            .iter()
+            .any(|range| range.contains(&version));
+        match image.name.as_str() {
+            UPSTREAM => Some(is_affected),
+            // Of other builds, only an old number says something.
+            name => (is_affected && name.contains("vsphere")).then_some(true),
+        }
+    });
+    affected.max()
 }

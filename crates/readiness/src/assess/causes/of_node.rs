@@ -1,8 +1,11 @@
 //! Finds nodes whose drivers cannot be seen, or that have none.
 
-use crate::assess::partial;
+use semver::Version;
+
 use crate::assess::report::Finding;
-use crate::index::{Cluster, LeftOut, Name};
+use crate::assess::versions::Release;
+use crate::assess::{advisories, partial};
+use crate::index::{Cluster, LeftOut, Name, Node};
 
 /// Reports the virtual nodes of Windows. They are left out of the judgement.
 pub fn virtual_nodes(cluster: &Cluster) -> impl Iterator<Item = Finding> {
@@ -18,6 +21,19 @@ pub fn virtual_nodes(cluster: &Cluster) -> impl Iterator<Item = Finding> {
              its pods cannot mount volumes of CSI drivers"
         )
     })
+}
+
+/// Reports what is known of a node's build of Windows.
+#[must_use]
+pub fn known_of_windows(name: &Name, node: &Node, release: Option<Release>) -> Vec<Finding> {
+    let Ok(build) = Version::parse(&node.windows_build) else {
+        return Vec::new();
+    };
+    let known = advisories::on(advisories::WINDOWS, &build);
+    let known = known.filter(|it| it.matters_at(release) && it.matters_on(node));
+    let what = format!("Windows {build}");
+    let known = known.map(|it| it.finding(format!("Node/{name}"), &what));
+    known.collect()
 }
 
 /// Reports a Windows node without a CSINode of its own.

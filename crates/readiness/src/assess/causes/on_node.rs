@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
-use crate::assess::versions;
+use crate::assess::{advisories, versions};
 use crate::index::{ObjectKey, Pod, WantedImage};
 use crate::visible::some_of;
 
@@ -255,14 +255,12 @@ impl<'a> Place<'a> {
 
     fn not_registered(&self, key: &ObjectKey, pod: &Pod) -> Option<Finding> {
         let driver = self.driver;
-        if versions::misses_registrations(&self.node.kubelet_version) {
-            return Some(finding!(
-                KUBELET_TOO_OLD,
-                format!("Node/{}", self.name),
-                "pod {key} of {driver} is ready, but kubelet {} on Windows misses drivers that register after its \
-                 start; upgrade it to 1.23.10, 1.24.4, 1.25.0 or later, or restart it",
-                self.node.kubelet_version
-            ));
+        let kubelet = &self.node.kubelet_version;
+        let version = versions::parse(kubelet);
+        let known = |version| advisories::on(advisories::KUBELET, version).next();
+        if let Some(advisory) = version.as_ref().and_then(known) {
+            let what = format!("pod {key} of {driver} is ready, but kubelet {kubelet}");
+            return Some(advisory.finding(format!("Node/{}", self.name), &what));
         }
         // Without a CSINode, CSI_NODE_MISSING is reported instead.
         self.csi_node?;

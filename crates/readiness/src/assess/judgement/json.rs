@@ -151,6 +151,8 @@ impl Report {
         if csi_node.is_none() {
             findings.push(causes::no_csi_node(cluster, name));
         }
+        let release = self.target.or_else(|| redirection::today(cluster));
+        findings.extend(causes::known_of_windows(name, node, release));
         for driver in missing {
             let Some(sets) = sets.get(driver) else {
                 continue;
@@ -206,7 +208,9 @@ impl Report {
                 is_missing,
                 has_in_tree,
             ));
-            if let Some(release) = self.target.or(today) {
+            let release = self.target.or(today);
+            findings.extend(causes::known(cluster, driver, sets, release));
+            if let Some(release) = release {
                 findings.extend(causes::not_for_version(driver, sets, release));
             }
         }
