@@ -6,7 +6,8 @@ use crate::objects::{Gathered, Loader, cluster_kinds, kind};
 use crate::report::count;
 
 /// The kinds that the verdict depends on and that most clusters with Windows workloads have.
-const EXPECTED_KINDS: [&str; 9] = [
+const EXPECTED_KINDS: [&str; 10] = [
+    "Namespace",
     "CSINode",
     "Pod",
     "PersistentVolumeClaim",

@@ -90,7 +90,9 @@ pub(super) fn in_folder(root: &Path, path: &Path) -> Option<Problem> {
         Form::Tar | Form::Zip => true,
         Form::One(_) => format_of(Path::new(rest)).is_some(),
     };
-    let is_unpacked = path.with_file_name(rest).exists();
+    let unpacked = path.with_file_name(rest);
+    let mut inside = unpacked.read_dir().into_iter().flatten();
+    let is_unpacked = unpacked.is_file() || inside.next().is_some();
     if !may_hold_objects || is_unpacked || is_beside_objects(root, path) {
         return None;
     }

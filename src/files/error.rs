@@ -9,6 +9,9 @@ use super::Origin;
 use super::sources::name_of;
 use crate::visible::visible;
 
+/// How much of a text is quoted.
+const QUOTED: usize = 80;
+
 /// An error in the input.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
@@ -68,6 +71,12 @@ pub enum Problem {
     /// An object has no apiVersion.
     #[error("an object of kind {0} has no apiVersion; add it")]
     NoApiVersion(String),
+    /// A text in place of objects: what kubectl prints on an error, or for people.
+    #[error("this is a text and no object ({0}); collect it again, as with kubectl get -o yaml")]
+    Text(String),
+    /// An object of no kind.
+    #[error("an object has no kind; collect it again, as kubectl get -o yaml prints it")]
+    NoKind,
     /// A kind or apiVersion that is not a name.
     #[error("the {0} must be a name; correct it")]
     NotAName(&'static str),
@@ -108,6 +117,12 @@ impl From<serde_json::Error> for Failure {
 }
 
 impl Problem {
+    /// Creates the error of a text. Quotes its beginning.
+    pub(super) fn text(text: &str) -> Self {
+        let line = text.lines().next().unwrap_or_default();
+        Self::Text(visible(&line.chars().take(QUOTED).collect::<String>()))
+    }
+
     /// Creates a syntax error. Escapes the parser's message, which may quote the input.
     fn syntax(message: &str) -> Self {
         Self::Syntax(visible(message))

@@ -92,7 +92,12 @@ impl Reading<'_> {
     pub fn root<'de, D: Deserializer<'de>>(&mut self, document: D) -> Result<(), D::Error> {
         match self.node(Place::Root).deserialize(document)? {
             Seen::Value(Value::Null) => return Ok(()),
-            Seen::Value(_) => self.outcome.tally.not_objects += 1,
+            Seen::Value(value) => {
+                self.outcome.tally.not_objects += 1;
+                if let Some(text) = value.as_str() {
+                    self.unread(Problem::text(text));
+                }
+            }
             Seen::Objects | Seen::Items(_) => {}
         }
         self.outcome.tally.documents += 1;
@@ -214,9 +219,21 @@ impl Reading<'_> {
                 let is_wanted = may_be_wanted(&kind, self.wanted);
                 return self.tell(is_wanted, Problem::NoApiVersion(kind));
             }
-            _ => {
-                if !self.has_wrong_name(&fields) {
-                    self.outcome.tally.not_objects += 1;
+            (_, kind) => {
+                if self.has_wrong_name(&fields) {
+                    return;
+                }
+                self.outcome.tally.not_objects += 1;
+                let has_content = ["spec", "status"]
+                    .iter()
+                    .any(|key| is_something(&fields, key));
+                match fields.get("error").and_then(Value::as_str) {
+                    // What kubectl prints on an error is YAML.
+                    Some(error) if fields.len() == 1 => self.unread(Problem::text(error)),
+                    _ if kind.is_none() && has_content && has_name(&fields) => {
+                        self.unread(Problem::NoKind);
+                    }
+                    _ => {}
                 }
                 return;
             }

@@ -86,8 +86,14 @@ pub(super) fn page(report: &ReadinessReport) -> String {
     let blocking = namespaces(report, PAGE);
     let blocking = blocking.chain(parts.blocking.iter().filter_map(Group::list));
     let other_drivers = parts.other_drivers.iter().map(Group::whole);
+    // What the verdict is about comes first.
+    let (first, then) = match report.verdict.reason {
+        Reason::CSINodeMissing => (parts.node_notes, Vec::new()),
+        _ => (Vec::new(), parts.node_notes),
+    };
+    let to_do = first.into_iter().chain(to_do);
     let mut blocks: Vec<Block> = under(Block::Title("What to do first"), to_do).collect();
-    blocks.extend(under(Block::Title("Findings on nodes"), parts.node_notes));
+    blocks.extend(under(Block::Title("Findings on nodes"), then));
     blocks.extend(under(Block::Title("Windows nodes"), nodes));
     // The list of volumes may be long.
     blocks.extend(under(Block::Title(blocking_title(report)), blocking));

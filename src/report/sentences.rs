@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::blocks::{Block, Span, Style};
 use crate::assess::report::{About, ReadinessReport, Reason, Upgradeable, VolumeUse};
-use crate::assess::when_lost;
+use crate::assess::{Reach, when_lost};
 use crate::visible::some_of;
 
 /// How many names a sentence lists before it counts the rest.
@@ -118,7 +118,7 @@ fn risks(report: &ReadinessReport) -> Vec<String> {
         let (number, names) = (without.len(), names(&without));
         let (all, have) = (count(nodes, "Windows node"), verb(number, "has", "have"));
         risks.push(format!(
-            "{number} of {all} {have} no CSINode object: {names}. Is the kubelet there running and registered?"
+            "{number} of {all} {have} no CSINode object, or one of an earlier node: {names}. Is the kubelet there running and registered?"
         ));
     }
     let lacking = report.blocking().count() - abandoned;
@@ -213,16 +213,20 @@ pub(super) fn fates<'a>(
     volumes: impl IntoIterator<Item = &'a VolumeUse>,
     nodes: usize,
 ) -> Vec<String> {
-    let mut fates: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    let mut fates: BTreeMap<Option<&str>, (usize, bool)> = BTreeMap::new();
     for volume in volumes.into_iter().filter(|volume| volume.blocking) {
-        match (volume.redirected, &volume.breaks_at) {
-            (Some(true), _) => *fates.entry(None).or_default() += 1,
-            (Some(false), Some(version)) => *fates.entry(Some(version)).or_default() += 1,
-            _ => {}
-        }
+        let when = match (volume.redirected, &volume.breaks_at) {
+            (Some(true), _) => None,
+            (Some(false), Some(version)) => Some(version.as_str()),
+            _ => continue,
+        };
+        let (count, partly) = fates.entry(when).or_default();
+        *count += 1;
+        *partly |= volume.csi_driver.is_some() && volume.missing_on.len() < nodes;
     }
-    let fates = fates.into_iter();
-    let fates = fates.map(|(version, count)| when_lost(count, version, nodes > 0) + ".");
+    let fates = fates.into_iter().map(|(version, (count, partly))| {
+        when_lost(count, version, Reach::of(nodes, partly)) + "."
+    });
     fates.collect()
 }
 

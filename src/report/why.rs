@@ -232,6 +232,12 @@ fn state(report: &ReadinessReport) -> State {
         (Answer::Held, "LACKS ITS CSI DRIVER")
     } else if report.findings.iter().any(is_lost) {
         (Answer::Held, "LACKS A VOLUME")
+    } else if report
+        .findings
+        .iter()
+        .any(|it| it.code == codes::PLACEMENT_UNKNOWN)
+    {
+        (Answer::Unknown, "NOT KNOWN")
     } else {
         unless_unread(FINE, report)
     }

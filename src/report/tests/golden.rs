@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::{Format, rendered, samples, text};
-use crate::assess::report::ReadinessReport;
+use crate::assess::report::{ReadinessReport, Reason};
 
 /// The page with one tag per line, for readable diffs.
 fn html(report: &ReadinessReport) -> String {
@@ -26,6 +26,26 @@ fn tables_and_pages() {
 }
 
 #[test]
+fn what_the_verdict_is_about_comes_first_on_a_page() {
+    for (reason, is_first) in [
+        (Reason::CSINodeMissing, true),
+        (Reason::DriversMissing, false),
+    ] {
+        let mut report = samples::held();
+        report.verdict.reason = reason;
+        let page = text(&report, Format::Html);
+        let to_do = page.find(r#"id="what-to-do-first""#).unwrap();
+        let place = |words: &str| page[to_do..].find(words).unwrap();
+        let missing = place("disk.csi.azure.com");
+        assert_eq!(
+            place("There is no CSINode object") < missing,
+            is_first,
+            "{reason:?}"
+        );
+    }
+}
+
+#[test]
 fn tables_with_colour() {
     for (name, report) in [
         ("held", samples::held()),
@@ -34,6 +54,14 @@ fn tables_with_colour() {
     ] {
         let shown = rendered(&report, Format::Table, true).replace('\u{1b}', "␛");
         assert_snapshot!(format!("color_{name}"), shown);
+    }
+}
+
+#[test]
+fn results_of_tests() {
+    for (name, report) in [("held", samples::held()), ("unknown", samples::unknown())] {
+        let shown = text(&report, Format::Junit).replace("><", ">\n<");
+        assert_snapshot!(format!("junit_{name}"), shown);
     }
 }
 

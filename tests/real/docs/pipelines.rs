@@ -175,7 +175,9 @@ fn the_gitlab_job_of_the_page_runs_the_program_that_it_names_and_no_other() {
     assert_eq!(ran.status.code(), Some(3), "{ran:?}");
     assert!(said.contains("NOT UPGRADEABLE (DriversMissing)"), "{said}");
     assert_eq!(job["artifacts"]["when"], "always");
-    for artifact in job["artifacts"]["paths"].as_array().unwrap() {
+    let artifacts = job["artifacts"]["paths"].as_array().unwrap();
+    let tests = &job["artifacts"]["reports"]["junit"];
+    for artifact in artifacts.iter().chain([tests]) {
         let report = fs::read_to_string(folder.path().join(artifact.as_str().unwrap()));
         assert!(report.unwrap().contains("DriversMissing"));
     }

@@ -25,11 +25,19 @@ const OPT_IN: [&str; 7] = [
 ];
 const VSPHERE_PLUGIN: &str = "kubernetes.io/vsphere-volume";
 const VSPHERE_VERSIONS: &str = " Redirected vSphere volumes need vCenter and ESXi 7.0.3-21424296 or 8.0.1-22088125, \
-                                or later; without them OpenShift asks for an acknowledgement before it upgrades.";
+                                or later.";
+const ACKNOWLEDGED: &str =
+    " Without them OpenShift asks for an acknowledgement before it upgrades.";
 
-/// Recommends in-tree or CSI for a plugin's volumes, by the cluster's version and the kubelets' annotations.
+/// Recommends in-tree or CSI for a plugin's volumes, by the cluster's version and the kubelets' annotations. What cannot be
+/// undone has its command only once the driver is missing on no node.
 #[must_use]
-pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option<Finding> {
+pub fn recommend(
+    plugin: &Plugin,
+    today: Release,
+    noted: Option<bool>,
+    is_missing: bool,
+) -> Option<Finding> {
     let driver = plugin.driver?;
     let Plugin {
         name, removed_in, ..
@@ -37,6 +45,11 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
     let is_redirected = noted.unwrap_or_else(|| plugin.is_redirected_at(today));
     let gone = today.distribution.at(removed_in);
     let lost = plugin.lost_at(today, noted);
+    let since = if plugin.is_redirected_at(today) {
+        format!("by default from {lost} on")
+    } else {
+        format!("as kubelets here say, and by default from {lost} on")
+    };
     let (code, mut message) = if plugin.is_gone_at(today) {
         (
             codes::PLUGIN_REMOVED,
@@ -53,7 +66,7 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
             codes::CSI_OPT_IN,
             format!(
                 "at {today} volumes of {name} are redirected to {driver}; only a cluster that was upgraded to it has to \
-                 opt in, or has them redirected from {} on. Deploy the driver on every Windows node first, then opt in.",
+                 opt in, or has them redirected from {} on. Deploy the driver on every Windows node first; then opt in, which cannot be undone.",
                 today.distribution.at(plugin.always_from)
             ),
         )
@@ -61,9 +74,8 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
         (
             codes::CSI_RECOMMENDED,
             format!(
-                "at {today} volumes of {name} are redirected to {driver} (by default from {lost} on) and work on a \
-                 Windows node only where it is registered; the plugin is gone from {gone}. See that the driver is on \
-                 every Windows node."
+                "at {today} volumes of {name} are redirected to {driver} ({since}) and work on a Windows node only where \
+                 it is registered; the plugin is gone from {gone}. See that the driver is on every Windows node."
             ),
         )
     } else {
@@ -77,10 +89,13 @@ pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option
     };
     if name == VSPHERE_PLUGIN && (is_redirected || today.minor + 1 >= lost.minor) {
         message.push_str(VSPHERE_VERSIONS);
+        if today.distribution == Distribution::OpenShift {
+            message.push_str(ACKNOWLEDGED);
+        }
     }
     let finding = Finding::new(code, format!("CSIDriver/{driver}"), message);
     Some(match code {
-        codes::CSI_OPT_IN => finding.run(&OPT_IN),
+        codes::CSI_OPT_IN if !is_missing => finding.run(&OPT_IN),
         _ => finding,
     })
 }
@@ -163,7 +178,7 @@ mod tests {
 
     fn advice(plugin: &str, today: &str, noted: Option<bool>) -> Option<Finding> {
         let plugin = plugins::by_name(&format!("kubernetes.io/{plugin}")).unwrap();
-        recommend(plugin, today.parse().unwrap(), noted)
+        recommend(plugin, today.parse().unwrap(), noted, false)
     }
 
     /// Returns the advice for each version as a letter: in-tree, opt in, CSI, removed.

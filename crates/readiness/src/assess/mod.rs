@@ -36,7 +36,7 @@ pub use judgement::{
 pub use preview::{Moving, Preview, PreviewError, Reason as StuckReason, Stuck, Way, preview};
 pub use redirection::{Loss, check_target, today};
 pub use selection::NodeSelection;
-pub use verdict::{only_fresh_data_opens, when_lost};
+pub use verdict::{Reach, only_fresh_data_opens, when_lost};
 
 use crate::index::Cluster;
 use report::ReadinessReport;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::verdict::list;
-use crate::index::{AnyTable, Cluster, Name, ReadFrom, Unread, VolumeType};
+use crate::index::{AnyTable, Cluster, CsiNode, Name, ReadFrom, Unread, VolumeType, WorkloadKind};
 
 /// The kinds that volumes of Windows workloads refer to and of which files have nothing, each with the first such volume and
 /// what to add.
@@ -13,6 +13,9 @@ pub type Lacking = BTreeMap<&'static str, String>;
 pub const CLAIMS: &str = "PersistentVolumeClaim";
 pub const VOLUMES: &str = "PersistentVolume";
 pub const CLASSES: &str = "StorageClass";
+pub const NODES: &str = "Node";
+pub const NAMESPACES: &str = "Namespace";
+pub const RUNTIME_CLASSES: &str = "RuntimeClass";
 
 /// Returns what files evidently lack. What was read of an API server, or has a must-gather's record, is known to be complete.
 pub fn find<'a>(
@@ -31,6 +34,10 @@ pub fn find<'a>(
     let lacking = lacking.iter();
     let lacking = lacking.map(|(kind, problem)| (*kind, Cow::from(problem)));
     let unseen = unseen_claim(cluster).map(|problem| (CLAIMS, Cow::from(problem)));
+    let unseen = unseen
+        .into_iter()
+        .chain(unseen_node(cluster).map(|problem| (NODES, Cow::from(problem))))
+        .chain(unseen_workloads(cluster).map(|problem| ("Pod", Cow::from(problem))));
     let all = csi_nodes.into_iter().chain(lacking).chain(unseen);
     all.map(|(kind, problem)| Unread {
         kind,
@@ -43,6 +50,40 @@ pub fn find<'a>(
 #[must_use]
 pub fn lacks_csi_nodes(cluster: &Cluster) -> bool {
     cluster.read_from == ReadFrom::Files && cluster.csi_nodes.is_empty()
+}
+
+/// Returns a Node that files lack, as its CSINode shows.
+fn unseen_node(cluster: &Cluster) -> Option<String> {
+    let mut csi_nodes = cluster.csi_nodes.iter();
+    let is_lost = |(name, csi_node): &(&Name, &CsiNode)| {
+        cluster.nodes.get(*name).is_none() && csi_node.node_uid.is_some()
+    };
+    let (name, _) = csi_nodes.find(is_lost)?;
+    Some(format!(
+        "CSINode {name} is of a Node that the files do not have; add the output of kubectl get nodes -o yaml"
+    ))
+}
+
+/// Returns an in-tree volume that is in use, where files have nothing that could use it.
+fn unseen_workloads(cluster: &Cluster) -> Option<String> {
+    let absent = &cluster.absent_kinds;
+    if !WorkloadKind::ALL
+        .iter()
+        .all(|kind| absent.contains(kind.as_str()))
+    {
+        return None;
+    }
+    let mut volumes = cluster.volumes.iter();
+    let (name, claim) = volumes.find_map(|(name, volume)| {
+        let plugin = volume.source.as_ref().and_then(VolumeType::plugin);
+        plugin
+            .and(volume.bound_to.as_ref())
+            .map(|claim| (name, claim))
+    })?;
+    Some(format!(
+        "PersistentVolume {name} is bound to the claim {claim}, and the files have no workload at all; add the output of kubectl \
+         get -A -o yaml pods,deploy,rs,sts,ds,rc,jobs,cronjobs"
+    ))
 }
 
 /// Returns the claim that a volume is bound to and that shows what files lack: all of its namespace or, for an in-tree volume,

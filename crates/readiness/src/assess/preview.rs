@@ -82,8 +82,8 @@ pub enum PreviewError {
     #[error("there is no node {0}; kubectl get nodes lists them")]
     NoNode(String),
     /// The node does not run Windows, or is left out.
-    #[error("the pods of node {0} do not count: see windows-storage-operator why node/{0}")]
-    LeftOut(String),
+    #[error("the pods of node {0} do not count: {1}")]
+    LeftOut(String, &'static str),
 }
 
 /// Foresees the pods of a node that would be stuck, at the report's target version or today's.
@@ -95,8 +95,14 @@ pub fn preview(
 ) -> Result<Preview, PreviewError> {
     let node = cluster.nodes.get(name);
     let node = node.ok_or_else(|| PreviewError::NoNode(name.to_owned()))?;
-    if !node.runs_windows() || node.left_out.is_some() {
-        return Err(PreviewError::LeftOut(name.to_owned()));
+    let why = match node.left_out {
+        _ if !node.runs_windows() => Some("it does not run Windows"),
+        Some(LeftOut::Ignored) => Some("it is labelled windowsstorage.dev/ignore=true"),
+        Some(LeftOut::Virtual) => Some("it is virtual, and mounts no volumes of CSI drivers"),
+        None => None,
+    };
+    if let Some(why) = why {
+        return Err(PreviewError::LeftOut(name.to_owned(), why));
     }
     let foresight = Foresight {
         cluster,
@@ -178,15 +184,23 @@ impl Foresight<'_> {
     }
 
     fn reasons_on(&self, key: &ObjectKey, pod: &Pod, name: &Name, node: &Node) -> Vec<String> {
-        let mut reasons = Vec::new();
-        for row in self.report.rows_of(&WorkloadKey::pod(key.clone())) {
+        let workload = WorkloadKey::pod(key.clone());
+        // Claims, volumes and classes that are not there are missing on every node.
+        let findings = self.report.findings_of(&workload).iter();
+        let mut reasons: Vec<String> = findings.map(|it| it.problem().to_owned()).collect();
+        for row in self.report.rows_of(&workload) {
             let plugin = row.plugin();
             if self.report.needs_no_driver(row) {
                 continue;
             }
             let what = row.named_as(" ");
             match (row.driver(), plugin) {
-                (Some(driver), _) if self.cluster.is_registered(name, driver) => {}
+                (Some(driver), _) if self.cluster.is_registered(name, driver) => {
+                    let is_down = self.is_down(name, driver);
+                    reasons.extend(is_down.map(|pod| {
+                        format!("{what} needs {driver}, whose pod {pod} is not ready there")
+                    }));
+                }
                 (Some(driver), _) => {
                     reasons.push(format!(
                         "{what} needs {driver}, which is not registered there"
@@ -209,12 +223,24 @@ impl Foresight<'_> {
             let nodes = there.node_affinity.as_deref().map(NodeSelection::from_text);
             if nodes.is_some_and(|nodes| !nodes.matches(name, &node.labels)) {
                 reasons.push(format!(
-                    "PersistentVolume {of_volume} is not for that node (its nodeAffinity)"
+                    "PersistentVolume {of_volume} is not for that node (its nodeAffinity or zone)"
                 ));
             }
             reasons.extend(self.taken(key, &claim, there.access, name));
         }
         reasons
+    }
+
+    /// Returns the driver's pod on the node if it has one there, and none that is ready.
+    fn is_down(&self, node: &Name, driver: &str) -> Option<&ObjectKey> {
+        let there = self.report.pods_on(self.cluster, node);
+        let of_driver = there.into_iter().filter_map(|(key, pod)| {
+            let side = pod.driver.as_deref()?;
+            side.names.contains(driver).then_some((key, side.ready))
+        });
+        let pods: Vec<_> = of_driver.collect();
+        let is_ready = pods.iter().any(|(_, ready)| *ready);
+        pods.first().filter(|_| !is_ready).map(|(key, _)| *key)
     }
 
     fn bound(&self, claim: &ObjectKey) -> Option<(&Name, &PersistentVolume)> {

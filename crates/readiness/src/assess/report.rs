@@ -264,6 +264,9 @@ impl Finding {
     #[must_use]
     pub fn run(mut self, words: &[&str]) -> Self {
         let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+        if self.message.ends_with('.') {
+            self.message.pop();
+        }
         let (joint, command) = match self.command.take() {
             Some(first) => (" && ", format!("{first} && {}", words.join(" "))),
             None => (": ", words.join(" ")),

@@ -185,7 +185,7 @@ fn a_node_without_csi_node_is_named_first() {
         .pod("p", Some("win-1"), inline("azureFile"))
         .read();
     let message = judged(&cluster).verdict.message;
-    assert!(message.starts_with("no CSINode object for win-2: "));
+    assert!(message.starts_with("no CSINode object, or one of an earlier node, for win-2: "));
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
     }
     if !facts.without_csi_node.is_empty() {
         let message = format!(
-            "no CSINode object for {}: is the kubelet there running and registered? {}",
+            "no CSINode object, or one of an earlier node, for {}: is the kubelet there running and registered? {}",
             list(facts.without_csi_node),
             name_volumes(facts)
         );
@@ -126,7 +126,8 @@ fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
 
 fn name_volumes(facts: &Facts<'_>) -> String {
     let groups = facts.blocking.groups.iter();
-    let groups = groups.map(|(loss, BlockingGroup { count, named })| {
+    let groups = groups.map(|(loss, group)| {
+        let BlockingGroup { count, named, .. } = group;
         let mut parts = named.clone();
         let unnamed = count.saturating_sub(named.len());
         if unnamed > 0 && !parts.is_empty() {
@@ -135,8 +136,10 @@ fn name_volumes(facts: &Facts<'_>) -> String {
         let named = parts.join("; ");
         let when = match loss {
             None => return named,
-            Some(Loss::Today) => when_lost(*count, None, facts.windows_nodes > 0),
-            Some(Loss::At(release)) => when_lost(*count, Some(&release.number()), true),
+            Some(Loss::Today) => {
+                when_lost(*count, None, Reach::of(facts.windows_nodes, group.partly))
+            }
+            Some(Loss::At(release)) => when_lost(*count, Some(&release.number()), Reach::AllNodes),
         };
         if named.is_empty() {
             when
@@ -147,19 +150,46 @@ fn name_volumes(facts: &Facts<'_>) -> String {
     groups.collect::<Vec<_>>().join(". ")
 }
 
+/// On which Windows nodes volumes cannot be mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// There is no node.
+    NoNodes,
+    /// On all of them.
+    AllNodes,
+    /// Some have the driver of some of the volumes.
+    SomeNodes,
+}
+
+impl Reach {
+    /// Returns on which of so many nodes volumes cannot be mounted, if some of them can be mounted on some.
+    #[must_use]
+    pub fn of(nodes: usize, partly: bool) -> Self {
+        match nodes {
+            0 => Self::NoNodes,
+            _ if partly => Self::SomeNodes,
+            _ => Self::AllNodes,
+        }
+    }
+}
+
 /// Says that volumes that hold upgrades break at the upgrade to a version, or without one, are broken today.
 #[must_use]
-pub fn when_lost(volumes: usize, version: Option<&str>, are_nodes_there: bool) -> String {
-    let (what, verb, nodes) = match volumes {
-        1 => ("volume", "breaks", "its node"),
-        _ => ("volumes", "break", "their nodes"),
+pub fn when_lost(volumes: usize, version: Option<&str>, reach: Reach) -> String {
+    let (what, verb, nodes, driver) = match volumes {
+        1 => ("volume", "breaks", "its node", "its driver"),
+        _ => ("volumes", "break", "their nodes", "their drivers"),
     };
-    match version {
-        Some(version) => format!("{volumes} {what} {verb} at the upgrade to {version}"),
-        None if are_nodes_there => format!(
-            "{volumes} {what} cannot be mounted already today; draining {nodes} will show it"
-        ),
-        None => format!("{volumes} {what} cannot be mounted already today"),
+    if let Some(version) = version {
+        return format!("{volumes} {what} {verb} at the upgrade to {version}");
+    }
+    let today = format!("{volumes} {what} cannot be mounted already today");
+    match reach {
+        Reach::NoNodes => today,
+        Reach::AllNodes => format!("{today}; draining {nodes} will show it"),
+        Reach::SomeNodes => {
+            format!("{today} on nodes that lack {driver}; pods that move there will show it")
+        }
     }
 }
 

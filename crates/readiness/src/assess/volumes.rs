@@ -1,6 +1,6 @@
 //! Resolves a Windows workload's volumes to the drivers that they need.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::{self, Plugin};
@@ -71,6 +71,8 @@ pub struct Lookup<'a> {
     pub default_class: Option<&'a Name>,
     /// The drivers that at least one CSINode lists.
     pub registered: &'a HashSet<&'a Name>,
+    /// The volumes that are bound to a claim, by that claim.
+    pub bound: &'a HashMap<&'a ObjectKey, &'a Name>,
 }
 
 /// Resolves the volumes of a pod or a template, and the claim templates of a StatefulSet.
@@ -173,7 +175,9 @@ impl Resolver<'_> {
     }
 
     fn claim(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
-        match &claim.volume_name {
+        // A volume that is bound to the claim is its own, also where the claim was read before, or comes from a manifest.
+        let of_volume = key.and_then(|key| self.lookup.bound.get(key).copied());
+        match claim.volume_name.as_ref().or(of_volume) {
             Some(name) => self.bound(volume, key, claim, name),
             None => self.unbound(volume, key, claim),
         }

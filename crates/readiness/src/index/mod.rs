@@ -59,6 +59,8 @@ pub struct Cluster {
     pub unread_input: Option<String>,
     /// Namespaces of which the files have no object, although a volume is bound to a claim there.
     pub absent_namespaces: BTreeSet<Name>,
+    /// Kinds of which the files have no object.
+    pub absent_kinds: BTreeSet<&'static str>,
     /// The API server's version.
     pub api_server_version: Option<String>,
     /// The operator's own namespace.

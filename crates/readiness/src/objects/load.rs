@@ -78,6 +78,9 @@ impl Loader {
         for kind in cluster_kinds() {
             kind.table_mut(&mut cluster).finish();
         }
+        let kinds = cluster_kinds().map(Kind::name);
+        let absent = kinds.filter(|kind| !self.counts.contains_key(kind));
+        cluster.absent_kinds = absent.collect();
         let claims = cluster.volumes.iter();
         let claims = claims.filter_map(|(_, volume)| volume.bound_to.as_ref());
         let absent = claims.filter(|claim| !self.namespaces.contains(claim.namespace.as_str()));

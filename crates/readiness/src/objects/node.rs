@@ -31,9 +31,10 @@ object_only!(
 /// The plugins that the kubelet redirects, comma-separated.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
-/// What shows a virtual node. Sources: virtual-kubelet (azure-aci's `windows-virtual-node.md`), Liqo, Admiralty.
-const TYPE_LABEL: &str = "type";
-const VIRTUAL_TYPES: [&str; 2] = ["virtual-kubelet", "virtual-node"];
+/// What shows a virtual node. Sources: virtual-kubelet (azure-aci's `windows-virtual-node.md`), Liqo (`TypeLabel` and
+/// `TypeNode` in its `pkg/consts`), Admiralty, KWOK (its manual's examples of nodes).
+const TYPE_LABELS: [&str; 2] = ["type", "liqo.io/type"];
+const VIRTUAL_TYPES: [&str; 3] = ["virtual-kubelet", "virtual-node", "kwok"];
 const VIRTUAL_TAINT: &str = "virtual-kubelet.io/provider";
 const MANAGEMENT_ANNOTATION: &str = "windowsstorage.dev/management";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
@@ -97,7 +98,8 @@ pub(super) fn row(node: NodeObject) -> Node {
     let status = node.status.unwrap_or_default();
     let info = status.node_info.unwrap_or_default();
     let mut taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
-    let is_virtual = label(TYPE_LABEL).is_some_and(|it| VIRTUAL_TYPES.contains(&it))
+    let mut types = TYPE_LABELS.into_iter().filter_map(label);
+    let is_virtual = types.any(|it| VIRTUAL_TYPES.contains(&it))
         || taints.iter().any(|taint| taint.key == VIRTUAL_TAINT);
     let left_out = if is_virtual {
         Some(LeftOut::Virtual)

@@ -109,9 +109,7 @@ impl<'a> Mounts<'a> {
                 continue;
             }
             mounts.folders.push(path);
-            let last = parts(path).last();
-            mounts.has_registry |=
-                last.is_some_and(|last| last.eq_ignore_ascii_case(REGISTRY_FOLDER));
+            mounts.has_registry |= is_registry(path);
             let plugin = plugin_folder(path).filter(|folder| *folder != KUBELETS_FOLDER);
             mounts.plugins.extend(plugin.map(Name::from));
         }
@@ -207,6 +205,14 @@ impl Containers {
             if self.open_names == 0 && folders.all(is_open) {
                 names.extend(self.known.iter().cloned());
             }
+            // A known driver says its own name where no argument does, even from the folder of another one.
+            let is_others =
+                |name: &Name| drivers::by_name(name).is_some() && !self.known.contains(name);
+            let is_silent = self.said.is_empty() && self.open_names == 0;
+            if is_silent && !self.known.is_empty() && names.iter().any(is_others) {
+                names.retain(|name| !is_others(name));
+                names.extend(self.known.iter().cloned());
+            }
         }
         names
     }
@@ -222,9 +228,12 @@ impl Containers {
         // A folder of another name is the driver's if that says its name itself. HostProcess containers see the host's folders
         // without a mount.
         let has_its_socket = self.are_named() && mounts.plugins.iter().any(has_socket);
+        let is_registry = |path: &String| is_open(path) || is_registry(path);
+        let has_registry =
+            mounts.has_registry || !self.has_registrar || self.registries.iter().any(is_registry);
         let reaches = |name: &&Name| {
             let has_folder = has_its_socket || mounts.plugins.contains(*name);
-            self.is_host_process || (mounts.has_registry && has_folder)
+            (self.is_host_process && has_registry) || (mounts.has_registry && has_folder)
         };
         let names = names.iter().filter(is_said).filter(reaches);
         names.cloned().collect()
@@ -298,6 +307,12 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
         known: found.known,
         names,
     })
+}
+
+/// Whether a path is that of the folder in which the kubelet looks for registrars.
+fn is_registry(path: &str) -> bool {
+    let last = parts(path).last();
+    last.is_some_and(|last| last.eq_ignore_ascii_case(REGISTRY_FOLDER))
 }
 
 /// Returns the name of the folder among those of the drivers that a path is in.

@@ -99,11 +99,17 @@ pub(super) fn namespace(object: NamespaceObject) -> Option<AddedSelector> {
     let annotations = object.metadata.annotations;
     let lists = SELECTOR_ANNOTATIONS.map(|key| text(annotations.as_ref(), key));
     let pairs = lists.into_iter().flatten().flat_map(|list| list.split(','));
-    let labels: BTreeMap<String, String> = pairs
-        .filter_map(|pair| pair.split_once('='))
-        .map(|(key, value)| (key.trim(), value.trim_start_matches('=').trim()))
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect();
+    let pairs = pairs.filter_map(|pair| pair.split_once('='));
+    let mut labels = BTreeMap::<String, String>::new();
+    for (key, value) in pairs {
+        let (key, value) = (key.trim(), value.trim_start_matches('=').trim());
+        let before = labels.get(key);
+        // Where they contradict each other, Windows counts, as in any selector.
+        let asks = before.and_then(|before| named_by_label(key, before)) == Some(System::Windows);
+        if !asks {
+            labels.insert(key.to_owned(), value.to_owned());
+        }
+    }
     (!labels.is_empty()).then(|| added(labels))
 }
 

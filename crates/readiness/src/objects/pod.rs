@@ -50,6 +50,9 @@ const FOR_OTHERS: [&str; 3] = [
     "cannot be used on this platform",
 ];
 
+/// What Windows says when it starts a container whose image is for another build. Source: error 0xc0370101 of hcsshim.
+const FOR_OTHER_HOSTS: &str = "does not match the host operating system";
+
 #[derive(Deserialize)]
 pub(super) struct PodObject {
     metadata: PodMeta,
@@ -339,11 +342,10 @@ impl ContainerStatus {
         let stopped = state.waiting.as_ref().or(state.terminated.as_ref())?;
         let reason = stopped.reason.clone().filter(|it| it != "Completed")?;
         let is_pull = WITHOUT_IMAGE.contains(&reason.as_str());
-        let image = is_pull.then(|| WantedImage {
+        let says = |words: &&str| stopped.message.0.contains(words);
+        let image = (is_pull || says(&FOR_OTHER_HOSTS)).then(|| WantedImage {
             name: self.image.0.clone(),
-            is_for_others: FOR_OTHERS
-                .iter()
-                .any(|words| stopped.message.0.contains(words)),
+            is_for_others: FOR_OTHERS.iter().any(says) || says(&FOR_OTHER_HOSTS),
         });
         Some((reason, image))
     }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
+use serde::de::MapAccess;
+use serde::de::value::MapAccessDeserializer;
 
 use crate::assess::NodeSelection;
 use crate::index::{
     Access, Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern,
 };
 use crate::objects::interned_option;
-use crate::objects::lenient::Lenient;
+use crate::objects::lenient::{Lenient, Shown};
 use crate::objects::metadata::{Annotated, ClassMeta, Texts, created, text};
 use crate::objects::pod::{CsiSource, InTreeSource, MANAGED, volume_type};
 
@@ -103,8 +105,35 @@ impl ClaimTemplateObject {
 
 #[derive(Deserialize)]
 pub(super) struct VolumeObject {
+    metadata: VolumeMeta,
     spec: Option<VolumeSpec>,
     status: Option<VolumeStatus>,
+}
+
+#[derive(Deserialize)]
+struct VolumeMeta {
+    /// Decoded leniently: the verdict does not depend on it.
+    #[serde(default)]
+    labels: Lenient<ZoneLabels>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ZoneLabels {
+    #[serde(rename = "topology.kubernetes.io/zone")]
+    zone: Lenient<Option<String>>,
+    #[serde(rename = "topology.kubernetes.io/region")]
+    region: Lenient<Option<String>>,
+    #[serde(rename = "failure-domain.beta.kubernetes.io/zone")]
+    zone_before: Lenient<Option<String>>,
+    #[serde(rename = "failure-domain.beta.kubernetes.io/region")]
+    region_before: Lenient<Option<String>>,
+}
+
+impl<'de> Shown<'de> for ZoneLabels {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -147,10 +176,10 @@ pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
     let is_bound = phase.as_deref() == Some("Bound") && source.is_some();
     let claim = spec.claim_ref.filter(|_| is_bound);
     let required = spec.node_affinity.and_then(|affinity| affinity.required);
-    let nodes = required.map(|required| NodeSelection {
-        labels: BTreeMap::new(),
-        terms: Some(required.node_selector_terms),
-    });
+    let labels = zones(object.metadata.labels.0);
+    let terms = required.map(|required| required.node_selector_terms);
+    let nodes = NodeSelection { labels, terms };
+    let nodes = (!nodes.is_empty()).then_some(nodes);
     PersistentVolume {
         node_affinity: nodes.map(|nodes| intern(&nodes.to_text())),
         access: access(spec.access_modes.as_deref().unwrap_or_default()),
@@ -158,6 +187,22 @@ pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
         source,
         goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
     }
+}
+
+/// Returns the labels by which the scheduler keeps pods in the zone of a volume, with the keys that nodes have today. What has
+/// several zones is replicated, and not looked at.
+///
+/// Source: kube-scheduler's plugin `VolumeZone`.
+fn zones(labels: ZoneLabels) -> BTreeMap<String, String> {
+    let zones = [
+        ("zone", labels.zone.0.or(labels.zone_before.0)),
+        ("region", labels.region.0.or(labels.region_before.0)),
+    ];
+    let one = |(part, value): (&str, Option<String>)| {
+        let value = value.filter(|value| !value.is_empty() && !value.contains("__"))?;
+        Some((format!("topology.kubernetes.io/{part}"), value))
+    };
+    zones.into_iter().filter_map(one).collect()
 }
 
 fn access(modes: &[String]) -> Access {
@@ -192,7 +237,8 @@ pub(super) fn class(object: ClassObject) -> StorageClass {
     let mut parameters = object.parameters.iter().flatten();
     StorageClass {
         unmanaged: parameters.any(|(key, value)| {
-            key.eq_ignore_ascii_case(KIND_PARAMETER) && !["", MANAGED].contains(&&*value.0)
+            let is_managed = value.0.is_empty() || value.0.eq_ignore_ascii_case(MANAGED);
+            key.eq_ignore_ascii_case(KIND_PARAMETER) && !is_managed
         }),
         is_default: keys.any(|key| text(meta.annotations.as_ref(), key) == Some("true")),
         created: created(meta.creation_timestamp.as_ref()),

@@ -59,8 +59,11 @@ impl<'a> DaemonSets<'a> {
             let Some(node_side) = node_side.filter(|side| side.names.contains(driver)) else {
                 continue;
             };
+            // What admits pods refuses those whose selector and that of their namespace contradict each other.
+            let added = cluster.namespaces.get(&key.namespace);
+            let is_refused = added.is_some_and(|added| added.names == Some(System::Other));
             let list = match report.asked(key) {
-                Some(System::Windows) => &mut sets.windows,
+                Some(System::Windows) if !is_refused => &mut sets.windows,
                 _ => &mut sets.others,
             };
             list.push(DaemonSet {
@@ -117,11 +120,11 @@ impl<'a> DaemonSets<'a> {
         self.windows.iter().find(selects).or(self.windows.first())
     }
 
-    /// Whether one of them that selects the node mounts csi-proxy's pipes.
+    /// Whether one of them that has a pod on the node, or will have one, mounts csi-proxy's pipes.
     #[must_use]
     pub fn mount_pipes_on(&self, name: &str, node: &Node) -> bool {
         let mut sets = self.windows.iter().map(|set| set.node_side);
-        sets.any(|side| !side.csi_proxy_pipes.is_empty() && side.selects(name, node))
+        sets.any(|side| !side.csi_proxy_pipes.is_empty() && side.covers(name, node))
     }
 
     /// Returns the DaemonSets for Windows nodes that can register the driver there, not only name it.

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::assess::NodeSelection;
+use crate::assess::causes::on_node::BUILD_LABEL;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::index::{ObjectKey, Taint};
@@ -31,6 +33,7 @@ impl Place<'_> {
         if !unmet.is_empty() {
             findings.push(self.not_selected(set, &unmet));
         }
+        findings.extend(self.not_in_namespace(set));
         if !of_set.is_empty() {
             findings.push(self.not_tolerated(set, &of_set));
         }
@@ -50,17 +53,57 @@ impl Place<'_> {
     }
 
     fn not_selected(&self, set: &DaemonSet<'_>, unmet: &[String]) -> Finding {
+        // A label that says what the node is cannot be another one.
+        let is_of_windows = unmet.iter().all(|it| it.contains(BUILD_LABEL));
+        let remedy = if is_of_windows {
+            "deploy one whose images are for this build of Windows"
+        } else {
+            "label the node, deploy one for such nodes, or change the selector"
+        };
         let finding = finding!(
             DRIVER_POD_MISSING,
             set.object(),
-            "DaemonSet {} of {} does not select the node: it wants {}; label the node, deploy one for such nodes, or change the \
-             selector",
+            "DaemonSet {} of {} does not select the node: it wants {}; {remedy}",
             set.key,
             self.driver,
             some_of(unmet, NAMED)
         );
+        if is_of_windows {
+            return finding;
+        }
         let ObjectKey { namespace, name } = set.key;
         finding.run(&["kubectl", "edit", "daemonset", "-n", namespace, name])
+    }
+
+    /// Reports what the namespace's node selector, which is added to the DaemonSet's, wants and the node does not have.
+    fn not_in_namespace(&self, set: &DaemonSet<'_>) -> Option<Finding> {
+        let ObjectKey { namespace, name } = set.key;
+        let added = self.cluster.namespaces.get(namespace)?;
+        let added = NodeSelection {
+            labels: added.labels.clone(),
+            terms: None,
+        };
+        let unmet = added.unmet(self.name, &self.node.labels);
+        if unmet.is_empty() {
+            return None;
+        }
+        let finding = finding!(
+            DRIVER_POD_MISSING,
+            set.object(),
+            "namespace {namespace} adds a node selector to the pods of DaemonSet {name}: it wants {}; empty it, or deploy {} in a \
+             namespace without one",
+            some_of(&unmet, NAMED),
+            self.driver
+        );
+        let empty = "openshift.io/node-selector=";
+        Some(finding.run(&[
+            "kubectl",
+            "annotate",
+            "namespace",
+            namespace,
+            empty,
+            "--overwrite",
+        ]))
     }
 
     fn not_tolerated(&self, set: &DaemonSet<'_>, taints: &[&Taint]) -> Finding {

@@ -10,7 +10,7 @@ use crate::index::{ObjectKey, Pod, WantedImage};
 use crate::visible::some_of;
 
 /// The label that DaemonSets select a build of Windows by.
-const BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
+pub(super) const BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
 /// How many DaemonSets are named that may bring a driver.
 const NAMED: usize = 5;
 /// Other reasons why a container waits that its logs cannot explain, because it has none yet.

@@ -141,7 +141,7 @@ impl Report {
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
         let piped = missing.iter().find(|driver| {
-            let sets = sets.get(*driver);
+            let sets = sets.get(*driver).filter(|_| csi_node.is_some());
             sets.is_some_and(|sets| sets.mount_pipes_on(name, node))
         });
         let csi_proxy = csi_proxy::finding(cluster, name, needs_csi_proxy, piped.map(Name::as_str));
@@ -218,7 +218,8 @@ impl Report {
             let plugins = plugins::PLUGINS.iter();
             let plugins = plugins.filter(|plugin| plugin.driver == Some(driver));
             findings.extend(plugins.filter_map(|plugin| {
-                advice::recommend(plugin, today?, redirection::noted(cluster, plugin))
+                let noted = redirection::noted(cluster, plugin);
+                advice::recommend(plugin, today?, noted, !missing.is_empty())
             }));
         }
         for (cause, nodes) in causes {

@@ -17,7 +17,7 @@ use crate::assess::causes::DaemonSets;
 use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::redirection::{self, Loss};
-use crate::assess::report::Verdict;
+use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts, NAMED_VOLUMES, only_fresh_data_opens};
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
@@ -74,6 +74,8 @@ pub struct BlockingGroup {
     pub count: usize,
     /// Those of them that are among the first, as the verdict's message names them.
     pub named: Vec<String>,
+    /// Whether one of them can be mounted on some Windows node.
+    pub partly: bool,
 }
 
 /// Judges a cluster, for a future version if one is given: volumes that in-tree plugins still serve there do not hold
@@ -158,6 +160,14 @@ impl Report {
         self.workloads.get(workload).map_or(&[], |used| &used.rows)
     }
 
+    /// Returns what is wrong with the volumes of a workload that cannot be resolved.
+    #[must_use]
+    pub fn findings_of(&self, workload: &WorkloadKey) -> &[Finding] {
+        self.workloads
+            .get(workload)
+            .map_or(&[], |used| &used.findings)
+    }
+
     /// Returns the operating system that a DaemonSet with the node side of a driver asks for.
     #[must_use]
     pub fn asked(&self, daemon_set: &ObjectKey) -> Option<System> {
@@ -209,6 +219,7 @@ impl Report {
         for (_, row) in &blocking {
             let group = found.groups.entry(self.loss(row)).or_default();
             group.count += 1;
+            group.partly |= self.is_partly(row);
         }
         // Volumes that no CSI driver takes over determine the reason. If not all can be named, they come first.
         if blocking.len() > NAMED_VOLUMES {
@@ -295,12 +306,22 @@ impl Report {
         Some(*loss)
     }
 
+    /// Whether a volume that holds upgrades has its driver on some Windows node.
+    fn is_partly(&self, row: &Resolved) -> bool {
+        let need = self.needs.of(row);
+        need.is_some_and(|need| need.missing.len() < self.windows.len())
+    }
+
     /// Whether an in-tree volume's plugin is redirected or gone today, if the cluster's version is known.
     fn is_redirected(&self, row: &Resolved) -> Option<bool> {
         Some(self.loss(row)? == Loss::Today)
     }
 
-    fn pods_on<'a>(&'a self, cluster: &'a Cluster, node: &str) -> Vec<(&'a ObjectKey, &'a Pod)> {
+    pub(super) fn pods_on<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        node: &str,
+    ) -> Vec<(&'a ObjectKey, &'a Pod)> {
         let keys = self.pods.get(node).into_iter().flatten();
         keys.filter_map(|key| Some((key, cluster.pods.get(key)?)))
             .collect()

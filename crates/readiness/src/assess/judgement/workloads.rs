@@ -1,16 +1,16 @@
 //! Judges each workload: whether it is a Windows workload, which owner it represents, which volumes it uses.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::assess::NodeSelection;
 use crate::assess::judgement::Memory;
 use crate::assess::judgement::memory::NodeKind;
 use crate::assess::judgement::ownership::Ownership;
-use crate::assess::partial::Lacking;
+use crate::assess::partial::{self, Lacking};
 use crate::assess::report::Finding;
 use crate::assess::volumes::{self, Lookup, Resolution, Resolved};
-use crate::index::{Cluster, Name, ObjectKey, Owner, Pod, System, WorkloadKey};
+use crate::index::{Cluster, Name, ObjectKey, Owner, Placement, Pod, System, WorkloadKey};
 use crate::visible::some_of;
 
 /// How many names a message lists before it counts the rest.
@@ -32,11 +32,19 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
     let has_windows = cluster.nodes.iter().any(|(_, node)| node.runs_windows());
     let csi_nodes = cluster.csi_nodes.iter();
     let registered: HashSet<&Name> = csi_nodes.flat_map(|(_, it)| it.drivers.iter()).collect();
+    let mut bound = HashMap::new();
+    for (name, volume) in cluster.volumes.iter() {
+        if let Some(claim) = &volume.bound_to {
+            bound.entry(claim).or_insert(name);
+        }
+    }
     let lookup = Lookup {
         cluster,
         default_class: default_class(cluster),
         registered: &registered,
+        bound: &bound,
     };
+    let unplaced = Unplaced { cluster, memory };
     let mut ownership = Ownership::of(cluster);
     let (mut used, mut lacking) = (BTreeMap::new(), Lacking::new());
     for (key, pod) in cluster.pods.iter() {
@@ -45,17 +53,11 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
         if kind != NodeKind::Windows && kind != NodeKind::Ignored {
             let is_alone = pod.node_name.is_none() && !ownership.has_owner(&key.namespace, pod);
             let asked = || memory.asked(cluster, &key.namespace, &pod.placement);
+            let found = || volumes::resolve(lookup, &workload, &pod.volumes, &[]);
             if is_alone && asked().is_none() {
-                let nowhere = memory.matches_nothing(cluster, &key.namespace, &pod.placement);
-                let rows = || volumes::resolve(lookup, &workload, &pod.volumes, &[]).rows;
-                let unknown = nowhere.and_then(|it| placement_unknown(&workload, it, &rows()));
-                insert(
-                    &mut used,
-                    workload,
-                    None,
-                    Vec::new(),
-                    Vec::from_iter(unknown),
-                );
+                let found = unplaced.judge(&workload, &pod.placement, found);
+                note(&mut lacking, found.lacking);
+                insert(&mut used, workload, None, Vec::new(), found.findings);
             }
             continue;
         }
@@ -78,20 +80,87 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
         let found = match memory.asked(cluster, &key.namespace, &owner.placement) {
             Some(System::Windows) => judge(),
             Some(System::Other) => continue,
-            None => {
-                let nowhere = memory.matches_nothing(cluster, &key.namespace, &owner.placement);
-                let unknown =
-                    nowhere.and_then(|it| placement_unknown(&workload, it, &judge().rows));
-                Resolution {
-                    findings: Vec::from_iter(unknown),
-                    ..Resolution::default()
-                }
-            }
+            None => unplaced.judge(&workload, &owner.placement, judge),
         };
         note(&mut lacking, found.lacking);
         insert(&mut used, workload, None, found.rows, found.findings);
     }
     (used, lacking)
+}
+
+/// Workloads of which neither a constraint nor a node says on which operating system they run.
+#[derive(Clone, Copy)]
+struct Unplaced<'a> {
+    cluster: &'a Cluster,
+    memory: &'a Memory,
+}
+
+impl Unplaced<'_> {
+    /// Reports the in-tree volumes of a workload whose selector matches no node, and what files lack that would say where it
+    /// runs. Its volumes do not count.
+    fn judge(
+        self,
+        workload: &WorkloadKey,
+        placement: &Placement,
+        found: impl FnOnce() -> Resolution,
+    ) -> Resolution {
+        let (cluster, namespace) = (self.cluster, &workload.object.namespace);
+        let nowhere = self.memory.matches_nothing(cluster, namespace, placement);
+        let absent = self.lacks_placement(namespace, placement);
+        if nowhere.is_none() && absent.is_none() {
+            return Resolution::default();
+        }
+        let mut found = found();
+        let unknown = nowhere.and_then(|it| placement_unknown(workload, it, &found.rows));
+        if nowhere.is_none() {
+            found.lacking.clear();
+        }
+        if let Some((kind, what)) = absent
+            && has_in_tree(&found.rows)
+        {
+            let problem = format!("{workload} uses in-tree volumes, and {what}");
+            found.lacking.entry(kind).or_insert(problem);
+        }
+        Resolution {
+            rows: Vec::new(),
+            findings: Vec::from_iter(unknown),
+            lacking: found.lacking,
+        }
+    }
+
+    /// Returns the kind that files have nothing of, and that may place the workload's pods.
+    fn lacks_placement(
+        self,
+        namespace: &Name,
+        placement: &Placement,
+    ) -> Option<(&'static str, String)> {
+        let lacks = |kind| self.cluster.absent_kinds.contains(kind);
+        if let Some(class) = &placement.runtime_class
+            && lacks(partial::RUNTIME_CLASSES)
+        {
+            let what = format!(
+                "its RuntimeClass {class} may place it on Windows nodes; add the output of kubectl get runtimeclasses -o yaml"
+            );
+            return Some((partial::RUNTIME_CLASSES, what));
+        }
+        // Where pods of the namespace run elsewhere, nothing of it sends them to Windows nodes.
+        let is_seen = || {
+            let mut pods = self.cluster.pods.iter();
+            pods.any(|(key, pod)| {
+                key.namespace == *namespace && pod.controller.is_some() && pod.node_name.is_some()
+            })
+        };
+        (lacks(partial::NAMESPACES) && !is_seen()).then(|| {
+            let what = format!(
+                "its namespace {namespace} may place it on Windows nodes; add the output of kubectl get namespaces -o yaml"
+            );
+            (partial::NAMESPACES, what)
+        })
+    }
+}
+
+fn has_in_tree(rows: &[Resolved]) -> bool {
+    rows.iter().any(|row| row.plugin().is_some())
 }
 
 fn note(lacking: &mut Lacking, more: Lacking) {

@@ -13,6 +13,7 @@ fn held(named: String, gate: UpgradeGate) -> String {
     let group = BlockingGroup {
         count: 1,
         named: vec![named],
+        partly: false,
     };
     said(&[(None, group)], gate)
 }
@@ -51,6 +52,7 @@ fn volumes_are_named_with_the_time_at_which_they_are_lost() {
     let group = |count, named: &[&str]| BlockingGroup {
         count,
         named: named.iter().map(|&name| name.to_owned()).collect(),
+        partly: false,
     };
     let today = (Some(Loss::Today), group(2, &["a", "b"]));
     let at = |version: &str, group| (Some(Loss::At(version.parse().unwrap())), group);

@@ -109,7 +109,12 @@ pub(super) fn wrong_paths(
         &mounted
     };
     let registry: Vec<_> = all.iter().filter(|(_, path)| is_registry(path)).collect();
-    if let (Some(root), Some((text, _))) = (roots.next(), registry.first()) {
+    let root = roots.next();
+    let is_elsewhere = registry.is_empty() && !mounted.iter().any(|(_, path)| is_registry(path));
+    if let (Some(root), Some((text, _))) = (root, said.first().filter(|_| is_elsewhere)) {
+        add(Fault::OtherRoot, text, [root, &[REGISTRY_FOLDER]].concat());
+    }
+    if let (Some(root), Some((text, _))) = (root, registry.first()) {
         let is_in = |root: &[&str]| {
             registry
                 .iter()
@@ -150,6 +155,8 @@ C:\k\plugins\a.b\csi.sock | D:\k\plugins\a.b | - | NotMounted D:\k\plugins\a.b\c
 C:\k\plugins\a.b\csi.sock | C:\k\plugins\a.b D:\k\plugins_registry | - | OtherRoot C:\k\plugins_registry
 D:\k\plugins\a.b\csi.sock | D:\k\plugins\a.b \k\plugins_registry | - | OtherRoot D:\k\plugins_registry
 D:\k\plugins\a.b\csi.sock | | C:\k\plugins_registry | OtherRoot D:\k\plugins_registry
+C:\k\plugins\a.b\csi.sock | | C:\registration | OtherRoot C:\k\plugins_registry
+C:\k\plugins\a.b\csi.sock | C:\k\plugins_registry | C:\registration |
 ";
 
     #[test]

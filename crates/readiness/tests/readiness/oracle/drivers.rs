@@ -4,7 +4,7 @@ use super::cluster::{
     CSI_DRIVER, CSI_NODE, Cluster, DAEMON_SET, NODE, csi_node_drivers, name, namespace,
 };
 use super::node_side::{can_register, has_image_of, is_known, names_driver, own_folder};
-use super::placement::{asks, selects};
+use super::placement::{asks, namespace_asks, selects};
 use super::volumes::known_drivers;
 use super::workloads::{is_windows_node, template_spec};
 use serde_json::Value;
@@ -35,7 +35,9 @@ pub fn daemon_set<'a>(
 fn for_windows<'a>(cluster: Cluster<'a>, driver: &str) -> Vec<&'a Value> {
     let sets = cluster.of(DAEMON_SET).filter(|set| {
         template_spec(set).is_some_and(|spec| {
-            asks(cluster, namespace(set), spec, true) == Some(true) && names_driver(spec, driver)
+            asks(cluster, namespace(set), spec, true) == Some(true)
+                && namespace_asks(cluster, namespace(set)) != Some(false)
+                && names_driver(spec, driver)
         })
     });
     sets.collect()

@@ -89,10 +89,14 @@ pub fn can_register(spec: &Value, driver: &str) -> bool {
     let has_registry = host_paths(spec)
         .into_iter()
         .any(|path| components(path).ends_with(&["plugins_registry"]));
+    let says_registry = !has_registrar(spec)
+        || containers(spec)
+            .flat_map(|container| flag(container, "--plugin-registration-path"))
+            .any(|path| path.contains("$(") || components(&path).ends_with(&["plugins_registry"]));
     names_it
         && (has_registrar(spec) || knows)
         && are_paths_right(spec, sees_the_host)
-        && (sees_the_host || (has_registry && has_folder))
+        && ((sees_the_host && (has_registry || says_registry)) || (has_registry && has_folder))
 }
 
 /// Whether the kubelet finds the socket and the registrar where the pods put them.
@@ -248,12 +252,30 @@ pub fn names_driver(spec: &Value, driver: &str) -> bool {
         .filter_map(plugin)
         .any(|folder| folder == driver);
     let mut folders = sockets.iter().filter_map(|path| plugin(path));
-    let (_, is_open) = said(spec);
+    let (names, is_open) = said(spec);
+    // A known driver names itself, also in the folder of another one.
+    if names.is_empty() && !is_open && is_in_folder_of_another(spec) {
+        let is_other = is_known(driver) && !has_image_of(spec, driver);
+        return !is_other && (by_socket || by_folder || has_image_of(spec, driver));
+    }
     let is_silent = folders.all(|folder| folder.contains("$(")) && !is_open;
     said(spec).0.contains(driver)
         || by_socket
         || by_folder
         || (is_silent && has_image_of(spec, driver))
+}
+
+fn is_in_folder_of_another(spec: &Value) -> bool {
+    let drivers = || IMAGES.lines().filter_map(|line| line.split_once(' '));
+    let is_there = |driver: &str| {
+        let folders = host_paths(spec).into_iter().filter_map(plugin);
+        sockets(spec)
+            .iter()
+            .any(|path| components(path).contains(&driver))
+            || folders.into_iter().any(|folder| folder == driver)
+    };
+    drivers().any(|(_, driver)| has_image_of(spec, driver))
+        && drivers().any(|(_, driver)| !has_image_of(spec, driver) && is_there(driver))
 }
 
 fn components(path: &str) -> Vec<&str> {

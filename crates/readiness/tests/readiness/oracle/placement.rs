@@ -61,6 +61,11 @@ fn named_by_terms(spec: &Value) -> Asked {
     first.filter(|_| answers.iter().all(|answer| *answer == first))
 }
 
+/// Returns what a namespace's node selector asks for.
+pub fn namespace_asks(cluster: Cluster<'_>, of: &str) -> Asked {
+    named_by_labels(&with_namespace(cluster, of, &Value::Null))
+}
+
 /// Returns the namespace's node selector with the spec's own over it.
 fn with_namespace(cluster: Cluster<'_>, of: &str, spec: &Value) -> Value {
     let mut labels = Map::new();
@@ -74,7 +79,11 @@ fn with_namespace(cluster: Cluster<'_>, of: &str, spec: &Value) -> Value {
             .unwrap_or_default();
         for pair in noted.split(',') {
             if let Some((key, value)) = pair.split_once('=') {
-                labels.insert(key.trim().to_owned(), value.trim().into());
+                let one = |value: Value| json!({ key.trim(): value });
+                let before = labels.get(key.trim()).cloned().map(one);
+                if before.and_then(|before| named_by_labels(&before)) != Some(true) {
+                    labels.insert(key.trim().to_owned(), value.trim().into());
+                }
             }
         }
     }

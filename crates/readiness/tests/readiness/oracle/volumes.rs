@@ -122,7 +122,7 @@ pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
 }
 
 /// Returns a workload's volumes, less those of a template that a live pod stands for.
-fn unattended<'a>(
+pub fn unattended<'a>(
     cluster: Cluster<'a>,
     workload: &Workload<'a>,
     findings: &mut Vec<Finding>,
@@ -272,7 +272,19 @@ fn resolve(
 ) -> Option<Found> {
     let own_class = annotation(claim, "volume.beta.kubernetes.io/storage-class")
         .or_else(|| text(claim, &["spec", "storageClassName"]));
-    if let Some(volume) = nonempty(claim, &["spec", "volumeName"]) {
+    // A volume that is bound to the claim is the claim's, whatever the claim says.
+    let of_claim = |claim: &&str| {
+        let bound = cluster.of(PERSISTENT_VOLUME).filter(|volume| {
+            let of = |part: &str| text(volume, &["spec", "claimRef", part]);
+            of("name") == Some(*claim)
+                && of("namespace") == Some(namespace(workload.object))
+                && text(volume, &["status", "phase"]) == Some("Bound")
+                && field(volume, &["spec"]).and_then(backing).is_some()
+        });
+        bound.map(name).min()
+    };
+    let bound = claim_name.as_ref().and_then(of_claim);
+    if let Some(volume) = nonempty(claim, &["spec", "volumeName"]).or(bound) {
         let Some(there) = cluster.get(PERSISTENT_VOLUME, "", volume) else {
             // A template's claim without a name is reported on its owner.
             let object = claim_name.map_or_else(
@@ -318,9 +330,12 @@ fn resolve(
     if backing.plugin.as_deref() == Some("kubernetes.io/azure-disk")
         && let Some(there) = cluster.get(STORAGE_CLASS, "", class)
         && let Some(parameters) = there["parameters"].as_object()
-        && parameters
-            .iter()
-            .any(|(key, value)| key.to_lowercase() == "kind" && value != "Managed" && value != "")
+        && parameters.iter().any(|(key, value)| {
+            key.to_lowercase() == "kind"
+                && value
+                    .as_str()
+                    .is_none_or(|it| !["managed", ""].contains(&it.to_lowercase().as_str()))
+        })
     {
         backing.driver = None;
     }

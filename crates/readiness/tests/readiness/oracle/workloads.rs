@@ -67,18 +67,39 @@ fn counts(cluster: Cluster<'_>, owner: &Value) -> bool {
 
 /// Returns the workloads that select nodes that are not there.
 pub fn nowhere(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
+    that_wait(cluster, is_nowhere)
+}
+
+/// Returns the workloads of which nothing says on which operating system they run.
+pub fn unplaced(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
+    that_wait(cluster, |cluster, of, spec, is_template| {
+        asks(cluster, of, spec, is_template).is_none()
+    })
+}
+
+/// Whether pods of a controller run in the namespace.
+pub fn runs_pods(cluster: Cluster<'_>, of: &str) -> bool {
+    cluster.of(POD).any(|pod| {
+        namespace(pod) == of && is_live(pod) && bound_to(pod).is_some() && controller(pod).is_some()
+    })
+}
+
+fn that_wait(
+    cluster: Cluster<'_>,
+    is_one: impl Fn(Cluster<'_>, &str, &Value, bool) -> bool,
+) -> Vec<Workload<'_>> {
     let pods = cluster.of(POD).filter(|pod| {
         let of = namespace(pod);
         let owner = controller(pod).and_then(|uid| owner_of_uid(cluster, of, uid));
         is_live(pod)
             && owner.is_none()
             && bound_to(pod).is_none()
-            && is_nowhere(cluster, of, &pod["spec"], false)
+            && is_one(cluster, of, &pod["spec"], false)
     });
     let owners = OWNERS.into_iter().flat_map(|kind| cluster.of(kind));
     let owners = owners.filter_map(|owner| {
         let spec = template_spec(owner)?;
-        let is_one = is_nowhere(cluster, namespace(owner), spec, true) && counts(cluster, owner);
+        let is_one = is_one(cluster, namespace(owner), spec, true) && counts(cluster, owner);
         is_one.then_some(Workload {
             object: owner,
             spec,
@@ -94,8 +115,10 @@ pub fn is_ignored(node: &Value) -> bool {
 }
 
 pub fn is_virtual(node: &Value) -> bool {
-    let of_type = text(node, &["metadata", "labels", "type"]);
-    matches!(of_type, Some("virtual-kubelet" | "virtual-node"))
+    let mut of_type = ["type", "liqo.io/type"]
+        .into_iter()
+        .filter_map(|key| text(node, &["metadata", "labels", key]));
+    of_type.any(|of_type| matches!(of_type, "virtual-kubelet" | "virtual-node" | "kwok"))
         || list(node, &["spec", "taints"])
             .iter()
             .any(|taint| taint["key"] == "virtual-kubelet.io/provider")
