@@ -105,27 +105,23 @@ impl Unplaced<'_> {
         found: impl FnOnce() -> Resolution,
     ) -> Resolution {
         let (cluster, namespace) = (self.cluster, &workload.object.namespace);
-        let nowhere = self.memory.matches_nothing(cluster, namespace, placement);
-        let absent = self.lacks_placement(namespace, placement);
-        if nowhere.is_none() && absent.is_none() {
-            return Resolution::default();
+        if let Some(nowhere) = self.memory.matches_nothing(cluster, namespace, placement) {
+            let found = found();
+            let unknown = placement_unknown(workload, nowhere, &found.rows);
+            return Resolution {
+                rows: Vec::new(),
+                findings: Vec::from_iter(unknown),
+                lacking: found.lacking,
+            };
         }
-        let mut found = found();
-        let unknown = nowhere.and_then(|it| placement_unknown(workload, it, &found.rows));
-        if nowhere.is_none() {
-            found.lacking.clear();
-        }
-        if let Some((kind, what)) = absent
-            && has_in_tree(&found.rows)
+        let mut unplaced = Resolution::default();
+        if let Some((kind, what)) = self.lacks_placement(namespace, placement)
+            && has_in_tree(&found().rows)
         {
             let problem = format!("{workload} uses in-tree volumes, and {what}");
-            found.lacking.entry(kind).or_insert(problem);
+            unplaced.lacking.insert(kind, problem);
         }
-        Resolution {
-            rows: Vec::new(),
-            findings: Vec::from_iter(unknown),
-            lacking: found.lacking,
-        }
+        unplaced
     }
 
     /// Returns the kind that files have nothing of, and that may place the workload's pods.

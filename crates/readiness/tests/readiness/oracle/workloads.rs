@@ -70,10 +70,11 @@ pub fn nowhere(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
     that_wait(cluster, is_nowhere)
 }
 
-/// Returns the workloads of which nothing says on which operating system they run.
+/// Returns the workloads that select no nodes, and of which nothing says on which operating system they run.
 pub fn unplaced(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
     that_wait(cluster, |cluster, of, spec, is_template| {
         asks(cluster, of, spec, is_template).is_none()
+            && !is_nowhere(cluster, of, spec, is_template)
     })
 }
 
