@@ -1,7 +1,8 @@
 //! The DaemonSet that installs a driver on Windows nodes.
 
 use super::cluster::{
-    CSI_DRIVER, CSI_NODE, Cluster, DAEMON_SET, NODE, csi_node_drivers, name, namespace,
+    CSI_DRIVER, CSI_NODE, Cluster, DAEMON_SET, NODE, csi_node as of_node, csi_node_drivers, name,
+    namespace,
 };
 use super::node_side::{can_register, has_image_of, is_known, names_driver, own_folder};
 use super::placement::{asks, namespace_asks, selects};
@@ -59,7 +60,7 @@ fn of_another_folder<'a>(cluster: Cluster<'a>, driver: &str, needed: &[String]) 
     };
     let windows = |csi_node: &Value| {
         let node = cluster.get(NODE, "", name(csi_node));
-        node.is_some_and(is_windows_node)
+        node.is_some_and(is_windows_node) && of_node(cluster, name(csi_node)).is_some()
     };
     if !cluster.of(NODE).any(is_windows_node) {
         return Vec::new();
