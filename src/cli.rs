@@ -216,7 +216,7 @@ pub struct InputArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// File or folder to read instead of a cluster (*.yaml, *.yml, *.json); - reads standard input. Can be repeated
-    #[arg(long = "filename", short, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "act_as"])]
+    #[arg(long = "filename", short, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "act_as", "request_timeout"])]
     pub files: Vec<PathBuf>,
     /// Also say on standard error what was read
     #[arg(long, short)]

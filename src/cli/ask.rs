@@ -87,7 +87,10 @@ pub struct UninstallArgs {
 
 /// A time to wait for an answer.
 pub(super) fn request_timeout(text: &str) -> Result<Duration, &'static str> {
+    // As kubectl: a number alone is one of seconds.
+    let seconds = text.trim().parse().ok().map(Duration::from_secs);
     let duration = timeout(text).ok().map(SignedDuration::unsigned_abs);
+    let duration = seconds.or(duration);
     let usable = duration.filter(|duration| *duration > Duration::ZERO);
     usable.ok_or("not a duration such as 5s or 2m")
 }

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::error::ErrorKind;
 use windows_storage_operator::api::{SETTINGS_NAME, UPGRADEABLE};
-use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
+use windows_storage_operator::assess::report::{About, Reason, Upgradeable, Verdict};
 use windows_storage_operator::assess::{Report, Way, assess_once, check_target, preview, today};
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::report::{self, Answer, Format, render};
@@ -34,7 +34,7 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Answe
             let kind = ErrorKind::ArgumentConflict;
             called_as.usage_error("check", kind, problem).exit();
         }
-        return foresee(arguments, &cluster, name, way);
+        return foresee(arguments, &about, &cluster, name, way);
     }
     let mut report = assess_once(&cluster, arguments.to);
     report.about = Some(about);
@@ -62,6 +62,7 @@ fn one_node(arguments: &CheckArgs) -> Option<(&str, Way)> {
 /// Prints which pods of a node could not mount their volumes.
 fn foresee(
     arguments: &CheckArgs,
+    about: &About,
     cluster: &Cluster,
     name: &str,
     way: Way,
@@ -74,7 +75,8 @@ fn foresee(
     let found = preview(cluster, &report, name, way)
         .map_err(|error| anyhow!("{}", visible(&error.to_string())))?;
     let color = is_colored(arguments.color);
-    print(&report::preview(&found, way, arguments.output, color)?)?;
+    let shown = report::preview(&found, way, about, arguments.to, arguments.output, color)?;
+    print(&shown)?;
     Ok(if found.stuck.is_empty() {
         Answer::Fine
     } else {

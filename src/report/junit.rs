@@ -13,10 +13,18 @@ struct Case {
 }
 
 struct Problem {
-    /// Whether it is not known, which is an error and no failure.
-    is_unknown: bool,
+    result: Result,
     kind: String,
     message: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Result {
+    Failure,
+    /// It is not known.
+    Error,
+    /// It does not matter for the verdict.
+    Skipped,
 }
 
 /// Renders the verdict, each in-tree volume and each Windows node as a test.
@@ -25,12 +33,15 @@ pub(super) fn junit(report: &ReadinessReport) -> String {
     let suites = [
         ("verdict", vec![verdict(report)]),
         ("volumes", in_tree.map(volume).collect()),
-        ("nodes", report.nodes.iter().map(node).collect()),
+        (
+            "nodes",
+            report.nodes.iter().map(|it| node(report, it)).collect(),
+        ),
     ];
     let body = html! {
         testsuites name="windows-storage-operator" {
             @for (name, cases) in &suites {
-                testsuite name=(name) tests=(cases.len()) failures=(number(cases, false)) errors=(number(cases, true)) {
+                testsuite name=(name) tests=(cases.len()) failures=(number(cases, Result::Failure)) errors=(number(cases, Result::Error)) skipped=(number(cases, Result::Skipped)) {
                     @for case in cases { (test(case)) }
                 }
             }
@@ -42,13 +53,14 @@ pub(super) fn junit(report: &ReadinessReport) -> String {
     )
 }
 
-/// Returns how many tests have failed, or ended without a result.
-fn number(cases: &[Case], is_unknown: bool) -> usize {
+/// Returns how many tests have a result.
+fn number(cases: &[Case], result: Result) -> usize {
     let problems = cases.iter().filter_map(|case| case.problem.as_ref());
-    let its = problems.filter(|problem| problem.is_unknown == is_unknown);
+    let its = problems.filter(|problem| problem.result == result);
     its.count()
 }
 
+/// Renders a test. Jenkins shows the attribute `message`, GitLab the text.
 fn test(
     Case {
         class,
@@ -58,9 +70,13 @@ fn test(
 ) -> Markup {
     html! {
         testcase classname=(visible(class)) name=(visible(name)) {
-            @if let Some(Problem { is_unknown, kind, message }) = problem {
-                @if *is_unknown { error type=(kind) message=(visible(message)) {} }
-                @else { failure type=(kind) message=(visible(message)) {} }
+            @if let Some(Problem { result, kind, message }) = problem {
+                @let message = visible(message);
+                @match result {
+                    Result::Failure => { failure type=(kind) message=(message) { (message) } }
+                    Result::Error => { error type=(kind) message=(message) { (message) } }
+                    Result::Skipped => { skipped message=(message) { (message) } }
+                }
             }
         }
     }
@@ -69,7 +85,10 @@ fn test(
 fn verdict(report: &ReadinessReport) -> Case {
     let verdict = &report.verdict;
     let problem = (verdict.upgradeable == Upgradeable::False).then(|| Problem {
-        is_unknown: verdict.reason == Reason::ReadinessUnknown,
+        result: match verdict.reason {
+            Reason::ReadinessUnknown => Result::Error,
+            _ => Result::Failure,
+        },
         kind: verdict.reason.as_str().to_owned(),
         message: verdict.message.clone(),
     });
@@ -83,8 +102,13 @@ fn verdict(report: &ReadinessReport) -> Case {
 fn volume(volume: &VolumeUse) -> Case {
     let workload = &volume.workload;
     let plugin = volume.plugin.as_deref().unwrap_or_default();
+    let of = format!("{}/{}", workload.kind.to_lowercase(), workload.name);
+    let claim = volume
+        .persistent_volume_claim
+        .as_deref()
+        .unwrap_or_default();
     let problem = volume.blocking.then(|| Problem {
-        is_unknown: false,
+        result: Result::Failure,
         kind: volume
             .csi_driver
             .as_ref()
@@ -100,20 +124,23 @@ fn volume(volume: &VolumeUse) -> Case {
     });
     Case {
         class: workload.namespace.clone(),
-        name: format!(
-            "{}/{} {}",
-            workload.kind.to_lowercase(),
-            workload.name,
-            volume.volume
-        ),
+        // GitLab shows only one of several tests with one name.
+        name: [&*of, &*volume.volume, claim]
+            .join(" ")
+            .trim_end()
+            .to_owned(),
         problem,
     }
 }
 
-fn node(node: &NodeReadiness) -> Case {
+fn node(report: &ReadinessReport, node: &NodeReadiness) -> Case {
     let messages = node.findings.iter().map(|finding| finding.message.as_str());
     let problem = (!node.ready).then(|| Problem {
-        is_unknown: false,
+        // A driver that only CSI volumes need holds no upgrade.
+        result: match report.verdict.upgradeable {
+            Upgradeable::False => Result::Failure,
+            Upgradeable::True => Result::Skipped,
+        },
         kind: "NotReady".to_owned(),
         message: messages.collect::<Vec<_>>().join(". "),
     });

@@ -7,14 +7,29 @@ use serde_json::json;
 use super::blocks::{Block, Span, Style};
 use super::sentences::{count, names};
 use super::{Format, json as json_format, text};
-use crate::assess::report::API_VERSION;
+use crate::assess::report::{API_VERSION, About};
+use crate::assess::versions::Release;
 use crate::assess::{Preview, Stuck, Way};
 
 /// Renders a preview as a table, or as JSON or YAML for programs. There is no page of it.
-pub fn preview(preview: &Preview, way: Way, format: Format, color: bool) -> io::Result<String> {
+pub fn preview(
+    preview: &Preview,
+    way: Way,
+    about: &About,
+    target: Option<Release>,
+    format: Format,
+    color: bool,
+) -> io::Result<String> {
+    let question = match way {
+        Way::Again => "Restart",
+        Way::Away => "Drain",
+    };
     let value = json!({
         "apiVersion": API_VERSION,
         "kind": "NodePreview",
+        "about": about,
+        "target": target.map(Release::number),
+        "question": question,
         "node": preview.node,
         "pods": preview.pods,
         "stuck": preview.stuck,
@@ -30,6 +45,10 @@ fn lines(preview: &Preview, way: Way) -> Vec<Block> {
     let Preview { node, pods, stuck } = preview;
     let of_all = format!("{} with volumes", count(*pods, "pod"));
     let (verdict, style) = match stuck.len() {
+        0 if *pods == 0 => (
+            format!("No {of_all} is in question", of_all = "pod with volumes"),
+            Style::Good,
+        ),
         0 => (
             format!("Nothing is in the way of the {of_all}"),
             Style::Good,
@@ -51,7 +70,7 @@ fn lines(preview: &Preview, way: Way) -> Vec<Block> {
 fn of_pod(stuck: &Stuck) -> Block {
     let reasons = stuck.reasons.iter().map(|reason| match &reason.nodes[..] {
         [] => Block::text(format!("{}.", reason.message)),
-        nodes => Block::text(format!("{} ({}).", reason.message, names(nodes))),
+        nodes => Block::text(format!("On {}: {}.", names(nodes), reason.message)),
     });
     Block::Group {
         name: format!("pod {}/{}", stuck.namespace, stuck.name),

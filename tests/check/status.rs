@@ -107,7 +107,7 @@ fn the_pods_of_one_node_are_foreseen() {
         (
             &["--node", "win-1"],
             3,
-            "PersistentVolume pv-ledger needs disk.csi.azure.com, which is not registered there (win-1).",
+            "On win-1: PersistentVolume pv-ledger needs disk.csi.azure.com, which is not registered there.",
         ),
         (
             &["--drain", "win-1", "-o", "json"],
@@ -125,7 +125,11 @@ fn the_pods_of_one_node_are_foreseen() {
             "cannot be used with",
         ),
         (&["--drain", "win-9"], 1, "there is no node win-9"),
-        (&["--drain", "lin-0"], 1, "pods of node lin-0 do not count"),
+        (
+            &["--drain", "lin-0"],
+            1,
+            "pods of node lin-0 do not count: it does not run Windows",
+        ),
     ] {
         let ended = check_in(&input(), &[&["-f", "azure-1.27"], arguments].concat());
         assert_eq!(ended.status, Some(status), "{ended:?}");

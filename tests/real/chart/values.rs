@@ -9,6 +9,9 @@ const VALUES: &str = r#"
 - [{replicaCount: 0}, DEPLOYMENT, /spec/replicas, 0]
 - [{topologySpreadConstraints: [{maxSkew: 1}]}, DEPLOYMENT, POD/spec/topologySpreadConstraints, [{maxSkew: 1}]]
 - [{commonLabels: {team: "7"}}, DEPLOYMENT, /metadata/labels/team, "7"]
+- [{commonLabels: {team: "7"}}, DEPLOYMENT, POD/metadata/labels/team, "7"]
+- [{commonLabels: {team: "7"}, podLabels: {team: "8"}}, DEPLOYMENT, POD/metadata/labels/team, "8"]
+- [{commonLabels: {release: a}, metrics: {serviceMonitor: {enabled: true, labels: {release: b}}}}, ServiceMonitor NAME, /metadata/labels/release, b]
 - [{commonLabels: {team: "7"}}, CustomResourceDefinition /windowsstorages.windowsstorage.dev, /metadata/labels/team, "7"]
 - [{serviceAccount: {name: mine}}, DEPLOYMENT, POD/spec/serviceAccountName, mine]
 - [{serviceAccount: {name: mine, annotations: {a: b}}}, "ServiceAccount NAMESPACE/mine", /metadata/annotations, {a: b}]
@@ -118,6 +121,8 @@ const REFUSED: &str = r#"
 - [{metrics: null}, "at '': missing property 'metrics'"]
 - [{networkPolicy: null}, "at '': missing property 'networkPolicy'"]
 - [{crds: null}, "at '': missing property 'crds'"]
+- [{podDisruptionBudget: {maxUnavailable: null}}, "at '/podDisruptionBudget': missing property 'maxUnavailable'"]
+- [{podDisruptionBudget: {maxUnavailable: half}}, "at '/podDisruptionBudget/maxUnavailable'"]
 - [{mustGather: null}, "at '': missing property 'mustGather'"]
 "#;
 

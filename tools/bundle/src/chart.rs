@@ -130,10 +130,7 @@ fn chart(root: &Path, release: &Release) -> Result<String> {
 
 /// Returns the dashboard's `ConfigMap`.
 fn dashboard() -> Value {
-    let labels = [
-        ("app.kubernetes.io/name", PACKAGE.into()),
-        ("@block .Values.metrics.dashboard.labels", "".into()),
-    ];
+    let labels = [("app.kubernetes.io/name", PACKAGE.into())];
     let metadata = [
         ("name", "windows-storage-operator-dashboard".into()),
         ("namespace", PACKAGE.into()),
@@ -153,6 +150,17 @@ fn dashboard() -> Value {
 
 /// Returns an object as a template.
 fn templated(object: &mut Value, path: &str) -> Result<String> {
+    let more = match text_at(object, "kind", path)? {
+        "ServiceMonitor" => Some("metrics.serviceMonitor.labels"),
+        "PrometheusRule" => Some("metrics.prometheusRule.labels"),
+        "ConfigMap" => Some("metrics.dashboard.labels"),
+        _ => None,
+    };
+    // A key that both have may be there only once.
+    let common = match more {
+        Some(more) => format!("@block (merge (dict) .Values.{more} .Values.commonLabels)"),
+        None => "@block .Values.commonLabels".to_owned(),
+    };
     let metadata = mapping_at(object, "metadata", path)?;
     let labels = metadata.entry("labels".into());
     labels.or_insert_with(|| Value::Mapping(Mapping::new()));
@@ -161,20 +169,15 @@ fn templated(object: &mut Value, path: &str) -> Result<String> {
         ("app.kubernetes.io/instance", "{{ .Release.Name }}"),
         ("app.kubernetes.io/version", "{{ .Chart.AppVersion }}"),
         ("app.kubernetes.io/managed-by", "{{ .Release.Service }}"),
+        ("app.kubernetes.io/name", PACKAGE),
         ("helm.sh/chart", "{{ .Chart.Name }}-{{ .Chart.Version }}"),
-        ("@block .Values.commonLabels", ""),
+        (&common, ""),
     ] {
         labels.insert(label.into(), value.into());
     }
     match text_at(object, "kind", path)?.to_owned().as_str() {
         "Deployment" => configure(object, path)?,
-        "ServiceMonitor" => {
-            let mark = "@block .Values.metrics.serviceMonitor.labels";
-            mapping_at(object, "metadata.labels", path)?.insert(mark.into(), "".into());
-        }
         "PrometheusRule" => {
-            let mark = "@block .Values.metrics.prometheusRule.labels";
-            mapping_at(object, "metadata.labels", path)?.insert(mark.into(), "".into());
             let mark = r#"@with (.Files.Get "files/alerts.yaml") => {{ . | replace "https://windows-storage-operator.invalid" $.Values.metrics.prometheusRule.runbooks | nindent 2 }}"#;
             let members = object.as_mapping_mut();
             members.map(|members| members.insert("spec".into(), mark.into()));
@@ -235,7 +238,8 @@ fn configure(deployment: &mut Value, path: &str) -> Result<()> {
         Ok(())
     };
     set("spec", &[("replicas", "@value .Values.replicaCount")])?;
-    let labels = ("@block .Values.podLabels", "");
+    let labels = "@block (merge (dict) .Values.podLabels .Values.commonLabels)";
+    let labels = (labels, "");
     set("spec.template.metadata.labels", &[labels])?;
     let annotations = ("annotations", "@block .Values.podAnnotations");
     set("spec.template.metadata", &[annotations])?;

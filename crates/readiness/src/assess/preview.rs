@@ -276,9 +276,11 @@ impl Foresight<'_> {
             ),
             Access::OnePod => (others.next()?, "ReadWriteOncePod"),
         };
+        let (pod, its) = keeper;
         Some(format!(
-            "PersistentVolumeClaim {} is {modes}, and pod {} uses it",
-            claim.name, keeper.0
+            "PersistentVolumeClaim {} is {modes}, and pod {pod} uses it on {}",
+            claim.name,
+            its.node_name.as_deref().unwrap_or_default()
         ))
     }
 }

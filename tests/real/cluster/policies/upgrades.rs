@@ -143,14 +143,14 @@ fn messages_say_what_to_do(held: &Held) {
 }
 
 fn orders_of_an_unknown_version_are_held(held: &Held) {
-    let image = "quay.io/ocp@sha256:cc";
-    let by_image = json!({"spec": {"desiredUpdate": {"image": image, "version": ""}}});
-    let said = held.refusal(OPENSHIFT, &by_image).unwrap();
-    assert!(
-        said.contains(&format!("the upgrade to {image} is held")),
-        "{said}"
-    );
-    assert_eq!(held.refusal(OPENSHIFT, &anyway(by_image, image)), None);
+    // The address of a registry may look like a version.
+    for image in ["quay.io/ocp@sha256:cc", "3.12.0.5:5000/ocp@sha256:cc"] {
+        let by_image = json!({"spec": {"desiredUpdate": {"image": image, "version": ""}}});
+        let said = held.refusal(OPENSHIFT, &by_image).unwrap();
+        let told = format!("the upgrade to {image} is held");
+        assert!(said.contains(&told), "{said}");
+        assert_eq!(held.refusal(OPENSHIFT, &anyway(by_image, image)), None);
+    }
     for version in ["4.18.0-rc.1", "4.18.0-0.nightly-2026-08-01-000000", "5.0.1"] {
         assert!(
             held.refusal(OPENSHIFT, &order(version)).is_some(),

@@ -109,6 +109,9 @@ fn some<'de, D: Deserializer<'de>>(ranges: D) -> Result<Vec<Range>, D::Error> {
     Ok(ranges)
 }
 
+/// No version is before this one.
+static FIRST: Version = Version::new(0, 0, 0);
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bounds {
@@ -133,7 +136,8 @@ impl TryFrom<Bounds> for Range {
             before: parse(before)?,
         };
         match (&range.from, &range.before) {
-            (Some(from), Some(before)) if from >= before => {
+            (from, Some(before)) if from.as_ref().unwrap_or(&FIRST) >= before => {
+                let from = from.as_ref().unwrap_or(&FIRST);
                 Err(format!("no version is from {from} and before {before}"))
             }
             _ => Ok(range),

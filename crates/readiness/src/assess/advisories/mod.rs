@@ -91,9 +91,13 @@ impl Advisory {
     #[must_use]
     pub fn finding(&self, object: String, what: &str) -> Finding {
         let Self {
-            happens, remedy, ..
+            happens,
+            remedy,
+            source,
+            ..
         } = self;
-        Finding::new(&self.code, object, format!("{what}{happens}; {remedy}"))
+        let message = format!("{what}{happens} ({source}); {remedy}");
+        Finding::new(&self.code, object, message)
     }
 
     /// Whether it matters at a version of Kubernetes; an unknown one is none that it names.

@@ -27,7 +27,11 @@ fn a_range_without_a_version_is_refused_as_is_what_says_nothing() {
             r#"[{from: "1.3", before: "1.2"}]"#,
             Some("no version is from"),
         ),
-        (r#"[{before: "0"}]"#, None),
+        (
+            r#"[{before: "0"}]"#,
+            Some("no version is from 0.0.0 and before 0.0.0"),
+        ),
+        (r#"[{before: "0.0.1"}]"#, None),
         (r#"[{before: "x"}]"#, Some("version \"x\"")),
         // As a number, 1.10 would be 1.1.
         ("[{before: 1.10}]", Some("expected a string")),
