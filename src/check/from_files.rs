@@ -7,7 +7,6 @@ use crate::report::count;
 
 /// The kinds that the verdict depends on and that most clusters with Windows workloads have.
 const EXPECTED_KINDS: [&str; 10] = [
-    "Namespace",
     "CSINode",
     "Pod",
     "PersistentVolumeClaim",
@@ -17,6 +16,7 @@ const EXPECTED_KINDS: [&str; 10] = [
     "Deployment",
     "ReplicaSet",
     "StatefulSet",
+    "Namespace",
 ];
 
 /// A cluster read from files.

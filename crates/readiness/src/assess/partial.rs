@@ -14,7 +14,6 @@ pub const CLAIMS: &str = "PersistentVolumeClaim";
 pub const VOLUMES: &str = "PersistentVolume";
 pub const CLASSES: &str = "StorageClass";
 pub const NODES: &str = "Node";
-pub const NAMESPACES: &str = "Namespace";
 pub const RUNTIME_CLASSES: &str = "RuntimeClass";
 
 /// Returns what files evidently lack. What was read of an API server, or has a must-gather's record, is known to be complete.

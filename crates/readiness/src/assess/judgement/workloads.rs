@@ -115,48 +115,19 @@ impl Unplaced<'_> {
             };
         }
         let mut unplaced = Resolution::default();
-        if let Some((kind, what)) = self.lacks_placement(namespace, placement)
-            && has_in_tree(&found().rows)
+        // A class that files do not have may send the pods to Windows nodes.
+        if let Some(class) = &placement.runtime_class
+            && cluster.absent_kinds.contains(partial::RUNTIME_CLASSES)
+            && found().rows.iter().any(|row| row.plugin().is_some())
         {
-            let problem = format!("{workload} uses in-tree volumes, and {what}");
-            unplaced.lacking.insert(kind, problem);
+            let problem = format!(
+                "{workload} uses in-tree volumes, and its RuntimeClass {class} may place it on Windows nodes; add the output of \
+                 kubectl get runtimeclasses -o yaml"
+            );
+            unplaced.lacking.insert(partial::RUNTIME_CLASSES, problem);
         }
         unplaced
     }
-
-    /// Returns the kind that files have nothing of, and that may place the workload's pods.
-    fn lacks_placement(
-        self,
-        namespace: &Name,
-        placement: &Placement,
-    ) -> Option<(&'static str, String)> {
-        let lacks = |kind| self.cluster.absent_kinds.contains(kind);
-        if let Some(class) = &placement.runtime_class
-            && lacks(partial::RUNTIME_CLASSES)
-        {
-            let what = format!(
-                "its RuntimeClass {class} may place it on Windows nodes; add the output of kubectl get runtimeclasses -o yaml"
-            );
-            return Some((partial::RUNTIME_CLASSES, what));
-        }
-        // Where pods of the namespace run elsewhere, nothing of it sends them to Windows nodes.
-        let is_seen = || {
-            let mut pods = self.cluster.pods.iter();
-            pods.any(|(key, pod)| {
-                key.namespace == *namespace && pod.controller.is_some() && pod.node_name.is_some()
-            })
-        };
-        (lacks(partial::NAMESPACES) && !is_seen()).then(|| {
-            let what = format!(
-                "its namespace {namespace} may place it on Windows nodes; add the output of kubectl get namespaces -o yaml"
-            );
-            (partial::NAMESPACES, what)
-        })
-    }
-}
-
-fn has_in_tree(rows: &[Resolved]) -> bool {
-    rows.iter().any(|row| row.plugin().is_some())
 }
 
 fn note(lacking: &mut Lacking, more: Lacking) {

@@ -1,8 +1,8 @@
 //! What files evidently lack.
 
 use super::cluster::{
-    CLAIM, CSI_NODE, Cluster, Kind, NAMESPACE, NODE, PERSISTENT_VOLUME, POD, RUNTIME_CLASS,
-    STORAGE_CLASS, field, list, name, namespace, nonempty, text,
+    CLAIM, CSI_NODE, Cluster, Kind, NODE, PERSISTENT_VOLUME, POD, RUNTIME_CLASS, STORAGE_CLASS,
+    field, list, name, namespace, nonempty, text,
 };
 use super::volumes::{Finding, NO_CLASS, backing, unattended};
 use super::workloads::{self, OWNERS, Workload};
@@ -25,10 +25,7 @@ pub fn lacks_some(cluster: Cluster<'_>, findings: &mut Vec<Finding>) -> bool {
     };
     let has_none = |kind: Kind| cluster.of(kind).next().is_none();
     let is_placed_elsewhere = |workload: &Workload<'_>| {
-        let of = namespace(workload.object);
-        let has_class = nonempty(workload.spec, &["runtimeClassName"]).is_some();
-        (has_class && has_none(RUNTIME_CLASS))
-            || (has_none(NAMESPACE) && !workloads::runs_pods(cluster, of))
+        nonempty(workload.spec, &["runtimeClassName"]).is_some() && has_none(RUNTIME_CLASS)
     };
     let unplaced = workloads::unplaced(cluster);
     let mut unplaced = unplaced.iter().filter(|it| is_placed_elsewhere(it));

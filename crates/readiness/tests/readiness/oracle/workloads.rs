@@ -78,13 +78,6 @@ pub fn unplaced(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
     })
 }
 
-/// Whether pods of a controller run in the namespace.
-pub fn runs_pods(cluster: Cluster<'_>, of: &str) -> bool {
-    cluster.of(POD).any(|pod| {
-        namespace(pod) == of && is_live(pod) && bound_to(pod).is_some() && controller(pod).is_some()
-    })
-}
-
 fn that_wait(
     cluster: Cluster<'_>,
     is_one: impl Fn(Cluster<'_>, &str, &Value, bool) -> bool,
