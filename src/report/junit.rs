@@ -13,13 +13,13 @@ struct Case {
 }
 
 struct Problem {
-    result: Result,
+    outcome: Outcome,
     kind: String,
     message: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Result {
+enum Outcome {
     Failure,
     /// It is not known.
     Error,
@@ -41,7 +41,7 @@ pub(super) fn junit(report: &ReadinessReport) -> String {
     let body = html! {
         testsuites name="windows-storage-operator" {
             @for (name, cases) in &suites {
-                testsuite name=(name) tests=(cases.len()) failures=(number(cases, Result::Failure)) errors=(number(cases, Result::Error)) skipped=(number(cases, Result::Skipped)) {
+                testsuite name=(name) tests=(cases.len()) failures=(number(cases, Outcome::Failure)) errors=(number(cases, Outcome::Error)) skipped=(number(cases, Outcome::Skipped)) {
                     @for case in cases { (test(case)) }
                 }
             }
@@ -54,9 +54,9 @@ pub(super) fn junit(report: &ReadinessReport) -> String {
 }
 
 /// Returns how many tests have a result.
-fn number(cases: &[Case], result: Result) -> usize {
+fn number(cases: &[Case], outcome: Outcome) -> usize {
     let problems = cases.iter().filter_map(|case| case.problem.as_ref());
-    let its = problems.filter(|problem| problem.result == result);
+    let its = problems.filter(|problem| problem.outcome == outcome);
     its.count()
 }
 
@@ -70,12 +70,12 @@ fn test(
 ) -> Markup {
     html! {
         testcase classname=(visible(class)) name=(visible(name)) {
-            @if let Some(Problem { result, kind, message }) = problem {
+            @if let Some(Problem { outcome, kind, message }) = problem {
                 @let message = visible(message);
-                @match result {
-                    Result::Failure => { failure type=(kind) message=(message) { (message) } }
-                    Result::Error => { error type=(kind) message=(message) { (message) } }
-                    Result::Skipped => { skipped message=(message) { (message) } }
+                @match outcome {
+                    Outcome::Failure => { failure type=(kind) message=(message) { (message) } }
+                    Outcome::Error => { error type=(kind) message=(message) { (message) } }
+                    Outcome::Skipped => { skipped message=(message) { (message) } }
                 }
             }
         }
@@ -85,9 +85,9 @@ fn test(
 fn verdict(report: &ReadinessReport) -> Case {
     let verdict = &report.verdict;
     let problem = (verdict.upgradeable == Upgradeable::False).then(|| Problem {
-        result: match verdict.reason {
-            Reason::ReadinessUnknown => Result::Error,
-            _ => Result::Failure,
+        outcome: match verdict.reason {
+            Reason::ReadinessUnknown => Outcome::Error,
+            _ => Outcome::Failure,
         },
         kind: verdict.reason.as_str().to_owned(),
         message: verdict.message.clone(),
@@ -108,7 +108,7 @@ fn volume(volume: &VolumeUse) -> Case {
         .as_deref()
         .unwrap_or_default();
     let problem = volume.blocking.then(|| Problem {
-        result: Result::Failure,
+        outcome: Outcome::Failure,
         kind: volume
             .csi_driver
             .as_ref()
@@ -137,9 +137,9 @@ fn node(report: &ReadinessReport, node: &NodeReadiness) -> Case {
     let messages = node.findings.iter().map(|finding| finding.message.as_str());
     let problem = (!node.ready).then(|| Problem {
         // A driver that only CSI volumes need holds no upgrade.
-        result: match report.verdict.upgradeable {
-            Upgradeable::False => Result::Failure,
-            Upgradeable::True => Result::Skipped,
+        outcome: match report.verdict.upgradeable {
+            Upgradeable::False => Outcome::Failure,
+            Upgradeable::True => Outcome::Skipped,
         },
         kind: "NotReady".to_owned(),
         message: messages.collect::<Vec<_>>().join(". "),

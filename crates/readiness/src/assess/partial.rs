@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::verdict::list;
-use crate::index::{AnyTable, Cluster, CsiNode, Name, ReadFrom, Unread, VolumeType, WorkloadKind};
+use crate::index::{
+    AnyTable, Cluster, CsiNode, Name, ObjectKey, PersistentVolume, ReadFrom, Unread, VolumeType,
+    WorkloadKind,
+};
 
 /// The kinds that volumes of Windows workloads refer to and of which files have nothing, each with the first such volume and
 /// what to add.
@@ -63,6 +66,17 @@ fn unseen_node(cluster: &Cluster) -> Option<String> {
     ))
 }
 
+/// Returns the volumes that are bound to a claim.
+fn bound(cluster: &Cluster) -> impl Iterator<Item = (&Name, &PersistentVolume, &ObjectKey)> {
+    let volumes = cluster.volumes.iter();
+    volumes.filter_map(|(name, volume)| Some((name, volume, volume.bound_to.as_ref()?)))
+}
+
+fn is_in_tree(volume: &PersistentVolume) -> bool {
+    let source = volume.source.as_ref();
+    source.and_then(VolumeType::plugin).is_some()
+}
+
 /// Returns an in-tree volume that is in use, where files have nothing that could use it.
 fn unseen_workloads(cluster: &Cluster) -> Option<String> {
     let absent = &cluster.absent_kinds;
@@ -72,13 +86,7 @@ fn unseen_workloads(cluster: &Cluster) -> Option<String> {
     {
         return None;
     }
-    let mut volumes = cluster.volumes.iter();
-    let (name, claim) = volumes.find_map(|(name, volume)| {
-        let plugin = volume.source.as_ref().and_then(VolumeType::plugin);
-        plugin
-            .and(volume.bound_to.as_ref())
-            .map(|claim| (name, claim))
-    })?;
+    let (name, _, claim) = bound(cluster).find(|(_, volume, _)| is_in_tree(volume))?;
     Some(format!(
         "PersistentVolume {name} is bound to the claim {claim}, and the files have no workload at all; add the output of kubectl \
          get -A -o yaml pods,deploy,rs,sts,ds,rc,jobs,cronjobs"
@@ -89,11 +97,7 @@ fn unseen_workloads(cluster: &Cluster) -> Option<String> {
 /// itself. The workloads that use it may be missing as well.
 fn unseen_claim(cluster: &Cluster) -> Option<String> {
     let absent = &cluster.absent_namespaces;
-    let bound = || {
-        let volumes = cluster.volumes.iter();
-        volumes.filter_map(|(name, volume)| Some((name, volume, volume.bound_to.as_ref()?)))
-    };
-    let in_absent = bound().find(|(_, _, claim)| absent.contains(&claim.namespace));
+    let in_absent = bound(cluster).find(|(_, _, claim)| absent.contains(&claim.namespace));
     if let Some((name, _, claim)) = in_absent {
         return Some(format!(
             "PersistentVolume {name} is bound to the claim {claim}, and the files have no object of namespace {}; add the \
@@ -101,10 +105,9 @@ fn unseen_claim(cluster: &Cluster) -> Option<String> {
             list(absent)
         ));
     }
-    let (name, _, claim) = bound().find(|(_, volume, claim)| {
-        let plugin = volume.source.as_ref().and_then(VolumeType::plugin);
-        plugin.is_some() && cluster.claims.get(*claim).is_none()
-    })?;
+    let is_lost = |claim: &ObjectKey| cluster.claims.get(claim).is_none();
+    let mut bound = bound(cluster);
+    let (name, _, claim) = bound.find(|(_, volume, claim)| is_in_tree(volume) && is_lost(claim))?;
     Some(format!(
         "PersistentVolume {name} is bound to the claim {claim}, which the files do not have; add the output of kubectl get \
          pvc -A -o yaml"

@@ -44,14 +44,13 @@ const WITHOUT_IMAGE: [&str; 6] = [
     "RegistryUnavailable",
 ];
 /// What container runtimes say of an image that has no build for the node's system.
-const FOR_OTHERS: [&str; 3] = [
+const FOR_OTHERS: [&str; 4] = [
     "no matching manifest for",
     "no match for platform",
     "cannot be used on this platform",
+    // When a container is started whose image was pulled: error 0xc0370101 of hcsshim.
+    "does not match the host operating system",
 ];
-
-/// What Windows says when it starts a container whose image is for another build. Source: error 0xc0370101 of hcsshim.
-const FOR_OTHER_HOSTS: &str = "does not match the host operating system";
 
 #[derive(Deserialize)]
 pub(super) struct PodObject {
@@ -342,10 +341,11 @@ impl ContainerStatus {
         let stopped = state.waiting.as_ref().or(state.terminated.as_ref())?;
         let reason = stopped.reason.clone().filter(|it| it != "Completed")?;
         let is_pull = WITHOUT_IMAGE.contains(&reason.as_str());
-        let says = |words: &&str| stopped.message.0.contains(words);
-        let image = (is_pull || says(&FOR_OTHER_HOSTS)).then(|| WantedImage {
+        let mut for_others = FOR_OTHERS.iter();
+        let is_for_others = for_others.any(|words| stopped.message.0.contains(words));
+        let image = (is_pull || is_for_others).then(|| WantedImage {
             name: self.image.0.clone(),
-            is_for_others: FOR_OTHERS.iter().any(says) || says(&FOR_OTHER_HOSTS),
+            is_for_others,
         });
         Some((reason, image))
     }

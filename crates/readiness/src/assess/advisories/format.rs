@@ -135,9 +135,9 @@ impl TryFrom<Bounds> for Range {
             from: parse(from)?,
             before: parse(before)?,
         };
-        match (&range.from, &range.before) {
-            (from, Some(before)) if from.as_ref().unwrap_or(&FIRST) >= before => {
-                let from = from.as_ref().unwrap_or(&FIRST);
+        let from = range.from.as_ref().unwrap_or(&FIRST);
+        match &range.before {
+            Some(before) if from >= before => {
                 Err(format!("no version is from {from} and before {before}"))
             }
             _ => Ok(range),

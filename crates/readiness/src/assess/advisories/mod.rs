@@ -38,7 +38,7 @@ pub fn of(product: &str) -> impl Iterator<Item = &'static Advisory> {
 
 /// Returns what is known of a version of a product.
 pub fn on(product: &str, version: &Version) -> impl Iterator<Item = &'static Advisory> {
-    of(product).filter(move |it| it.versions.iter().any(|range| range.contains(version)))
+    of(product).filter(move |it| it.affects(version))
 }
 
 /// Returns the versions of Kubernetes that a driver's vendor lists for a version of it, by minor version.
@@ -98,6 +98,12 @@ impl Advisory {
         } = self;
         let message = format!("{what}{happens} ({source}); {remedy}");
         Finding::new(&self.code, object, message)
+    }
+
+    /// Whether it is about this version of the product.
+    #[must_use]
+    pub fn affects(&self, version: &Version) -> bool {
+        self.versions.iter().any(|range| range.contains(version))
     }
 
     /// Whether it matters at a version of Kubernetes; an unknown one is none that it names.

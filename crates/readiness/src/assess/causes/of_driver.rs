@@ -286,10 +286,7 @@ fn runs_affected(sets: &DaemonSets<'_>, advisory: &Advisory) -> Option<bool> {
     let images = sets.windows.iter().flat_map(|set| &set.node_side.images);
     let affected = images.filter_map(|image| {
         let version = Version::new(image.version.0, image.version.1, 0);
-        let is_affected = advisory
-            .versions
-            .iter()
-            .any(|range| range.contains(&version));
+        let is_affected = advisory.affects(&version);
         match image.name.as_str() {
             UPSTREAM => Some(is_affected),
             // Of other builds, only an old number says something.

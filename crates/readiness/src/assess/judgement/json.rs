@@ -24,13 +24,14 @@ impl Report {
     #[must_use]
     pub fn to_json(&self, cluster: &Cluster) -> ReadinessReport {
         let today = redirection::today(cluster);
+        let release = self.target.or(today);
         let sets = self.daemon_sets(cluster);
         let mut causes = Causes::new();
         let nodes: Vec<NodeReadiness> = self
             .windows
             .iter()
             .filter_map(|name| {
-                let mut node = self.node_with(cluster, name, &sets, &mut causes)?;
+                let mut node = self.node_with(cluster, name, release, &sets, &mut causes)?;
                 node.findings
                     .extend(self.stale_entries(cluster, name, &sets));
                 sort(&mut node.findings);
@@ -75,8 +76,9 @@ impl Report {
             .iter()
             .filter(|(_, need)| !need.missing.is_empty());
         let sets = DaemonSets::of_drivers(self, cluster, missing.map(|(driver, _)| driver));
+        let release = self.target.or_else(|| redirection::today(cluster));
         let nodes = self.windows.iter().filter_map(|name| {
-            let node = self.node_with(cluster, name, &sets, &mut Causes::new())?;
+            let node = self.node_with(cluster, name, release, &sets, &mut Causes::new())?;
             Some((name.clone(), node))
         });
         nodes.collect()
@@ -127,6 +129,7 @@ impl Report {
         &self,
         cluster: &Cluster,
         name: &Name,
+        release: Option<Release>,
         sets: &BTreeMap<Name, DaemonSets<'_>>,
         causes_of: &mut Causes,
     ) -> Option<NodeReadiness> {
@@ -151,7 +154,6 @@ impl Report {
         if csi_node.is_none() {
             findings.push(causes::no_csi_node(cluster, name));
         }
-        let release = self.target.or_else(|| redirection::today(cluster));
         findings.extend(causes::known_of_windows(name, node, release));
         for driver in missing {
             let Some(sets) = sets.get(driver) else {

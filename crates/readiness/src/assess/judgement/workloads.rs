@@ -44,7 +44,6 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
         registered: &registered,
         bound: &bound,
     };
-    let unplaced = Unplaced { cluster, memory };
     let mut ownership = Ownership::of(cluster);
     let (mut used, mut lacking) = (BTreeMap::new(), Lacking::new());
     for (key, pod) in cluster.pods.iter() {
@@ -55,7 +54,7 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
             let asked = || memory.asked(cluster, &key.namespace, &pod.placement);
             let found = || volumes::resolve(lookup, &workload, &pod.volumes, &[]);
             if is_alone && asked().is_none() {
-                let found = unplaced.judge(&workload, &pod.placement, found);
+                let found = unplaced(cluster, memory, &workload, &pod.placement, found);
                 note(&mut lacking, found.lacking);
                 insert(&mut used, workload, None, Vec::new(), found.findings);
             }
@@ -80,7 +79,7 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
         let found = match memory.asked(cluster, &key.namespace, &owner.placement) {
             Some(System::Windows) => judge(),
             Some(System::Other) => continue,
-            None => unplaced.judge(&workload, &owner.placement, judge),
+            None => unplaced(cluster, memory, &workload, &owner.placement, judge),
         };
         note(&mut lacking, found.lacking);
         insert(&mut used, workload, None, found.rows, found.findings);
@@ -88,46 +87,33 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
     (used, lacking)
 }
 
-/// Workloads of which neither a constraint nor a node says on which operating system they run.
-#[derive(Clone, Copy)]
-struct Unplaced<'a> {
-    cluster: &'a Cluster,
-    memory: &'a Memory,
-}
-
-impl Unplaced<'_> {
-    /// Reports the in-tree volumes of a workload whose selector matches no node, and what files lack that would say where it
-    /// runs. Its volumes do not count.
-    fn judge(
-        self,
-        workload: &WorkloadKey,
-        placement: &Placement,
-        found: impl FnOnce() -> Resolution,
-    ) -> Resolution {
-        let (cluster, namespace) = (self.cluster, &workload.object.namespace);
-        if let Some(nowhere) = self.memory.matches_nothing(cluster, namespace, placement) {
-            let found = found();
-            let unknown = placement_unknown(workload, nowhere, &found.rows);
-            return Resolution {
-                rows: Vec::new(),
-                findings: Vec::from_iter(unknown),
-                lacking: found.lacking,
-            };
-        }
-        let mut unplaced = Resolution::default();
+/// Judges a workload of which neither a constraint nor a node says on which operating system it runs: reports its in-tree
+/// volumes if its selector matches no node, and what files lack that would say where it runs. Its volumes do not count.
+fn unplaced(
+    cluster: &Cluster,
+    memory: &Memory,
+    workload: &WorkloadKey,
+    placement: &Placement,
+    found: impl FnOnce() -> Resolution,
+) -> Resolution {
+    let mut unplaced = Resolution::default();
+    if let Some(nowhere) = memory.matches_nothing(cluster, &workload.object.namespace, placement) {
+        let found = found();
+        let unknown = placement_unknown(workload, nowhere, &found.rows);
+        unplaced.findings.extend(unknown);
+        unplaced.lacking = found.lacking;
+    } else if let Some(class) = &placement.runtime_class
         // A class that files do not have may send the pods to Windows nodes.
-        if let Some(class) = &placement.runtime_class
-            && cluster.absent_kinds.contains(partial::RUNTIME_CLASSES)
-            && found().rows.iter().any(|row| row.plugin().is_some())
-        {
-            let problem = format!(
-                "{workload} uses in-tree volumes, and its RuntimeClass {class} may place it on Windows nodes; add the output of \
-                 kubectl get runtimeclasses -o yaml"
-            );
-            unplaced.lacking.insert(partial::RUNTIME_CLASSES, problem);
-        }
-        unplaced
+        && cluster.absent_kinds.contains(partial::RUNTIME_CLASSES)
+        && found().rows.iter().any(|row| row.plugin().is_some())
+    {
+        let problem = format!(
+            "{workload} uses in-tree volumes, and its RuntimeClass {class} may place it on Windows nodes; add the output of \
+             kubectl get runtimeclasses -o yaml"
+        );
+        unplaced.lacking.insert(partial::RUNTIME_CLASSES, problem);
     }
+    unplaced
 }
 
 fn note(lacking: &mut Lacking, more: Lacking) {
