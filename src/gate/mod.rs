@@ -56,8 +56,8 @@ impl Gate {
         self.report.subscribe()
     }
 
-    /// Decides, and writes what differs. A `True` is written only while `opens` says that the latest verdict is True.
-    /// Returns when to look again if nothing changes.
+    /// Decides, and writes what differs. A `True` is written only while `opens` says that the latest verdict is True, and
+    /// the nodes being changed are the same. Returns when to look again if nothing changes.
     pub async fn reconcile(&mut self, judged: &Judged<'_>, opens: impl Fn() -> bool) -> Instant {
         if let Some(found) = judged.found.filter(|_| self.object.is_none()) {
             self.decider.find(found);
@@ -65,6 +65,10 @@ impl Gate {
         let now = Instant::now();
         let decision = self.decide(judged, now).decision;
         if self.track.is_due(&decision, now) {
+            if !decision.holds() {
+                // Before `opens` is asked: work that begins on a node is seen here, or the node waits for this to be done.
+                self.report.send_modify(|report| report.knows.clear());
+            }
             self.ensure(&decision, opens).await;
         }
         // Who found and wrote something decides anew.
@@ -73,6 +77,12 @@ impl Gate {
         let is_done = !self.track.is_due(&next.decision, now);
         self.publish(GateReport {
             acted_on: is_done.then(|| judged.verdict.clone()),
+            knows: judged
+                .in_progress
+                .iter()
+                .filter(|_| is_done)
+                .cloned()
+                .collect(),
             wants_lists: next.wants_lists,
             ..self.track.report(now)
         });
@@ -211,5 +221,40 @@ mod tests {
             "it stays open"
         );
         assert!(said(&held, 8, None, Some(Found::Open)).await);
+    }
+
+    #[tokio::test]
+    async fn what_it_knows_to_be_changed_is_held_and_it_knows_nothing_while_it_opens() {
+        let verdict = Verdict {
+            upgradeable: Upgradeable::True,
+            reason: Reason::DriversRegistered,
+            message: String::new(),
+        };
+        let mut gate = Gate::new(None, Metrics::default());
+        let reports = gate.reports();
+        let start = Instant::now();
+        let mut turned = Turned::new(start);
+        turned.note(&verdict, true, Instant::now());
+        let nobody = BTreeSet::new();
+        let node = BTreeSet::from(["win-1".to_owned()]);
+        for (in_progress, opens) in [(&node, true), (&nobody, false), (&nobody, true)] {
+            let judged = Judged {
+                verdict: &verdict,
+                turned,
+                lists: &[],
+                gone: None,
+                in_progress,
+                found: Some(Found::Open),
+            };
+            let may_open = || {
+                assert!(reports.borrow().knows.is_empty(), "work may begin");
+                opens
+            };
+            gate.reconcile(&judged, may_open).await;
+            let report = reports.borrow().clone();
+            assert_eq!(report.knows, *in_progress);
+            let holds = report.written.unwrap().holds();
+            assert_eq!(holds, *in_progress == node || !opens);
+        }
     }
 }

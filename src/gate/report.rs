@@ -1,5 +1,6 @@
 //! The state of the condition: when to check it again, and what is reported. Pure: the current time is an argument.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::assess::report::Verdict;
@@ -22,7 +23,7 @@ const CONTEST: Duration = Duration::from_secs(600);
 const PENDING: &str = "Pending";
 
 /// The content of a condition that reports on the gate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateReport {
     /// Whether there is an `OperatorCondition` to report on.
     pub is_of_olm: bool,
@@ -36,6 +37,8 @@ pub struct GateReport {
     pub written: Option<Decision>,
     /// The verdict that the gate has acted on and is done with. The report says nothing about another one.
     pub acted_on: Option<Verdict>,
+    /// The nodes being changed that the gate has acted on and is done with: work on others must not begin yet.
+    pub knows: BTreeSet<String>,
     /// Since when lists are wanted to open the gate.
     pub wants_lists: Option<Instant>,
 }
@@ -169,8 +172,7 @@ impl Track {
             reason,
             message,
             written: self.written.clone().filter(|_| self.failure.is_none()),
-            acted_on: None,
-            wants_lists: None,
+            ..GateReport::default()
         }
     }
 

@@ -167,8 +167,7 @@ mod tests {
             reason,
             message: message.to_owned(),
             written: None,
-            acted_on: None,
-            wants_lists: None,
+            ..GateReport::default()
         }
     }
 

@@ -52,11 +52,12 @@ impl Actors<'_> {
 
     /// Keeps the `OperatorCondition`.
     pub async fn gate(&self, mut gate: Gate) -> Infallible {
-        let opens = || {
-            let last = self.last();
-            last.is_some_and(|plan| plan.verdict.upgradeable == Upgradeable::True)
-        };
         self.keep("OperatorCondition", async |plan| {
+            let opens = || {
+                let same = |last: &Arc<Plan>| last.in_progress == plan.in_progress;
+                let last = self.last().filter(same);
+                last.is_some_and(|last| last.verdict.upgradeable == Upgradeable::True)
+            };
             let next = gate.reconcile(&plan.judged(), opens).await;
             Ok::<_, Infallible>(Next::At(next))
         })

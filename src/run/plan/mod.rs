@@ -97,7 +97,7 @@ pub struct Plan {
     pub rollout: Rollout,
     /// The nodes that are being changed.
     pub in_progress: BTreeSet<String>,
-    /// The nodes that may begin work in their slots: the stored status, which the next process reads, names them.
+    /// The nodes that may begin work in their slots.
     pub allowed: BTreeSet<String>,
     /// The statuses of nodes that differ from what is stored.
     pub statuses: NodeStatuses,
@@ -139,7 +139,7 @@ pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
     }
     let slots_want = plan.decide_slots(inputs, slots, listed);
     plan.in_progress = plan.of_these(slots.in_progress(&plan.rollout.slots));
-    plan.allowed = &plan.rollout.slots & &stored_in_progress(inputs.cluster);
+    plan.allowed = plan.allowed(inputs);
     if plan.is_complete {
         plan.plan_statuses(inputs);
         plan.left = left::left_behind(inputs, is_removed);
@@ -200,6 +200,24 @@ impl Plan {
             due: None,
             spec,
         }
+    }
+
+    /// Returns the nodes with a slot whose work may begin: the stored status names them, or the next process would not know,
+    /// and the gate has done with the last plan that does, or it could still be opening.
+    fn allowed(&self, inputs: &Inputs<'_>) -> BTreeSet<String> {
+        let stored = stored_in_progress(inputs.cluster);
+        let gate = inputs.seen.gate.as_ref();
+        let is_allowed = |node: &&String| {
+            stored.contains(*node)
+                && gate.is_some_and(|gate| gate.knows.contains(*node))
+                && (inputs.before).is_some_and(|before| before.in_progress.contains(*node))
+        };
+        self.rollout
+            .slots
+            .iter()
+            .filter(is_allowed)
+            .cloned()
+            .collect()
     }
 
     /// Returns what the gate depends on.

@@ -15,7 +15,7 @@ fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
         message: String::new(),
         written: None,
         acted_on: Some(rig.last.verdict.clone()),
-        wants_lists: None,
+        ..GateReport::default()
     });
     if let Some((_, status)) = rig.pass().settings.clone() {
         rig.write_settings(status);
@@ -68,7 +68,7 @@ fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_kn
         message: String::new(),
         written: Some(written),
         acted_on: Some(plan.verdict.clone()),
-        wants_lists: None,
+        ..GateReport::default()
     });
     let (_, status) = rig.pass().settings.clone().unwrap();
     let said = status
@@ -136,7 +136,7 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
                 yields: false,
             }),
             acted_on: Some(rig.last.verdict.clone()).filter(|_| acted),
-            wants_lists: None,
+            ..GateReport::default()
         });
         if let Some((_, status)) = rig.pass().settings.clone() {
             rig.write_settings(status);

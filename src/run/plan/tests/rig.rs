@@ -14,7 +14,7 @@ pub(super) struct Rig {
     is_restored: bool,
     /// The last plan.
     pub(super) last: Arc<Plan>,
-    before: Option<Arc<Plan>>,
+    pub(super) before: Option<Arc<Plan>>,
     pub(super) observations: BTreeMap<String, Observation>,
     pub(super) slots: RolloutSlots,
     /// Slots of nodes at work.

@@ -41,17 +41,29 @@ fn a_node_keeps_its_slot_when_another_turns_up() {
 }
 
 #[test]
-fn work_begins_in_a_slot_once_the_stored_status_names_the_node() {
+fn work_begins_in_a_slot_once_the_stored_status_names_the_node_and_the_gate_knows_of_it() {
     let mut rig = three_that_wait();
-    assert_eq!(rig.slots(), ["win-1"]);
-    assert!(
-        rig.last.allowed.is_empty(),
-        "the next process would not know"
-    );
+    let node = BTreeSet::from(["win-1".to_owned()]);
+    let mut allowed = |rig: &mut Rig, gate_knows: bool| {
+        let knows = node.iter().filter(|_| gate_knows).cloned().collect();
+        rig.gate = Some(GateReport {
+            knows,
+            ..GateReport::default()
+        });
+        assert_eq!(rig.slots(), ["win-1"]);
+        rig.last.allowed == node
+    };
+    assert!(!allowed(&mut rig, true), "the next process would not know");
     let (_, status) = rig.last.settings.clone().unwrap();
     rig.write_settings(status);
-    rig.pass();
-    assert_eq!(rig.last.allowed, BTreeSet::from(["win-1".to_owned()]));
+    assert!(!allowed(&mut rig, false), "the gate could be opening");
+    assert!(allowed(&mut rig, true));
+    rig.before = None;
+    assert!(
+        !allowed(&mut rig, true),
+        "the gate may not have read yet that it has a slot again"
+    );
+    assert!(allowed(&mut rig, true));
 }
 
 #[test]
