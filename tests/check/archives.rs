@@ -85,18 +85,3 @@ fn an_archive_beside_an_empty_folder_of_its_name_is_missed() {
     let ended = check_in(folder.path(), &["-o", "json", "-f", "."]);
     ended.assert_status(0);
 }
-
-#[test]
-fn an_archive_under_another_name_is_missed_too() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("nodes.yaml"), WINDOWS_NODE).unwrap();
-    fs::write(folder.path().join("pods.json"), GZIP).unwrap();
-    let ended = check_in(folder.path(), &["-o", "json", "-f", "."]);
-    ended.assert_unknown("pods.json");
-    assert!(
-        ended
-            .stderr
-            .contains("gunzip -c ./pods.json > ./pods.json.unpacked"),
-        "{ended:?}"
-    );
-}

@@ -19,6 +19,18 @@ cluster | {csiProxy: {management: Sometimes}} | management
 cluster | {csiProxy: {extraArgs: ['-v=1 & del']}} | extraArgs
 cluster | {csiProxy: {extraArgs: ['C:\x.exe']}} | extraArgs
 cluster | {upgradeGate: Maybe} | upgradeGate
+cluster | {nodePools: [{name: blue, nodeSelector: {pool: blue}}, {name: blue, nodeSelector: {pool: blue}}]} | duplicate
+cluster | {nodePools: [{name: blue}]} | nodeSelector
+cluster | {nodePools: [{nodeSelector: {pool: blue}}]} | name
+cluster | {nodePools: [{name: blue, nodeSelector: {}}]} | nodeSelector
+cluster | {nodePools: [{name: Blue Pool, nodeSelector: {pool: blue}}]} | such as pool-1
+cluster | {nodePools: [{name: blue, nodeSelector: {pool: blue}, management: Removed}]} | management
+cluster | {nodePools: [{name: blue, nodeSelector: {pool: blue}, version: newest}]} | write a version such as v1.3.0
+cluster | {nodePools: [{name: blue, nodeSelector: {pool: blue}, ssh: {port: 0}}]} | port
+cluster | {nodePools: [{name: blue, nodeSelector: {pool: blue}, ssh: {user: a b}}]} | a user name has neither
+cluster | {nodePools: [{name: blue, nodeSelector: {pool: blue}, ssh: {privateKeySecretRef: {name: blue, key: ../other}}}]} | privateKeySecretRef.key
+cluster | {nodePools: [{name: blue, nodeSelector: {pool: blue}, ssh: {privateKeySecretRef: {key: ssh}}}]} | privateKeySecretRef.name: Required
+cluster | {nodePools: [{name: blue, nodeSelector: {pool: blue}, rollout: {maxUnavailable: 0%}}]} | maxUnavailable
 ";
 
 #[test]
@@ -75,7 +87,7 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         let error = settings(name, spec).expect_err(spec).to_string();
         assert!(error.contains(complaint), "{spec}: {error}");
     }
-    settings("cluster", r"{csiProxy: {extraArgs: ['-kubelet-path=D:\kubelet']}, ssh: {user: 'CORP\ops', port: 2222}}").unwrap();
+    settings("cluster", r"{csiProxy: {extraArgs: ['-kubelet-path=D:\kubelet']}, ssh: {user: 'CORP\ops', port: 2222}, nodePools: [{name: blue, nodeSelector: {pool: blue}}]}").unwrap();
     // Without a spec, the defaults apply.
     let gate = |object: &str| {
         control_plane.kubectl(&["get", object, "-o", "jsonpath={.spec.upgradeGate}"])

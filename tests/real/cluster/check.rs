@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use testbed::objects;
 
-use crate::cluster::harness::Harness;
+use crate::cluster::harness::{self, Harness};
 
 /// A workload that is scaled to zero and requires Windows by its RuntimeClass, and the driver's DaemonSet, which does
 /// not tolerate the nodes' taint.
@@ -212,11 +212,7 @@ fn a_user_is_acted_as_and_nodes_are_chosen_by_label() {
     harness.apply(&objects::windows_node("win-2"));
     harness.kubectl("label node win-2 pool=blue");
     let kubeconfig = harness.control_plane().kubeconfig();
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
-        command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
-        command.output().unwrap()
-    };
+    let run = |arguments: &[&str]| harness::run(kubeconfig, arguments);
     let blue = run(&["nodes", "-l", "pool=blue", "-o", "name"]);
     assert_eq!(String::from_utf8_lossy(&blue.stdout), "node/win-2\n");
     let none = run(&["nodes", "-l", "pool=red"]);

@@ -1,20 +1,15 @@
 //! `check hosts` inspects hosts as the operator would, and changes nothing.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 use testbed::objects::NAMESPACE;
 
-use crate::cluster::harness::{Harness, logins};
+use crate::cluster::harness::{Harness, logins, run};
 
 fn check_hosts(harness: &Harness, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .args(["check", "hosts"])
-        .arg("--kubeconfig")
-        .arg(harness.control_plane().kubeconfig())
-        .args(arguments)
-        .output()
-        .unwrap()
+    let arguments = [&["check", "hosts"], arguments].concat();
+    run(harness.control_plane().kubeconfig(), &arguments)
 }
 
 /// Returns all objects that the operator would write.
@@ -80,11 +75,7 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
         .control_plane
         .kubeconfig_for("stranger", &[])
         .unwrap();
-    let blind = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .args(["check", "hosts", "-n", NAMESPACE, "--kubeconfig"])
-        .arg(stranger)
-        .output()
-        .unwrap();
+    let blind = run(&stranger, &["check", "hosts", "-n", NAMESPACE]);
     assert_eq!(blind.status.code(), Some(1), "{blind:?}");
     // If csi-proxy is to be removed or is not needed, nothing is installed.
     for (csi_proxy, words) in [

@@ -1,16 +1,15 @@
 //! Problems with the `OperatorCondition`: the rest of the work continues, the problem is reported, and the gate
 //! recovers by itself.
 
+use kube::Api;
 use kube::api::PostParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use windows_storage_operator::api::OperatorCondition;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::gate::{Decision, GateError, GateObject};
 
-use crate::cluster::harness::{Harness, SETTINGS, assert_has};
+use crate::cluster::harness::{Harness, SETTINGS, assert_has, client_of};
 
 const WRITTEN: &str = "OperatorConditionWritten";
 const CRD: &str = "operatorconditions.operators.coreos.com";
@@ -214,10 +213,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
     let kubeconfig = control_plane
         .kubeconfig_for_service_account(NAMESPACE, "windows-storage-operator")
         .unwrap();
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options);
-    let client = Client::try_from(config.await.unwrap()).unwrap();
+    let client = client_of(&kubeconfig).await;
     let api: Api<OperatorCondition> = Api::namespaced(client, NAMESPACE);
     let others = tokio::spawn(write_others_conditions(api.clone()));
 

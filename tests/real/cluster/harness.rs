@@ -4,8 +4,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde_json::{Value, json};
 use testbed::control_plane::Request;
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
@@ -25,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Harness {
     pub sandbox: Sandbox,
     pub command: OperatorCommand,
-    log: PathBuf,
+    pub log: PathBuf,
 }
 
 impl Harness {
@@ -87,20 +90,6 @@ impl Harness {
     pub fn start_with_both(&self, payload: &Path, arguments: &[&str]) -> Operator {
         self.command
             .with_payload(payload)
-            .start(Some(&self.log), arguments, true)
-            .unwrap()
-    }
-
-    /// Starts the operator with another payload, additional environment variables and additional arguments.
-    pub fn start_in(
-        &self,
-        variables: &[(&str, &str)],
-        payload: &Path,
-        arguments: &[&str],
-    ) -> Operator {
-        self.command
-            .with_payload(payload)
-            .with_variables(variables)
             .start(Some(&self.log), arguments, true)
             .unwrap()
     }
@@ -330,6 +319,24 @@ impl Harness {
             .requests_of(NAMESPACE, "windows-storage-operator")
             .unwrap()
     }
+}
+
+/// Returns a client with the credentials of this kubeconfig.
+pub async fn client_of(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    Client::try_from(config.unwrap()).unwrap()
+}
+
+/// Runs a command of the operator's program on the cluster of this kubeconfig to its end.
+pub fn run(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(arguments)
+        .args(["--kubeconfig".as_ref(), kubeconfig.as_os_str()])
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap()
 }
 
 /// Sends an HTTP GET request to the operator with this log; the answer is empty if it does not serve HTTP.

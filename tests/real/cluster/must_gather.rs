@@ -157,57 +157,6 @@ fn the_logs_of_the_operator_come_from_its_kubelet() {
 }
 
 #[test]
-fn its_output_may_go_to_nobody_or_nowhere() {
-    let harness = Harness::held();
-    let control_plane = harness.control_plane();
-    let kubeconfig = control_plane.kubeconfig();
-    let outer = control_plane.dir().join("outer");
-    fs::create_dir(&outer).unwrap();
-
-    // A pipe that is no longer read, and no streams at all.
-    let dest = outer.join("unread");
-    let mut child = command(kubeconfig, &dest)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop((child.stdout.take(), child.stderr.take()));
-    let status = child.wait().unwrap();
-    assert!(status.success(), "{status}");
-    assert!(dest.join("summary.txt").exists());
-
-    let dest = outer.join("closed");
-    let line = r#""$0" "$@" >&- 2>&- <&-"#;
-    let status = Command::new("sh")
-        .args(["-c", line, BINARY, "must-gather", "--kubeconfig"])
-        .arg(kubeconfig)
-        .arg("--dest")
-        .arg(&dest)
-        .status()
-        .unwrap();
-    assert!(dest.join("summary.txt").exists(), "{status}");
-
-    // An existing folder that is not empty is neither overwritten nor added to.
-    let output = command(kubeconfig, &dest).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(errors.contains("is there and not empty"), "{errors}");
-    // An existing empty folder, such as a mounted volume, is filled.
-    let mounted = outer.join("mounted");
-    fs::create_dir(&mounted).unwrap();
-    gather(kubeconfig, &mounted);
-    assert!(mounted.join("summary.txt").exists());
-    let files = fs::read_dir(&outer).unwrap();
-    assert_eq!(files.count(), 3, "something half-written was left");
-
-    control_plane.stop_api_server().unwrap();
-    let output = command(kubeconfig, &outer.join("none")).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(!outer.join("none").exists());
-    assert_eq!(fs::read_dir(&outer).unwrap().count(), 3);
-}
-
-#[test]
 fn an_interruption_leaves_nothing_behind() {
     let harness = Harness::held();
     let control_plane = harness.control_plane();

@@ -173,7 +173,10 @@ fn no_secret_is_in_any_output(round: usize, format: &str) {
     ];
     simulation.keep(&shut, Some(WRONG));
     let payload = simulation.payload("v1.3.0");
-    let operator = harness.start_in(&environment, &payload, &arguments);
+    let command = harness.command.with_payload(&payload);
+    let command = command.with_variables(&environment);
+    let operator = command.start(Some(&harness.log), &arguments, true);
+    let operator = operator.unwrap();
     let mut look = |what: &str| look_at(&simulation, &operator, &scraper, what, &mut outputs);
     all_goes_wrong(&simulation, &open, &shut, &mut look);
     the_server_repeats_secrets(&simulation, &proxy, (&open, &shut), round, &mut look);

@@ -99,11 +99,6 @@ impl Simulation {
 
     /// Applies `WindowsStorage` with the SSH access to the hosts and this spec.
     pub fn want(&self, spec: &serde_json::Value) {
-        self.try_to_want(spec).unwrap();
-    }
-
-    /// Like [`Simulation::want`], for what the API server may refuse.
-    pub fn try_to_want(&self, spec: &serde_json::Value) -> anyhow::Result<()> {
         let mut object = json!({
             "apiVersion": "windowsstorage.dev/v1alpha1",
             "kind": "WindowsStorage",
@@ -115,8 +110,7 @@ impl Simulation {
         for (field, value) in spec.as_object().unwrap() {
             object["spec"][field] = value.clone();
         }
-        let control_plane = self.harness.control_plane();
-        control_plane.apply(&object.to_string())
+        self.harness.apply(&object.to_string());
     }
 
     /// Creates a payload of a few bytes, none of which is ever run.

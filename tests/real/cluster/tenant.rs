@@ -1,10 +1,8 @@
 //! A tenant who may create pods and claims in one namespace holds the cluster's upgrades.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
-use crate::cluster::harness::{Harness, SETTINGS};
+use crate::cluster::harness::{Harness, SETTINGS, run};
 
 /// More volumes than the verdict's message names.
 const MANY: usize = 14;
@@ -48,11 +46,7 @@ fn a_tenant_who_holds_upgrades_is_named_and_the_administrator_can_overrule_it() 
     // A pod that does not fit into the message still has its own event, and a row in the report.
     let note = harness.expect_event("Pod/hidden", "NoCSIMigration");
     assert!(note.contains("rbd"), "{note}");
-    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .args(["check", "-o", "json", "--kubeconfig"])
-        .arg(control_plane.kubeconfig())
-        .output()
-        .unwrap();
+    let output = run(control_plane.kubeconfig(), &["check", "-o", "json"]);
     assert_eq!(output.status.code(), Some(3));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = report["volumes"].as_array().unwrap();

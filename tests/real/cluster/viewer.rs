@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use testbed::objects::NAMESPACE;
 
-use crate::cluster::harness::Harness;
+use crate::cluster::harness::{Harness, run};
 use crate::cluster::must_gather::kubelet::Kubelet;
 use crate::cluster::must_gather::{check, gather};
 use crate::cluster::rights::assert_just;
@@ -16,15 +15,6 @@ const MANIFEST: &str = include_str!(concat!(
     "/manifests/viewer.yaml"
 ));
 const VIEWER: &str = "viewer";
-
-fn asked(kubeconfig: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .args(arguments)
-        .args(["--kubeconfig".as_ref(), kubeconfig.as_os_str()])
-        .env_remove("KUBECONFIG")
-        .output()
-        .unwrap()
-}
 
 fn not_had(dest: &Path) -> Vec<String> {
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
@@ -61,7 +51,7 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
     assert_eq!(code, Some(3));
     assert_eq!(report["verdict"]["reason"], "DriversMissing");
     for arguments in [&["nodes"][..], &["why", "node/win-1"]] {
-        let output = asked(&kubeconfig, arguments);
+        let output = run(&kubeconfig, arguments);
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         let told = String::from_utf8_lossy(&output.stdout);
         assert!(!told.contains("forbidden"), "{told}");
@@ -75,7 +65,7 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
         ),
         (&["rollout", "status"], "there is no WindowsStorage cluster"),
     ] {
-        let output = asked(&kubeconfig, arguments);
+        let output = run(&kubeconfig, arguments);
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(told.contains(said), "{arguments:?}: {told}");
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
@@ -268,37 +267,6 @@ fn pipes_and_drivers_are_those_that_the_code_knows() {
 }
 
 #[test]
-fn the_picture_of_the_architecture_has_every_folder_of_the_source_and_no_other() {
-    let mut folders = BTreeSet::new();
-    for source in ["src", "crates", "crates/readiness/src"] {
-        for entry in fs::read_dir(root().join(source)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                let path = path.strip_prefix(root()).unwrap();
-                folders.insert(path.to_str().unwrap().to_owned());
-            }
-        }
-    }
-    let page = read("docs/architecture.md");
-    let (_, picture) = page.split_once("```mermaid").unwrap();
-    let (picture, _) = picture.split_once("```").unwrap();
-    let in_path = |letter: char| letter.is_ascii_alphanumeric() || "/_-".contains(letter);
-    let words = picture.split(|letter| !in_path(letter));
-    let pictured = words.filter(|word| word.starts_with("src/") || word.starts_with("crates/"));
-    assert_eq!(
-        pictured.map(str::to_owned).collect::<BTreeSet<_>>(),
-        folders
-    );
-    for code in page.split('`').skip(1).step_by(2) {
-        let is_source = Path::new(code).extension().is_some_and(|end| end == "rs");
-        if (code.ends_with('/') || is_source) && !code.starts_with('/') {
-            let found = ["", "src"].map(|folder| root().join(folder).join(code).exists());
-            assert!(found.contains(&true), "{code} is not there");
-        }
-    }
-}
-
-#[test]
 fn the_page_on_security_names_every_right() {
     let page = read("docs/security.md");
     let manifest = read("manifests/rbac.yaml");
@@ -322,26 +290,6 @@ fn the_page_on_security_names_every_right() {
 }
 
 #[test]
-fn every_function_of_the_walks_is_where_the_page_says() {
-    let mut seen = 0;
-    for row in rows("docs/architecture.md", "| `") {
-        let cells: Vec<&str> = row.split('`').skip(1).step_by(2).take(2).collect();
-        if let [function, file] = cells[..]
-            && Path::new(file).extension().is_some_and(|end| end == "rs")
-        {
-            let source = read(file);
-            let is_there = ["(", "<"].map(|end| source.contains(&format!("fn {function}{end}")));
-            assert!(
-                is_there.contains(&true),
-                "{file} has no function {function}"
-            );
-            seen += 1;
-        }
-    }
-    assert!(seen > 15, "{seen}");
-}
-
-#[test]
 fn make_run_is_about_another_cluster_only_where_the_command_line_says_so() {
     let makes = |arguments: &[&str]| {
         let mut make = Command::new("make");
@@ -356,4 +304,21 @@ fn make_run_is_about_another_cluster_only_where_the_command_line_says_so() {
     assert!(makes(&[]).contains("testbed run"), "{}", makes(&[]));
     let given = makes(&["KUBECONFIG=/mine"]);
     assert!(given.contains("KUBECONFIG='/mine'"), "{given}");
+}
+
+/// The error texts that users search for: in each line the words between names that differ.
+const SYMPTOMS: &str = include_str!("symptoms.txt");
+
+#[test]
+fn every_error_text_that_users_search_for_has_its_cause_and_remedy() {
+    let rows = rows("docs/troubleshooting.md", "| `");
+    for line in SYMPTOMS.lines() {
+        let words = line.split(" … ");
+        let row = rows
+            .iter()
+            .find(|row| words.clone().all(|words| row.contains(words)));
+        let remedy = row.and_then(|row| row.trim_matches('|').split('|').nth(1));
+        let is_told = remedy.is_some_and(|remedy| remedy.split_whitespace().count() >= 5);
+        assert!(is_told, "no remedy: {line}");
+    }
 }

@@ -15,7 +15,6 @@ mod output;
 mod pages;
 mod pipelines;
 mod rules;
-mod symptoms;
 mod world;
 
 use std::path::{Path, PathBuf};

@@ -5,7 +5,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use testbed::commands::printed;
 use testbed::objects;
@@ -14,6 +13,7 @@ use testbed::sandbox::Sandbox;
 
 use crate::docs::blocks::page;
 use crate::docs::{exists, read, root};
+use crate::samples::catalogue::documents as parsed;
 
 const PAGE: &str = "docs/ci.md";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_windows-storage-operator");
@@ -23,12 +23,6 @@ fn documents() -> Vec<Value> {
     let blocks = page(PAGE).blocks.into_iter();
     let blocks = blocks.filter(|block| block.language == "yaml");
     blocks.flat_map(|block| parsed(&block.code)).collect()
-}
-
-fn parsed(yaml: &str) -> Vec<Value> {
-    serde_yaml::Deserializer::from_str(yaml)
-        .map(|document| Value::deserialize(document).unwrap())
-        .collect()
 }
 
 /// Returns the YAML block whose first line names this file.

@@ -1,14 +1,11 @@
 //! docs/monitoring.md describes each metric and has a runbook for each alert. kustomize builds what it says to apply.
 
-use std::path::Path;
-
-use serde::Deserialize;
 use serde_json::Value;
 use testbed::commands::printed;
-use testbed::parts::part;
 
 use crate::monitoring::alerts::{alerts, name};
 use crate::monitoring::{root, served};
+use crate::samples::catalogue::kustomize;
 
 /// Returns whether it is a standard process metric, which Prometheus documents; the page only names these.
 fn is_of_process(name: &str) -> bool {
@@ -72,14 +69,6 @@ fn the_page_has_every_metric_with_its_type_labels_and_meaning_and_every_alert() 
     assert_eq!(sections.collect::<Vec<_>>(), alerts);
 }
 
-fn build(folder: &Path) -> Vec<Value> {
-    let mut kubectl = std::process::Command::new(part("kubectl").unwrap());
-    let built = printed(kubectl.arg("kustomize").arg(folder).current_dir(root())).unwrap();
-    serde_yaml::Deserializer::from_str(&built)
-        .map(|document| Value::deserialize(document).unwrap())
-        .collect()
-}
-
 fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     let mut found = objects.iter().filter(|object| object["kind"] == kind);
     let object = found.next();
@@ -90,7 +79,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
 
 #[test]
 fn kustomize_takes_the_plain_folder() {
-    let objects = build(Path::new("manifests/monitoring"));
+    let objects = kustomize(&root().join("manifests/monitoring"));
     for kind in ["PrometheusRule", "ConfigMap", "ServiceAccount"] {
         of_kind(&objects, kind);
     }
@@ -111,7 +100,7 @@ fn kustomize_takes_the_plain_folder() {
 /// The Prometheus of the chart selects objects with the label of its release.
 #[test]
 fn kube_prometheus_stack_finds_its_label() {
-    let objects = build(Path::new("manifests/monitoring-kube-prometheus-stack"));
+    let objects = kustomize(&root().join("manifests/monitoring-kube-prometheus-stack"));
     for kind in ["ServiceMonitor", "PrometheusRule"] {
         let object = of_kind(&objects, kind);
         let label = &object["metadata"]["labels"]["release"];
@@ -136,9 +125,9 @@ fn openshifts_user_workload_monitoring_takes_the_one_for_openshift() {
     std::fs::create_dir(&overlay).unwrap();
     let kustomization = "namespace: storage\nresources: [../manifests/monitoring-openshift]\n";
     std::fs::write(overlay.join("kustomization.yaml"), kustomization).unwrap();
-    let folder = Path::new("manifests/monitoring-openshift");
-    for (folder, namespace) in [(folder, "windows-storage-operator"), (&overlay, "storage")] {
-        let objects = build(folder);
+    let folder = root().join("manifests/monitoring-openshift");
+    for (folder, namespace) in [(&folder, "windows-storage-operator"), (&overlay, "storage")] {
+        let objects = kustomize(folder);
         let monitor = of_kind(&objects, "ServiceMonitor");
         let text = monitor.to_string();
         for refused in "bearerTokenFile caFile certFile keyFile insecureSkipVerify".split(' ') {

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
 use testbed::objects;
 use testbed::olm::Olm;
+
+use crate::cluster::harness::client_of;
 
 /// Longer than any step takes on a loaded machine; only a failure waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -41,16 +42,12 @@ impl Cluster {
         let control_plane = ControlPlane::start().unwrap();
         Olm::install_definitions(&control_plane).unwrap();
         control_plane.start_controller_manager(CONTROLLERS).unwrap();
-        let kubeconfig = Kubeconfig::read_from(control_plane.kubeconfig()).unwrap();
-        let config =
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                .await
-                .unwrap();
+        let client = client_of(control_plane.kubeconfig()).await;
         let olm = Olm::start(&control_plane).unwrap();
         let cluster = Self {
             olm: Mutex::new(Some(olm)),
             control_plane,
-            client: Client::try_from(config).unwrap(),
+            client,
         };
         cluster.apply_all(&[json!({
             "apiVersion": "v1", "kind": "Node",

@@ -99,7 +99,8 @@ pub fn kustomized(folder: &Path) -> Vec<Value> {
         .clone()
 }
 
-fn kustomize(folder: &Path) -> Vec<Value> {
+/// Returns the objects that `kubectl kustomize` makes of a folder.
+pub fn kustomize(folder: &Path) -> Vec<Value> {
     let mut kubectl = Command::new(testbed::parts::part("kubectl").unwrap());
     let printed = testbed::commands::printed(kubectl.arg("kustomize").arg(folder));
     documents(&printed.unwrap())

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admission;
-mod catalogue;
+pub mod catalogue;
 mod forms;
 mod images;
 mod report;

@@ -1,12 +1,10 @@
 //! Node pools, which override settings for some nodes, on the real API server.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 use testbed::objects;
 
 use super::Simulation;
-use crate::cluster::harness::{Harness, SETTINGS};
+use crate::cluster::harness::{Harness, SETTINGS, run};
 
 /// Sets up pools: two nodes in pool blue, one in green, one in none. Only blue has SSH access to its nodes.
 fn pools(simulation: &Simulation, blue: &Value) {
@@ -31,32 +29,10 @@ fn pools(simulation: &Simulation, blue: &Value) {
 
 /// Runs the command `rollout`, and returns its exit status and output.
 fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
-        .arg("rollout")
-        .args(arguments)
-        .arg("--kubeconfig")
-        .arg(harness.control_plane().kubeconfig())
-        .output()
-        .unwrap();
+    let arguments = [&["rollout"], arguments].concat();
+    let output = run(harness.control_plane().kubeconfig(), &arguments);
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(said).unwrap())
-}
-
-/// Applies `WindowsStorage` with this spec, and returns the API server's refusal, if any.
-fn refusal(harness: &Harness, spec: &Value) -> String {
-    let object = json!({
-        "apiVersion": "windowsstorage.dev/v1alpha1",
-        "kind": "WindowsStorage",
-        "metadata": {"name": "cluster"},
-        "spec": spec,
-    });
-    let control_plane = harness.control_plane();
-    let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-    let applied = control_plane.kubectl_with_input(&arguments, &object.to_string());
-    applied
-        .err()
-        .map(|error| error.to_string())
-        .unwrap_or_default()
 }
 
 /// The operator has no right to the pool's Secret, and says how to give it.
@@ -174,52 +150,4 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     );
     assert_eq!(pool("win-001"), "grey");
     harness.assert_nothing_was_forbidden();
-}
-
-#[test]
-fn what_makes_no_sense_is_refused_by_the_api_server() {
-    let harness = Harness::new();
-    let refusal = |pools: &Value| refusal(&harness, &json!({"nodePools": pools}));
-    let blue = json!({"name": "blue", "nodeSelector": {"pool": "blue"}});
-    let with = |field: &str, value: Value| {
-        let mut pool = blue.clone();
-        pool[field] = value;
-        json!([pool])
-    };
-    assert_eq!(refusal(&json!([blue])), "");
-    for (pools, complaint) in [
-        (json!([blue, blue]), "duplicate"),
-        (json!([{"name": "blue"}]), "nodeSelector"),
-        (json!([{"nodeSelector": {"pool": "blue"}}]), "name"),
-        (with("nodeSelector", json!({})), "nodeSelector"),
-        (with("name", json!("Blue Pool")), "such as pool-1"),
-        (with("management", json!("Removed")), "management"),
-        (
-            with("version", json!("newest")),
-            "write a version such as v1.3.0",
-        ),
-        (with("ssh", json!({"port": 0})), "port"),
-        (
-            with("ssh", json!({"user": "a b"})),
-            "a user name has neither",
-        ),
-        (
-            with(
-                "ssh",
-                json!({"privateKeySecretRef": {"name": "blue", "key": "../other"}}),
-            ),
-            "privateKeySecretRef.key",
-        ),
-        (
-            with("ssh", json!({"privateKeySecretRef": {"key": "ssh"}})),
-            "privateKeySecretRef.name: Required",
-        ),
-        (
-            with("rollout", json!({"maxUnavailable": "0%"})),
-            "maxUnavailable",
-        ),
-    ] {
-        let refusal = refusal(&pools);
-        assert!(refusal.contains(complaint), "{pools}: {refusal}");
-    }
 }

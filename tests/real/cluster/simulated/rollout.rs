@@ -5,8 +5,6 @@ use serde_json::json;
 use super::Simulation;
 use crate::cluster::harness::{SETTINGS, assert_has};
 
-const RIGHTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
-
 #[test]
 fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     let simulation = Simulation::installed(4);
@@ -63,19 +61,6 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
 }
 
 #[test]
-fn no_update_begins_before_the_status_of_the_rollout_is_stored() {
-    let simulation = Simulation::installed(2);
-    let harness = &simulation.harness;
-    let without = RIGHTS.replace("[windowsstorages/status, ", "[");
-    assert_ne!(RIGHTS, without);
-    harness.apply(&without);
-    let _operator = simulation.look_twice(&simulation.payload("v1.3.0"), &simulation.hosts);
-    assert_eq!(simulation.nodes_with("v1.1.3").len(), 2);
-    harness.apply(RIGHTS);
-    simulation.expect_all_have("v1.3.0");
-}
-
-#[test]
 fn a_restart_does_not_forget_a_node_that_was_lost_in_the_middle_of_its_update() {
     let simulation = Simulation::installed(3);
     let harness = &simulation.harness;
@@ -104,29 +89,4 @@ fn a_restart_does_not_forget_a_node_that_was_lost_in_the_middle_of_its_update() 
     harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
     let rollout = &harness.get(SETTINGS)["status"]["rollout"];
     assert_eq!(rollout["inProgress"], json!([]), "{rollout}");
-}
-
-#[test]
-fn a_canary_is_updated_while_all_others_keep_their_version() {
-    let simulation = Simulation::installed(3);
-    let harness = &simulation.harness;
-    harness.kubectl("label node win-000 canary=yes");
-    let pool = json!({"name": "canary", "nodeSelector": {"canary": "yes"}, "version": "v1.3.0"});
-    simulation.want(&json!({"csiProxy": {"version": "v1.1.3"}, "nodePools": [pool]}));
-    let new = simulation.payload("v1.3.0");
-    let operator = harness.start_with(&new);
-    harness.eventually("the canary has the new csi-proxy", || {
-        simulation.version("win-000") == "v1.3.0"
-    });
-    harness.eventually("nothing is left to be done", || {
-        let (_, reason, told) = harness.condition(SETTINGS, "RolloutProgressing");
-        reason == "Complete" && told.contains("2 keep(s) another version")
-    });
-    assert!(operator.terminate().unwrap().success());
-    let _operator = simulation.look_twice(&new, &simulation.hosts);
-    assert_eq!(simulation.nodes_with("v1.3.0"), ["win-000"]);
-
-    simulation.want(&json!({"nodePools": [pool]}));
-    simulation.expect_all_have("v1.3.0");
-    harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
 }

@@ -44,8 +44,6 @@ pub struct Seen {
     pub call: Call,
     /// When it was received.
     pub at: Instant,
-    /// Number of the order whose fault was applied to it.
-    pub order: Option<usize>,
     /// The path with its query. The User-Agent and everything else that identifies the client is left out.
     pub path: String,
     missing: Arc<AtomicU64>,
@@ -103,14 +101,6 @@ impl Order {
     /// Lifts the order. Requests that hang continue to hang.
     pub fn lift(&self) {
         self.shared.orders()[self.number].left = Some(0);
-    }
-
-    /// Returns the requests that the fault was applied to.
-    #[must_use]
-    pub fn victims(&self) -> Vec<Seen> {
-        let seen = self.shared.seen();
-        let victims = seen.iter().filter(|seen| seen.order == Some(self.number));
-        victims.cloned().collect()
     }
 }
 
@@ -279,7 +269,6 @@ impl Shared {
         self.seen().push(Seen {
             call: call.clone(),
             at: Instant::now(),
-            order,
             path,
             missing,
         });

@@ -6,5 +6,4 @@
     reason = "clippy knows only test functions, not their helpers"
 )]
 
-mod local_run;
 mod simulated_host;
