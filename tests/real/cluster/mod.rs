@@ -23,6 +23,7 @@ mod main_job;
 mod metrics;
 mod must_gather;
 mod node_system;
+mod opening;
 mod policies;
 mod removal;
 mod replacement;

@@ -72,6 +72,6 @@ fn files_that_evidently_lack_something_are_no_knowledge() {
 #[test]
 fn the_engine_agrees_with_the_oracle_after_every_event() {
     let number = |name, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let (clusters, seed) = (number("CLUSTERS", 500), number("SEED", 1));
+    let (clusters, seed) = (number("CLUSTERS", 200), number("SEED", 1));
     run(&|| Box::new(Engine::default()), clusters, 25, seed.into());
 }

@@ -44,7 +44,7 @@ fn a_node_keeps_its_slot_when_another_turns_up() {
 fn work_begins_in_a_slot_once_the_stored_status_names_the_node_and_the_gate_knows_of_it() {
     let mut rig = three_that_wait();
     let node = BTreeSet::from(["win-1".to_owned()]);
-    let mut allowed = |rig: &mut Rig, gate_knows: bool| {
+    let allowed = |rig: &mut Rig, gate_knows: bool| {
         let knows = node.iter().filter(|_| gate_knows).cloned().collect();
         rig.gate = Some(GateReport {
             knows,

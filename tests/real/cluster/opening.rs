@@ -1,0 +1,81 @@
+//! When the gate opens: at once if what was missing appears, and after a minute if what held upgrades disappears.
+
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use testbed::objects;
+
+use crate::cluster::harness::{DRIVER, Harness, SETTINGS};
+
+/// A minute, minus the time until the deletion is reported.
+const NOT_BEFORE: Duration = Duration::from_secs(55);
+
+impl Harness {
+    fn delete_pod(&self) {
+        self.kubectl("delete pod web-0 --namespace shop --force --grace-period=0");
+    }
+
+    /// Waits until the gate reports that the pod holds upgrades, not that it did.
+    fn expect_held(&self) {
+        self.eventually("the pod holds upgrades", || {
+            let (status, _, message) = self.gate();
+            status == "False" && message.starts_with("1 volume cannot be mounted already today")
+        });
+    }
+
+    /// Waits until the gate reports that what held upgrades has disappeared.
+    fn expect_waiting(&self) {
+        let parts = ["what held upgrades is gone", "pod shop/web-0"];
+        self.expect_gate("False", "DriversMissing", &parts);
+    }
+}
+
+#[test]
+fn what_is_deleted_opens_it_after_a_minute_and_what_comes_back_within_it_never() {
+    let harness = Harness::held();
+    let _operator = harness.start();
+    harness.expect_held();
+    harness.delete_pod();
+    harness.expect_waiting();
+    waits_where_people_look(&harness);
+    // It is recreated within the minute.
+    sleep(Duration::from_secs(40));
+    harness.apply(&objects::azure_disk_workload("win-1"));
+    harness.expect_held();
+    sleep(Duration::from_secs(25));
+    assert_eq!(harness.openings(), 0);
+
+    harness.expect_held();
+    let deleted = Instant::now();
+    harness.delete_pod();
+    harness.expect_waiting();
+    sleep(NOT_BEFORE.saturating_sub(deleted.elapsed()));
+    assert_eq!(harness.gate().0, "False");
+    assert_eq!(harness.openings(), 0);
+    harness.expect_gate("True", "NoInTreeVolumes", &[]);
+    harness.expect(SETTINGS, "Upgradeable", "True", "NoInTreeVolumes");
+    assert_eq!(harness.openings(), 1);
+}
+
+/// Asserts that the condition agrees with the gate, that verdict and `check` report the current state, and that `check`
+/// notes the difference.
+fn waits_where_people_look(harness: &Harness) {
+    harness.eventually("the verdict is told", || {
+        let log = harness.log();
+        log.contains("verdict: no Windows workload uses an in-tree volume")
+    });
+    let message = harness.expect(SETTINGS, "Upgradeable", "False", "DriversMissing");
+    assert!(message.contains(DRIVER), "{message}");
+    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(["check", "--kubeconfig"])
+        .arg(harness.control_plane().kubeconfig())
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let noted = String::from_utf8_lossy(&output.stderr);
+    let expected =
+        "note: the operator says Upgradeable False (DriversMissing): What held upgrades is gone";
+    assert!(noted.contains(expected), "{noted}");
+}
