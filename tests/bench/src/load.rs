@@ -94,14 +94,14 @@ fn memory(control_plane: &ControlPlane, size: &Size, bars: [f64; 2]) -> Result<V
 }
 
 /// Starts the operator as its Deployment does.
-pub fn start_operator(control_plane: &ControlPlane) -> Result<Operator> {
+fn start_operator(control_plane: &ControlPlane) -> Result<Operator> {
     let command = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
     let log = control_plane.dir().join("operator.log");
     command.start(Some(&log), &[], true)
 }
 
 /// Waits until every Windows node has its status.
-pub fn until_settled(control_plane: &ControlPlane, windows_nodes: usize) -> Result<()> {
+fn until_settled(control_plane: &ControlPlane, windows_nodes: usize) -> Result<()> {
     eventually("every Windows node has its status", || {
         let written = control_plane.kubectl(&[
             "get",

@@ -6,7 +6,6 @@ mod copy;
 mod figures;
 mod fleet;
 mod gate;
-mod large;
 mod load;
 mod node;
 mod process;
@@ -38,7 +37,6 @@ type Measurement = (&'static str, fn() -> Result<Vec<Row>>);
 const MEASUREMENTS: &[Measurement] = &[
     ("load", load::measure),
     ("huge", load::measure_huge),
-    ("large", large::measure),
     ("fleet", fleet::measure),
     ("copy", copy::measure),
 ];

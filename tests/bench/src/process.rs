@@ -16,12 +16,6 @@ fn anonymous(process: u32) -> Result<u64> {
     Ok(number(&status, "RssAnon:")? * 1024)
 }
 
-/// Returns the largest resident set of a process so far, in bytes.
-pub fn peak_resident(process: u32) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    Ok(number(&status, "VmHWM:")? * 1024)
-}
-
 fn number(status: &str, name: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let text = line.with_context(|| format!("the kernel does not say {name}"))?;

@@ -31,11 +31,6 @@ pub struct Size {
     pub linux: Part,
 }
 
-/// 200 nodes and 1,000 pods.
-pub const SMALL: Size = Size {
-    windows: Part::new(50, 200, 200),
-    linux: Part::new(150, 100, 300),
-};
 /// 500 Windows nodes and 1,500 Linux nodes, 20,000 pods, 5,000 claims with their volumes.
 pub const LARGE: Size = Size {
     windows: Part::new(500, 2_500, 2_000),
