@@ -68,18 +68,12 @@ pub enum Problem {
     /// The items of a list are not objects.
     #[error("the items of this {0} are not a list of objects; collect it again")]
     NoItems(String),
-    /// An object has no apiVersion.
-    #[error("an object of kind {0} has no apiVersion; add it")]
-    NoApiVersion(String),
+    /// An object's apiVersion or kind is missing, or is not a name.
+    #[error("{0} has no {1} that is a name; collect it again, as with kubectl get -o yaml")]
+    Unnamed(String, &'static str),
     /// A text in place of objects: what kubectl prints on an error, or for people.
     #[error("this is a text and no object ({0}); collect it again, as with kubectl get -o yaml")]
     Text(String),
-    /// An object of no kind.
-    #[error("an object has no kind; collect it again, as kubectl get -o yaml prints it")]
-    NoKind,
-    /// A kind or apiVersion that is not a name.
-    #[error("the {0} must be a name; correct it")]
-    NotAName(&'static str),
     /// A kind, with its apiVersion, that has items but is not a list.
     #[error("a {0} of {1} has no items; correct its kind")]
     NotAList(String, String),

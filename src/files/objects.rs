@@ -180,17 +180,14 @@ impl Reading<'_> {
                 return self.unread(problem);
             }
             Some((_, kind)) => self.outcome.tally.count_unused(kind),
-            None if self.has_wrong_name(fields) => return,
             None => {
-                self.outcome.tally.not_objects += 1;
                 let mut items = waiting.iter();
-                if let Some(kind) = list.kind.as_ref().filter(|_| list.is_list())
-                    && items.any(|(_, item)| item.is_object())
-                {
+                let is_list = list.is_list() && items.any(|(_, item)| item.is_object());
+                if is_list || has_both(fields) {
                     // What its items are depends on its version.
-                    let is_wanted = may_be_wanted(kind, self.wanted);
-                    return self.tell(is_wanted, Problem::NoApiVersion(kind.clone()));
+                    return self.unnamed(list);
                 }
+                self.outcome.tally.not_objects += 1;
             }
         }
         let is_wanted = list.is_list() && self.is_list_wanted(&list);
@@ -215,28 +212,7 @@ impl Reading<'_> {
     fn object(&mut self, mut fields: Map<String, Value>, identity: Identity) {
         let (api_version, kind) = match (identity.api_version, identity.kind) {
             (Some(api_version), Some(kind)) => (api_version, kind),
-            (None, Some(kind)) if fields.get("metadata").is_some_and(Value::is_object) => {
-                let is_wanted = may_be_wanted(&kind, self.wanted);
-                return self.tell(is_wanted, Problem::NoApiVersion(kind));
-            }
-            (_, kind) => {
-                if self.has_wrong_name(&fields) {
-                    return;
-                }
-                self.outcome.tally.not_objects += 1;
-                let has_content = ["spec", "status"]
-                    .iter()
-                    .any(|key| is_something(&fields, key));
-                match fields.get("error").and_then(Value::as_str) {
-                    // What kubectl prints on an error is YAML.
-                    Some(error) if fields.len() == 1 => self.unread(Problem::text(error)),
-                    _ if kind.is_none() && has_content && has_name(&fields) => {
-                        self.unread(Problem::NoKind);
-                    }
-                    _ => {}
-                }
-                return;
-            }
+            (api_version, kind) => return self.no_object(&fields, Identity { api_version, kind }),
         };
         if (&*api_version, &*kind) == ("v1", "Status")
             && let Some(refusal) = refusal(&fields)
@@ -262,18 +238,34 @@ impl Reading<'_> {
         self.report_progress();
     }
 
-    /// Tells that a field that should name the apiVersion or the kind does not. Without its kind, anything may be wanted.
-    fn has_wrong_name(&mut self, fields: &Map<String, Value>) -> bool {
-        let own = Identity::of(fields);
-        let field = match (&own.api_version, &own.kind) {
-            (None, Some(_)) if is_something(fields, "apiVersion") => "apiVersion",
-            (Some(_), None) if is_something(fields, "kind") => "kind",
-            _ => return false,
+    /// Counts a mapping that is no object, and tells if it is one but for its apiVersion or kind.
+    fn no_object(&mut self, fields: &Map<String, Value>, identity: Identity) {
+        let mut content = ["spec", "status"].into_iter();
+        let is_object = has_both(fields)
+            || match &identity.kind {
+                Some(_) => fields.get("metadata").is_some_and(Value::is_object),
+                None => has_name(fields) && content.any(|key| is_something(fields, key)),
+            };
+        if is_object {
+            return self.unnamed(identity);
+        }
+        self.outcome.tally.not_objects += 1;
+        // What kubectl prints on an error is YAML.
+        if let Some(error) = fields.get("error").and_then(Value::as_str)
+            && fields.len() == 1
+        {
+            self.unread(Problem::text(error));
+        }
+    }
+
+    /// Tells that an apiVersion or a kind is missing, or is not a name. Without its kind, an object may be wanted.
+    fn unnamed(&mut self, Identity { kind, .. }: Identity) {
+        let is_wanted = (kind.as_ref()).is_none_or(|kind| may_be_wanted(kind, self.wanted));
+        let problem = match kind {
+            Some(kind) => Problem::Unnamed(format!("an object of kind {kind}"), "apiVersion"),
+            None => Problem::Unnamed("an object".to_owned(), "kind"),
         };
-        let kind = own.kind.as_deref();
-        let is_wanted = kind.is_none_or(|kind| may_be_wanted(kind, self.wanted));
-        self.tell(is_wanted, Problem::NotAName(field));
-        true
+        self.tell(is_wanted, problem);
     }
 
     fn unread(&mut self, problem: Problem) {
@@ -395,6 +387,11 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
 
 fn is_something(fields: &Map<String, Value>, key: &str) -> bool {
     fields.get(key).is_some_and(|value| !value.is_null())
+}
+
+/// Whether there is an apiVersion and a kind, even if they are not names.
+fn has_both(fields: &Map<String, Value>) -> bool {
+    is_something(fields, "apiVersion") && is_something(fields, "kind")
 }
 
 fn has_name(fields: &Map<String, Value>) -> bool {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::{Block, Span, Style, under};
 use super::notes::{at_their_objects, notes, place_on};
-use super::sentences::{self, count, missing_on, nodes_left_out};
+use super::sentences::{self, count, missing_on};
 use super::{html, tables};
 use crate::assess::codes;
 use crate::assess::report::{
@@ -298,15 +298,14 @@ fn nodes(
     table: impl Fn(&[&NodeReadiness]) -> Block,
 ) -> Vec<Block> {
     let mut shown: Vec<&NodeReadiness> = nodes.iter().collect();
-    let mut ready = 0;
     if nodes.len() > room.nodes {
         shown.retain(|node| !node.ready);
-        ready = nodes.len() - shown.len();
     }
-    let not_ready = shown.len().saturating_sub(room.nodes);
-    shown.truncate(room.nodes);
+    let ready = nodes.len() - shown.len();
+    let ready = (ready > 0).then(|| count(ready, "ready node") + " not shown (-o json lists all)");
+    let more = shorten(&mut shown, room.nodes, "unready node");
     let table = (!shown.is_empty()).then(|| table(&shown));
-    let left_out = nodes_left_out(shown.len(), ready, not_ready).map(Block::text);
+    let left_out = more.into_iter().chain(ready.map(Block::text));
     table.into_iter().chain(left_out).collect()
 }
 

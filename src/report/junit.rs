@@ -12,11 +12,8 @@ struct Case {
     problem: Option<Problem>,
 }
 
-struct Problem {
-    outcome: Outcome,
-    kind: String,
-    message: String,
-}
+/// How it ended, the kind of problem, and its message.
+type Problem = (Outcome, &'static str, String);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
@@ -56,7 +53,7 @@ pub(super) fn junit(report: &ReadinessReport) -> String {
 /// Returns how many tests have a result.
 fn number(cases: &[Case], outcome: Outcome) -> usize {
     let problems = cases.iter().filter_map(|case| case.problem.as_ref());
-    let its = problems.filter(|problem| problem.outcome == outcome);
+    let its = problems.filter(|(ended, ..)| *ended == outcome);
     its.count()
 }
 
@@ -70,7 +67,7 @@ fn test(
 ) -> Markup {
     html! {
         testcase classname=(visible(class)) name=(visible(name)) {
-            @if let Some(Problem { outcome, kind, message }) = problem {
+            @if let Some((outcome, kind, message)) = problem {
                 @let message = visible(message);
                 @match outcome {
                     Outcome::Failure => { failure type=(kind) message=(message) { (message) } }
@@ -84,14 +81,12 @@ fn test(
 
 fn verdict(report: &ReadinessReport) -> Case {
     let verdict = &report.verdict;
-    let problem = (verdict.upgradeable == Upgradeable::False).then(|| Problem {
-        outcome: match verdict.reason {
-            Reason::ReadinessUnknown => Outcome::Error,
-            _ => Outcome::Failure,
-        },
-        kind: verdict.reason.as_str().to_owned(),
-        message: verdict.message.clone(),
-    });
+    let outcome = match verdict.reason {
+        Reason::ReadinessUnknown => Outcome::Error,
+        _ => Outcome::Failure,
+    };
+    let is_held = verdict.upgradeable == Upgradeable::False;
+    let problem = is_held.then(|| (outcome, verdict.reason.as_str(), verdict.message.clone()));
     Case {
         class: "cluster".to_owned(),
         name: "upgradeable".to_owned(),
@@ -107,21 +102,18 @@ fn volume(volume: &VolumeUse) -> Case {
         .persistent_volume_claim
         .as_deref()
         .unwrap_or_default();
-    let problem = volume.blocking.then(|| Problem {
-        outcome: Outcome::Failure,
-        kind: volume
-            .csi_driver
-            .as_ref()
-            .map_or("NoCSIMigration", |_| "DriversMissing")
-            .to_owned(),
-        message: match &volume.csi_driver {
-            Some(driver) => format!(
-                "{plugin} needs {driver}, missing on: {}",
-                volume.missing_on.join(", ")
-            ),
-            None => format!("no CSI driver takes over {plugin}"),
-        },
-    });
+    let (kind, message) = match &volume.csi_driver {
+        Some(driver) => {
+            let missing = volume.missing_on.join(", ");
+            let message = format!("{plugin} needs {driver}, missing on: {missing}");
+            ("DriversMissing", message)
+        }
+        None => (
+            "NoCSIMigration",
+            format!("no CSI driver takes over {plugin}"),
+        ),
+    };
+    let problem = (volume.blocking).then_some((Outcome::Failure, kind, message));
     Case {
         class: workload.namespace.clone(),
         // GitLab shows only one of several tests with one name.
@@ -135,15 +127,13 @@ fn volume(volume: &VolumeUse) -> Case {
 
 fn node(report: &ReadinessReport, node: &NodeReadiness) -> Case {
     let messages = node.findings.iter().map(|finding| finding.message.as_str());
-    let problem = (!node.ready).then(|| Problem {
-        // A driver that only CSI volumes need holds no upgrade.
-        outcome: match report.verdict.upgradeable {
-            Upgradeable::False => Outcome::Failure,
-            Upgradeable::True => Outcome::Skipped,
-        },
-        kind: "NotReady".to_owned(),
-        message: messages.collect::<Vec<_>>().join(". "),
-    });
+    // A driver that only CSI volumes need holds no upgrade.
+    let outcome = match report.verdict.upgradeable {
+        Upgradeable::False => Outcome::Failure,
+        Upgradeable::True => Outcome::Skipped,
+    };
+    let message = messages.collect::<Vec<_>>().join(". ");
+    let problem = (!node.ready).then_some((outcome, "NotReady", message));
     Case {
         class: "nodes".to_owned(),
         name: node.name.clone(),

@@ -175,24 +175,6 @@ pub(super) fn missing_on(missing_on: &[String], all: usize) -> String {
     }
 }
 
-/// Returns how many nodes are not shown, if any.
-pub(super) fn nodes_left_out(shown: usize, ready: usize, not_ready: usize) -> Option<String> {
-    let that_are = |number: usize, what: &str| {
-        let (nodes, are) = (count(number, "more node"), verb(number, "is", "are"));
-        format!("and {nodes} that {are} {what}")
-    };
-    let text = match (ready, not_ready) {
-        (0, 0) => return None,
-        (ready, 0) if shown == 0 => format!("All {ready} are ready"),
-        (ready, 0) => that_are(ready, "ready"),
-        (0, not_ready) => that_are(not_ready, "not ready"),
-        (ready, not_ready) => {
-            format!("and {not_ready} more that are not ready, {ready} that are ready")
-        }
-    };
-    Some(format!("{text} (-o json lists all)"))
-}
-
 /// Returns a number with its noun.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", verb(number, "", "s"))

@@ -28,7 +28,6 @@ pub fn is_hidden(char: char) -> bool {
 }
 
 /// Joins at most `most` names, and counts the rest.
-#[must_use]
 pub fn some_of<T: AsRef<str>>(names: impl IntoIterator<Item = T>, most: usize) -> String {
     let mut names = names.into_iter();
     let first: Vec<T> = names.by_ref().take(most).collect();

@@ -14,15 +14,7 @@ use crate::index::{Cluster, WorkloadKey};
 /// The Kubernetes in the OpenShift (4.13) at which new installations redirect vSphere volumes and upgraded clusters must opt
 /// in.
 const VSPHERE_OPT_IN: u64 = 26;
-const OPT_IN: [&str; 7] = [
-    "oc",
-    "patch",
-    "storage",
-    "cluster",
-    "--type=merge",
-    "-p",
-    r#"{"spec":{"vsphereStorageDriver":"CSIWithMigrationDriver"}}"#,
-];
+const OPT_IN: &str = r#"{"spec":{"vsphereStorageDriver":"CSIWithMigrationDriver"}}"#;
 const VSPHERE_PLUGIN: &str = "kubernetes.io/vsphere-volume";
 const VSPHERE_VERSIONS: &str = " Redirected vSphere volumes need vCenter and ESXi 7.0.3-21424296 or 8.0.1-22088125, \
                                 or later.";
@@ -31,7 +23,6 @@ const ACKNOWLEDGED: &str =
 
 /// Recommends in-tree or CSI for a plugin's volumes, by the cluster's version and the kubelets' annotations. What cannot be
 /// undone has its command only once the driver is missing on no node.
-#[must_use]
 pub fn recommend(
     plugin: &Plugin,
     today: Release,
@@ -95,13 +86,14 @@ pub fn recommend(
     }
     let finding = Finding::new(code, format!("CSIDriver/{driver}"), message);
     Some(match code {
-        codes::CSI_OPT_IN if !is_missing => finding.run(&OPT_IN),
+        codes::CSI_OPT_IN if !is_missing => {
+            finding.run("oc patch storage cluster --type=merge -p", &[OPT_IN])
+        }
         _ => finding,
     })
 }
 
 /// Explains how to migrate the data of a volume that no CSI driver takes over.
-#[must_use]
 pub fn move_data(
     cluster: &Cluster,
     distribution: Distribution,
@@ -150,7 +142,7 @@ pub fn move_data(
     );
     let finding = Finding::new(codes::DATA_MUST_MOVE, object, message);
     let retain = r#"{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}"#;
-    Some(finding.run(&["kubectl", "patch", "pv", name, "-p", retain]))
+    Some(finding.run("kubectl patch pv", &[name, "-p", retain]))
 }
 
 /// Explains what to do with an Azure disk that is not managed.

@@ -56,8 +56,7 @@ pub const VSPHERE: &str = "csi.vsphere.vmware.com";
 
 impl WindowsDriver {
     /// Whether an image of this name is the driver's, in a DaemonSet that is known to be the driver's.
-    #[must_use]
-    pub fn is_image(&self, name: &str) -> bool {
+    pub(crate) fn is_image(&self, name: &str) -> bool {
         let mut images = self.images.iter().map(|image| last_part(image));
         images.any(|image| name == image || (image != COMMON_NAME && is_named(name, image)))
     }
@@ -96,15 +95,13 @@ pub fn by_name(name: &str) -> Option<&'static WindowsDriver> {
 
 /// Whether a driver's image is known to work without csi-proxy in HostProcess containers. False for an image without a
 /// version.
-#[must_use]
-pub fn does_without_csi_proxy(driver: &str, image: Option<&Image>) -> bool {
+pub(crate) fn does_without_csi_proxy(driver: &str, image: Option<&Image>) -> bool {
     let known = by_name(driver).and_then(|driver| driver.without_csi_proxy);
     matches!((known, image), (Some((name, since)), Some(image)) if image.name == name && image.version >= since)
 }
 
 /// Returns the driver whose image has this repository, and the name of that image.
-#[must_use]
-pub fn of_image(repository: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn of_image(repository: &str) -> Option<(&'static str, &'static str)> {
     let repository = without_release(repository);
     let mut drivers = WINDOWS_DRIVERS.iter();
     drivers.find_map(|driver| Some((driver.name, driver.image_of(repository)?)))
@@ -150,8 +147,7 @@ fn last_part(path: &str) -> &str {
 }
 
 /// Returns the last part of an image's repository, without OpenShift's prefix and suffix.
-#[must_use]
-pub fn image_name(repository: &str) -> &str {
+pub(crate) fn image_name(repository: &str) -> &str {
     let repository = without_release(repository);
     let name = last_part(repository);
     name.strip_prefix(OPENSHIFT_PREFIX).unwrap_or(name)
@@ -169,8 +165,7 @@ fn without_release(repository: &str) -> &str {
 }
 
 /// Returns the common sidecar whose image has [this name](image_name), its own or a mirror's.
-#[must_use]
-pub fn sidecar(name: &str) -> Option<&'static str> {
+pub(crate) fn sidecar(name: &str) -> Option<&'static str> {
     let mut sidecars = SIDECARS.into_iter();
     sidecars.find(|sidecar| name == *sidecar || is_named(name, sidecar))
 }

@@ -1,6 +1,5 @@
 //! What files evidently lack, as a must-gather without the workloads' namespaces does, or lists of which a kind was forgotten.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::verdict::list;
@@ -20,36 +19,25 @@ pub const NODES: &str = "Node";
 pub const RUNTIME_CLASSES: &str = "RuntimeClass";
 
 /// Returns what files evidently lack. What was read of an API server, or has a must-gather's record, is known to be complete.
-pub fn find<'a>(
-    cluster: &Cluster,
-    windows: &BTreeSet<Name>,
-    lacking: &'a Lacking,
-) -> Vec<Unread<'a>> {
+pub fn find(cluster: &Cluster, windows: &BTreeSet<Name>, lacking: &Lacking) -> Vec<Unread> {
     if cluster.read_from == ReadFrom::Api {
         return Vec::new();
     }
-    let csi_nodes = !windows.is_empty() && lacks_csi_nodes(cluster);
-    let csi_nodes = csi_nodes.then_some((
-        "CSINode",
-        Cow::from("the files have no CSINode; add the output of kubectl get csinodes -o yaml"),
-    ));
+    let csi_nodes = "the files have no CSINode; add the output of kubectl get csinodes -o yaml";
+    let lacks_csi_nodes = !windows.is_empty() && lacks_csi_nodes(cluster);
+    let csi_nodes = lacks_csi_nodes.then(|| Unread::new("CSINode", csi_nodes));
     let lacking = lacking.iter();
-    let lacking = lacking.map(|(kind, problem)| (*kind, Cow::from(problem)));
-    let unseen = unseen_claim(cluster).map(|problem| (CLAIMS, Cow::from(problem)));
-    let unseen = unseen
-        .into_iter()
-        .chain(unseen_node(cluster).map(|problem| (NODES, Cow::from(problem))))
-        .chain(unseen_workloads(cluster).map(|problem| ("Pod", Cow::from(problem))));
-    let all = csi_nodes.into_iter().chain(lacking).chain(unseen);
-    all.map(|(kind, problem)| Unread {
-        kind,
-        problem: Some(problem),
-    })
-    .collect()
+    let lacking = lacking.map(|(kind, problem)| Unread::new(kind, problem));
+    let unseen = [
+        unseen_claim(cluster).map(|problem| Unread::new(CLAIMS, problem)),
+        unseen_node(cluster).map(|problem| Unread::new(NODES, problem)),
+        unseen_workloads(cluster).map(|problem| Unread::new("Pod", problem)),
+    ];
+    let unseen = unseen.into_iter().flatten();
+    csi_nodes.into_iter().chain(lacking).chain(unseen).collect()
 }
 
 /// Whether the input is files without any CSINode, so that a missing one proves nothing.
-#[must_use]
 pub fn lacks_csi_nodes(cluster: &Cluster) -> bool {
     cluster.read_from == ReadFrom::Files && cluster.csi_nodes.is_empty()
 }

@@ -45,8 +45,7 @@ impl Plugin {
     /// Returns the first release that takes the volumes from the plugin, which serves them today. If kubelets do not
     /// redirect them (`noted`) although that is the default, an administrator has turned it off, which is possible until
     /// it is locked.
-    #[must_use]
-    pub fn lost_at(&self, today: Release, noted: Option<bool>) -> Release {
+    pub(crate) fn lost_at(&self, today: Release, noted: Option<bool>) -> Release {
         if noted == Some(false) && self.is_redirected_at(today) {
             today.distribution.at(self.always_from)
         } else {
@@ -55,8 +54,7 @@ impl Plugin {
     }
 
     /// Whether a release no longer has the plugin.
-    #[must_use]
-    pub fn is_gone_at(&self, release: Release) -> bool {
+    pub(crate) fn is_gone_at(&self, release: Release) -> bool {
         release.minor >= self.removed_in
     }
 }
@@ -118,8 +116,7 @@ pub static PLUGINS: [Plugin; 14] = plugins! {
 pub const AZURE_DISK: &str = "kubernetes.io/azure-disk";
 
 /// Returns the plugin with this field.
-#[must_use]
-pub fn by_field(field: &str) -> Option<&'static Plugin> {
+pub(crate) fn by_field(field: &str) -> Option<&'static Plugin> {
     PLUGINS.iter().find(|plugin| plugin.field == field)
 }
 
@@ -130,8 +127,7 @@ pub fn by_name(name: &str) -> Option<&'static Plugin> {
 }
 
 /// Whether a built-in table lists a CSI driver with this name.
-#[must_use]
-pub fn is_known_driver(name: &str) -> bool {
+pub(crate) fn is_known_driver(name: &str) -> bool {
     drivers::by_name(name).is_some() || PLUGINS.iter().any(|plugin| plugin.driver == Some(name))
 }
 

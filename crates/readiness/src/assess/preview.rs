@@ -22,8 +22,7 @@ pub struct Moving {
 
 impl Moving {
     /// Serializes this. Equal values give equal text, so that it can be interned.
-    #[must_use]
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         // Maps with string keys always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }

@@ -5,7 +5,6 @@ use crate::assess::versions::{self, Distribution, Release, TargetError};
 use crate::index::{AnyTable, Cluster, LeftOut, Node, ReadFrom};
 
 /// Returns the API server's version, or for files, the newest kubelet's version.
-#[must_use]
 pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
     match cluster.read_from {
         ReadFrom::Api => cluster.api_server_version.as_deref(),
@@ -20,7 +19,6 @@ pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
 }
 
 /// Returns the distribution whose versions the cluster uses, as its nodes show.
-#[must_use]
 pub fn distribution(cluster: &Cluster) -> Distribution {
     let mut nodes = cluster.nodes.iter().map(|(_, node)| node.distribution);
     nodes
@@ -47,7 +45,6 @@ pub fn check_target(cluster: &Cluster, target: Release) -> Result<(), TargetErro
 /// Returns whether kubelets on Windows nodes redirect the plugin's volumes today, from their CSINodes. One kubelet that
 /// redirects them is enough for yes. For no, all must report otherwise and have the cluster's minor version: an older
 /// kubelet does not show what one of today's version does. Where the redirection is locked on, they prove nothing.
-#[must_use]
 pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
     let today = today(cluster).map(|today| today.minor);
     if today >= Some(plugin.always_from) {
@@ -83,7 +80,6 @@ pub enum Loss {
 
 /// Returns when the plugin's volumes need their driver: today, or at the upgrade to the target, or without a target, to
 /// the first release that does not serve them. `None` if the cluster's version is unknown.
-#[must_use]
 pub fn loss(cluster: &Cluster, plugin: &Plugin, target: Option<Release>) -> Option<Loss> {
     let today = today(cluster)?;
     let noted = noted(cluster, plugin);
@@ -96,7 +92,6 @@ pub fn loss(cluster: &Cluster, plugin: &Plugin, target: Option<Release>) -> Opti
 
 /// Returns the plugins that serve their own volumes at a version. What kubelets already redirect stays redirected; what
 /// they do not redirect counts for today's version only.
-#[must_use]
 pub fn served_at(cluster: &Cluster, target: Release) -> Vec<&'static Plugin> {
     let today = today(cluster).map(|today| today.minor);
     let is_redirected = |plugin: &Plugin| match noted(cluster, plugin) {

@@ -1,5 +1,7 @@
 //! The types of the readiness report.
 
+use std::iter;
+
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
@@ -250,7 +252,6 @@ pub struct Finding {
 
 impl Finding {
     /// Creates a finding.
-    #[must_use]
     pub fn new(code: &str, object: String, message: impl Into<String>) -> Self {
         Self {
             code: code.to_owned(),
@@ -260,10 +261,11 @@ impl Finding {
         }
     }
 
-    /// Adds a command, given as words, to the end of the message; a second one runs after the first.
+    /// Adds a command and more words of it to the end of the message; a second one runs after the first.
     #[must_use]
-    pub fn run(mut self, words: &[&str]) -> Self {
-        let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    pub fn run(mut self, command: &str, words: &[&str]) -> Self {
+        let words = words.iter().map(|word| shell_word(word));
+        let words: Vec<String> = iter::once(command.to_owned()).chain(words).collect();
         if self.message.ends_with('.') {
             self.message.pop();
         }
@@ -315,13 +317,13 @@ mod tests {
     fn a_command_ends_the_message_and_stands_alone() {
         let finding = Finding::new("Code", "Pod/a/b".to_owned(), "it waits: see its events");
         assert_eq!(finding.problem(), finding.message);
-        let finding = finding.run(&["kubectl", "describe", "pod", "b"]);
+        let finding = finding.run("kubectl describe pod", &["b"]);
         assert_eq!(
             finding.message,
             "it waits: see its events: kubectl describe pod b"
         );
         assert_eq!(finding.problem(), "it waits: see its events");
-        let finding = finding.run(&["kubectl", "patch", "-p", r#"{"a":1}"#]);
+        let finding = finding.run("kubectl patch -p", &[r#"{"a":1}"#]);
         let command = r#"kubectl describe pod b && kubectl patch -p '{"a":1}'"#;
         assert_eq!(finding.command.as_deref(), Some(command));
         assert!(finding.message.ends_with(command));
@@ -348,7 +350,7 @@ mod tests {
             ("it's", r"'it'\''s'"),
             ("ü", "'ü'"),
         ] {
-            let finding = Finding::new("Code", String::new(), "do").run(&["ls", name]);
+            let finding = Finding::new("Code", String::new(), "do").run("ls", &[name]);
             assert_eq!(finding.command, Some(format!("ls {word}")));
         }
     }

@@ -51,15 +51,13 @@ impl NodeSelection {
     }
 
     /// Serializes the selection. Equal selections give equal text, so that it can be interned.
-    #[must_use]
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         // Maps with string keys always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Parses the result of [`to_text`](Self::to_text).
-    #[must_use]
-    pub fn from_text(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
 
@@ -79,8 +77,7 @@ impl NodeSelection {
     }
 
     /// Returns in words what of it a node does not meet; nothing if it [matches](Self::matches).
-    #[must_use]
-    pub fn unmet(&self, name: &str, labels: &Labels) -> Vec<String> {
+    pub(crate) fn unmet(&self, name: &str, labels: &Labels) -> Vec<String> {
         let wanted = self.labels.iter();
         let wrong = wanted.filter(|(key, value)| label(labels, key) != Some(value.as_str()));
         let mut unmet: Vec<String> = wrong

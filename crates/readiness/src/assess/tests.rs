@@ -200,7 +200,7 @@ fn stale_data_closes_the_gate_but_never_opens_it() {
         kind: "Pod",
         problem: Some("forbidden".into()),
     }];
-    let after = |last: Option<&Verdict>, new: &Verdict, stale: &[Unread<'_>]| {
+    let after = |last: Option<&Verdict>, new: &Verdict, stale: &[Unread]| {
         let verdict = only_fresh_data_opens(last, new.clone(), stale);
         (verdict.upgradeable, verdict.reason)
     };

@@ -37,7 +37,6 @@ pub struct Facts<'a> {
 }
 
 /// Returns the verdict on complete inputs.
-#[must_use]
 pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
     if facts.windows_nodes == 0 && facts.blocking.count == 0 {
         let mut message = "the cluster has no Windows nodes".to_owned();
@@ -81,19 +80,14 @@ pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
 }
 
 /// Returns the verdict on incomplete inputs. No setting overrides it.
-#[must_use]
-pub fn unknown(unread: &[Unread<'_>]) -> Verdict {
+pub fn unknown(unread: &[Unread]) -> Verdict {
     readiness_unknown("the cluster has not been read completely; missing", unread)
 }
 
 /// Lets a verdict become True only on fresh data. A verdict that was already True stays True while data is temporarily
 /// stale; False applies immediately.
 #[must_use]
-pub fn only_fresh_data_opens(
-    last: Option<&Verdict>,
-    new: Verdict,
-    stale: &[Unread<'_>],
-) -> Verdict {
+pub fn only_fresh_data_opens(last: Option<&Verdict>, new: Verdict, stale: &[Unread]) -> Verdict {
     let was_open = last.is_some_and(|last| last.upgradeable == Upgradeable::True);
     if stale.is_empty() || was_open || new.upgradeable == Upgradeable::False {
         return new;
@@ -101,7 +95,7 @@ pub fn only_fresh_data_opens(
     readiness_unknown("parts of the cluster cannot be read now; missing", stale)
 }
 
-fn readiness_unknown(what: &str, unread: &[Unread<'_>]) -> Verdict {
+fn readiness_unknown(what: &str, unread: &[Unread]) -> Verdict {
     let message = format!("{what}: {}", list_unread(unread));
     Verdict::new(Upgradeable::False, Reason::ReadinessUnknown, message)
 }
@@ -194,7 +188,6 @@ pub fn when_lost(volumes: usize, version: Option<&str>, reach: Reach) -> String 
 }
 
 /// Names a volume that holds upgrades, and the nodes where its driver is missing (none if there are no Windows nodes).
-#[must_use]
 pub fn name_volume(
     workload: &WorkloadKey,
     volume: &Resolved,
@@ -214,7 +207,6 @@ pub fn name_volume(
 }
 
 /// Joins node names, and counts the rest beyond a limit.
-#[must_use]
 pub fn list(names: &BTreeSet<Name>) -> String {
     some_of(names.iter().map(Name::as_str), NAMED_NODES)
 }

@@ -101,8 +101,7 @@ impl Release {
     }
 
     /// Whether this was given as a version 5 of OpenShift.
-    #[must_use]
-    pub fn is_openshift_5(self) -> bool {
+    pub(crate) fn is_openshift_5(self) -> bool {
         self.openshift
             .is_some_and(|number| number.starts_with("5."))
     }
@@ -170,7 +169,6 @@ pub fn parse(text: &str) -> Option<Version> {
 }
 
 /// Returns the highest version, unchanged. Ignores texts that are not versions.
-#[must_use]
 pub fn highest<'a>(versions: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let parsed = versions.filter_map(|text| Some((parse(text)?, text)));
     parsed

@@ -29,7 +29,6 @@ pub struct Resolved {
 
 impl Resolved {
     /// Returns its kind and name, joined by `joint`: the volume, the claim, or the volume's name in the pod.
-    #[must_use]
     pub fn named_as(&self, joint: &str) -> String {
         match (&self.persistent_volume, &self.claim) {
             (Some(name), _) => format!("PersistentVolume{joint}{name}"),
@@ -39,13 +38,11 @@ impl Resolved {
     }
 
     /// Returns the in-tree plugin, if the volume is in-tree.
-    #[must_use]
     pub fn plugin(&self) -> Option<&'static Plugin> {
         self.served_by.plugin()
     }
 
     /// Returns the CSI driver that the volume needs, if any.
-    #[must_use]
     pub fn driver(&self) -> Option<&str> {
         self.served_by.driver()
     }
@@ -76,7 +73,6 @@ pub struct Lookup<'a> {
 }
 
 /// Resolves the volumes of a pod or a template, and the claim templates of a StatefulSet.
-#[must_use]
 pub fn resolve(
     lookup: Lookup<'_>,
     workload: &WorkloadKey,
@@ -318,7 +314,6 @@ impl Resolver<'_> {
 }
 
 /// Returns the part of a StatefulSet claim's name before the ordinal: `data-web` of `data-web-0`.
-#[must_use]
 pub fn ordinal_stem(claim: &str) -> Option<&str> {
     let (stem, ordinal) = claim.rsplit_once('-')?;
     let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::assess::NodeSelection;
 use crate::index::{Name, Node};
-use crate::objects::object_only;
-
-object_only!(Taint, Toleration);
 
 /// The node side of a CSI driver, as a pod template shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +19,8 @@ pub struct NodeSide {
     pub known: BTreeSet<Name>,
     /// The plugin's folder, where nothing else says which driver it is. A driver may name its folder as it likes.
     pub folder: Option<Name>,
-    /// The paths with which the template's pods cannot register a driver on a Windows node.
-    pub wrong_paths: Vec<WrongPath>,
+    /// What is wrong with paths, so that the template's pods cannot register a driver on a Windows node.
+    pub wrong_paths: Vec<String>,
     /// The csi-proxy pipes that the template mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Vec<String>,
     /// The template's node selection as a [`NodeSelection`]'s text; absent if it selects all nodes.
@@ -70,28 +67,24 @@ impl NodeSide {
     }
 
     /// Returns in words what the template's node selector and affinity want, and the node does not have.
-    #[must_use]
-    pub fn unmet(&self, name: &str, node: &Node) -> Vec<String> {
+    pub(crate) fn unmet(&self, name: &str, node: &Node) -> Vec<String> {
         let selection = self.selection().unwrap_or_default();
         selection.unmet(name, &node.labels)
     }
 
     /// Returns the template's node selector and affinity, parsed.
-    #[must_use]
     pub fn selection(&self) -> Option<NodeSelection> {
         self.selector.as_deref().map(NodeSelection::from_text)
     }
 
     /// Returns the node's taints that the template does not tolerate, without those that pass.
-    #[must_use]
-    pub fn repelled_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
+    pub(crate) fn repelled_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
         let taints = self.not_tolerated(node);
         taints.filter(|taint| !taint.passes()).collect()
     }
 
     /// Returns those that the template does not tolerate, but that pass: until then, the node gets no pod.
-    #[must_use]
-    pub fn kept_away_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
+    pub(crate) fn kept_away_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
         let taints = self.not_tolerated(node);
         taints.filter(|taint| taint.passes()).collect()
     }
@@ -131,50 +124,6 @@ pub struct WantedImage {
     pub is_for_others: bool,
 }
 
-/// A path of a pod's spec with which no driver can register on a Windows node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongPath {
-    /// What is wrong with it.
-    pub fault: Fault,
-    /// The path.
-    pub path: String,
-    /// What it must be.
-    pub right: String,
-}
-
-/// What is wrong with a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The driver's socket has no drive letter.
-    NoDrive,
-    /// The driver's socket is in none of the mounted folders.
-    NotMounted,
-    /// The mounted `plugins_registry` is in another folder than `plugins`.
-    OtherRoot,
-}
-
-impl std::fmt::Display for WrongPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { fault, path, right } = self;
-        match fault {
-            Fault::NoDrive => write!(
-                f,
-                "--kubelet-registration-path {path} has no drive letter, so that the kubelet cannot reach the driver; it must be {right}"
-            ),
-            Fault::NotMounted => write!(
-                f,
-                "--kubelet-registration-path {path} is in no folder that the pods mount for the driver; it must be {right}, or that \
-                 folder must be mounted"
-            ),
-            Fault::OtherRoot => write!(
-                f,
-                "{path} is not beside the driver's folder, and both must be in the kubelet's --root-dir; it must be {right}, or the \
-                 driver's folder must be moved"
-            ),
-        }
-    }
-}
-
 /// The name and version of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
@@ -188,7 +137,6 @@ pub struct Image {
 
 /// A taint that keeps pods off a Node: `NoSchedule` or `NoExecute`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(remote = "Self", default)]
 pub struct Taint {
     /// The key.
     pub key: String,
@@ -224,18 +172,11 @@ impl std::fmt::Display for Taint {
 
 /// A toleration. An empty key or effect matches all; with operator `Exists`, so does any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self")]
 pub struct Toleration {
     key: Option<String>,
     operator: Option<String>,
     value: Option<String>,
     effect: Option<String>,
-}
-
-impl Serialize for Toleration {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
-    }
 }
 
 impl Toleration {

@@ -8,13 +8,10 @@ mod placement;
 mod platform;
 mod table;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
-pub use driver_pods::{
-    DriverPod, Fault, Image, NodeSide, Taint, Toleration, WantedImage, WrongPath,
-};
+pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration, WantedImage};
 pub use names::{drop_unused_names, intern};
 pub use objects::{
     Access, Claim, ConfigMap, CsiNode, Labels, LeftOut, Name, Node, NodeAddress, ObjectKey,
@@ -136,16 +133,26 @@ impl Owners {
 
 /// A kind, or a part of the files, that was not read completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread<'a> {
+pub struct Unread {
     /// The kind, or the part.
     pub kind: &'static str,
     /// The cause, if known. A list still in progress has none.
-    pub problem: Option<Cow<'a, str>>,
+    pub problem: Option<String>,
+}
+
+impl Unread {
+    /// Creates one with its cause.
+    pub(crate) fn new(kind: &'static str, problem: impl Into<String>) -> Self {
+        Self {
+            kind,
+            problem: Some(problem.into()),
+        }
+    }
 }
 
 /// Names what was not read, and what several kinds have in common, such as a missing right, once.
 #[must_use]
-pub fn list_unread(unread: &[Unread<'_>]) -> String {
+pub fn list_unread(unread: &[Unread]) -> String {
     let mut groups: Vec<(Vec<&str>, Option<&str>)> = Vec::new();
     for Unread { kind, problem } in unread {
         let problem = problem.as_deref();
@@ -164,31 +171,26 @@ pub fn list_unread(unread: &[Unread<'_>]) -> String {
 impl Cluster {
     /// Returns the kinds and files that the verdict depends on and that have not been read completely.
     #[must_use]
-    pub fn unread(&self) -> Vec<Unread<'_>> {
+    pub fn unread(&self) -> Vec<Unread> {
         let mut unread = self.unread_where(|table| !table.is_complete());
         // Workloads run on nodes: a list without any says nothing about a cluster.
         if self.nodes.is_complete() && self.nodes.is_empty() {
             let problem = self.nodes.problem();
-            unread.push(Unread {
-                kind: "Node",
-                problem: Some(problem.unwrap_or(no_nodes(self.read_from)).into()),
-            });
+            let problem = problem.unwrap_or(no_nodes(self.read_from));
+            unread.push(Unread::new("Node", problem));
         }
-        unread.extend(self.unread_input.as_deref().map(|problem| Unread {
-            kind: "a part of the files",
-            problem: Some(problem.into()),
-        }));
+        let input = self.unread_input.as_ref();
+        unread.extend(input.map(|problem| Unread::new("a part of the files", problem)));
         unread
     }
 
     /// Returns the kinds that the verdict depends on and that were read once but currently cannot be read.
     #[must_use]
-    pub fn stale(&self) -> Vec<Unread<'_>> {
+    pub fn stale(&self) -> Vec<Unread> {
         self.unread_where(|table| table.is_complete() && table.problem().is_some())
     }
 
     /// Returns when each kind that the verdict depends on was last listed.
-    #[must_use]
     pub fn lists(&self) -> Vec<(&'static str, Option<Listed>)> {
         let kinds = KINDS.iter().filter(|kind| kind.decides);
         kinds
@@ -207,14 +209,14 @@ impl Cluster {
         })
     }
 
-    fn unread_where(&self, is_unread: impl Fn(&dyn AnyTable) -> bool) -> Vec<Unread<'_>> {
+    fn unread_where(&self, is_unread: impl Fn(&dyn AnyTable) -> bool) -> Vec<Unread> {
         let kinds = KINDS.iter().filter(|kind| kind.decides);
         kinds
             .map(|kind| (kind.name(), kind.table(self)))
             .filter(|(_, table)| is_unread(*table))
             .map(|(kind, table)| Unread {
                 kind,
-                problem: table.problem().map(Cow::from),
+                problem: table.problem().map(str::to_owned),
             })
             .collect()
     }

@@ -15,7 +15,6 @@ const BESIDE: usize = 32;
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
 /// Returns the shared copy of a name: of a namespace, node, class, driver or owner.
-#[must_use]
 pub fn intern(text: &str) -> Name {
     // Every change is a single call, so a panic elsewhere leaves the set usable.
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -29,12 +29,17 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// Creates the key of an object in a namespace.
-    #[must_use]
     pub fn new(namespace: impl Into<Name>, name: impl Into<Name>) -> Self {
         Self {
             namespace: namespace.into(),
             name: name.into(),
         }
+    }
+
+    /// Returns the words by which kubectl finds the object, after its kind.
+    #[must_use]
+    pub fn words(&self) -> [&str; 3] {
+        ["-n", &self.namespace, &self.name]
     }
 }
 

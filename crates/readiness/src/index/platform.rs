@@ -39,8 +39,7 @@ impl Platform {
     }
 
     /// Returns how csi-proxy comes to the platform's nodes.
-    #[must_use]
-    pub fn brings_csi_proxy(self) -> &'static str {
+    pub(crate) fn brings_csi_proxy(self) -> &'static str {
         match self {
             Self::Wmco => {
                 "the Windows Machine Config Operator installs it, if the ConfigMap windows-services-… in its namespace lists csi-proxy \

@@ -114,7 +114,6 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     }
 
     /// Whether an object exists but was never decoded.
-    #[must_use]
     pub fn is_unreadable(&self, key: &K) -> bool {
         self.rejected.contains_key(key) && !self.rows.contains_key(key)
     }
@@ -153,8 +152,7 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
 
 impl<V: PartialEq> Table<ObjectKey, V> {
     /// Whether there is an object of this namespace.
-    #[must_use]
-    pub fn has_any_of(&self, namespace: &Name) -> bool {
+    pub(crate) fn has_any_of(&self, namespace: &Name) -> bool {
         let first = ObjectKey::new(namespace.clone(), "");
         let next = self.from(&first).next();
         next.is_some_and(|(key, _)| key.namespace == *namespace)

@@ -119,7 +119,6 @@ pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
 }
 
 /// Returns the kind `ConfigMap` as read from the operator's namespace.
-#[must_use]
 pub fn own_config_maps() -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.scope == Scope::OwnNamespace)
 }

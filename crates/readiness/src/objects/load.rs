@@ -45,6 +45,7 @@ impl Loader {
             return Ok(());
         }
         let OnlyMetadata { metadata } = decode(value)?;
+        let metadata = ObjectMeta::from(metadata);
         if metadata.name.as_deref().unwrap_or_default().is_empty() {
             return Err(FieldError {
                 field: "metadata.name".to_owned(),
@@ -67,7 +68,6 @@ impl Loader {
 
     /// Returns the cluster. Objects that were not given are taken as absent, unless the others show that they are missing
     /// (`assess` looks). With a must-gather's record, the record decides what is complete.
-    #[must_use]
     pub fn finish(self) -> Cluster {
         let mut cluster = self.cluster;
         if !self.records.is_empty() {

@@ -3,35 +3,8 @@
 //! The same types decode watch events and files. A used field of an unexpected type is an error that names the field;
 //! unused fields are ignored.
 
-/// Makes these structs decode from JSON objects only: serde's derive also accepts a list, with items in field order. The
-/// structs derive with `remote = "Self"`, which leaves the trait implementation to this macro.
-macro_rules! object_only {
-    ($($struct:ty),+) => {$(
-        impl<'de> serde::Deserialize<'de> for $struct {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Object;
-                impl<'de> serde::de::Visitor<'de> for Object {
-                    type Value = $struct;
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        f.write_str("an object")
-                    }
-                    fn visit_map<M: serde::de::MapAccess<'de>>(
-                        self,
-                        fields: M,
-                    ) -> Result<$struct, M::Error> {
-                        <$struct>::deserialize(serde::de::value::MapAccessDeserializer::new(fields))
-                    }
-                }
-                deserializer.deserialize_map(Object)
-            }
-        }
-    )+};
-}
-pub(crate) use object_only;
-
 mod gathered;
 mod kinds;
-mod lenient;
 mod load;
 mod metadata;
 mod node;
@@ -89,11 +62,6 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
 
 fn interned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
     String::deserialize(deserializer).map(|name| intern(&name))
-}
-
-fn interned_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Name>, D::Error> {
-    let name = Option::<String>::deserialize(deserializer)?;
-    Ok(name.as_deref().map(intern))
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{IgnoredAny, MapAccess};
+use serde::de::IgnoredAny;
 
 use crate::assess::plugins;
 use crate::assess::versions::Distribution;
@@ -14,19 +13,10 @@ use crate::index::{
     AddedSelector, CsiNode, Labels, LeftOut, Name, Node, NodeAddress, System, Taint, intern,
 };
 use crate::objects::interned;
-use crate::objects::lenient::{Lenient, Shown};
-use crate::objects::metadata::{NodeMeta, OwnedAnnotated, Reference, text};
+use crate::objects::metadata::Meta;
 use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, WINDOWS_BUILD_LABEL, added};
 use crate::objects::platform::platform;
-
-object_only!(
-    NodeSpec,
-    NodeStatus,
-    NodeInfo,
-    CsiNodeSpec,
-    CsiNodeEntry,
-    Scheduling
-);
+use crate::objects::pod::Condition;
 
 /// The plugins that the kubelet redirects, comma-separated.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
@@ -44,57 +34,38 @@ const WMCO_HOST_KEY_TYPE: &str = "windowsmachineconfig.openshift.io/ssh-host-key
 
 #[derive(Deserialize)]
 pub(super) struct NodeObject {
-    metadata: NodeMeta,
+    metadata: Meta,
     spec: Option<NodeSpec>,
     status: Option<NodeStatus>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
 struct NodeSpec {
     taints: Option<Vec<Taint>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct NodeStatus {
     node_info: Option<NodeInfo>,
     addresses: Option<Vec<NodeAddress>>,
-    #[serde(default)]
-    conditions: Lenient<Vec<NodeCondition>>,
-}
-
-/// Decoded leniently: the verdict does not depend on it.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct NodeCondition {
-    r#type: Lenient<String>,
-    status: Lenient<String>,
-    last_transition_time: Lenient<String>,
-}
-
-impl<'de> Shown<'de> for NodeCondition {
-    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
-        Self::deserialize(MapAccessDeserializer::new(object))
-    }
+    conditions: Option<Vec<Condition>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct NodeInfo {
     operating_system: Option<String>,
     kubelet_version: Option<String>,
     #[serde(rename = "bootID")]
     boot_id: Option<String>,
-    #[serde(default)]
-    kernel_version: Lenient<String>,
-    #[serde(default)]
-    os_image: Lenient<String>,
+    kernel_version: Option<String>,
+    os_image: Option<String>,
 }
 
 pub(super) fn row(node: NodeObject) -> Node {
     let meta = node.metadata;
-    let label = |key: &str| text(meta.labels.as_ref(), key);
+    let label = |key: &str| meta.label(key);
     let status = node.status.unwrap_or_default();
     let info = status.node_info.unwrap_or_default();
     let mut taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
@@ -122,19 +93,19 @@ pub(super) fn row(node: NodeObject) -> Node {
         // Other fields are not needed.
         return other;
     }
-    let noted = |key| text(meta.annotations.as_ref(), key).map(str::to_owned);
+    let noted = |key| meta.annotation(key).map(str::to_owned);
     taints.retain(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
     Node {
         uid: meta.uid.clone().unwrap_or_default(),
         platform: platform(&meta, &taints, &other.kubelet_version),
         given: noted(MANAGEMENT_ANNOTATION).as_deref() == Some("Managed"),
-        ready_since: ready_since(&status.conditions.0),
+        ready_since: ready_since(status.conditions.as_deref().unwrap_or_default()),
         wmco_version: noted(WMCO_DESIRED_VERSION).or_else(|| noted(WMCO_VERSION)),
         boot_id: info.boot_id.unwrap_or_default(),
         windows_build: windows_build(
             label(WINDOWS_BUILD_LABEL),
-            &info.kernel_version.0,
-            info.os_image.0,
+            &info.kernel_version.unwrap_or_default(),
+            info.os_image.unwrap_or_default(),
         ),
         wmco_host_key: noted(WMCO_HOST_KEY),
         wmco_host_key_type: noted(WMCO_HOST_KEY_TYPE),
@@ -156,23 +127,21 @@ fn windows_build(label: Option<&str>, kernel: &str, os_image: String) -> String 
         .unwrap_or(os_image)
 }
 
-fn ready_since(conditions: &[NodeCondition]) -> Option<Timestamp> {
+fn ready_since(conditions: &[Condition]) -> Option<Timestamp> {
     let mut conditions = conditions.iter();
-    let ready = conditions.find(|condition| condition.r#type.0 == "Ready")?;
-    let since = ready.last_transition_time.0.parse().ok();
-    since.filter(|_| ready.status.0 == "True")
+    let ready = conditions.find(|condition| condition.is_true("Ready"))?;
+    Some(ready.last_transition_time.as_ref()?.0)
 }
 
-fn distribution(meta: &NodeMeta) -> Distribution {
-    let is_labelled = text(meta.labels.as_ref(), OS_ID_LABEL).is_some();
-    if is_labelled || text(meta.annotations.as_ref(), WMCO_VERSION).is_some() {
+fn distribution(meta: &Meta) -> Distribution {
+    if meta.label(OS_ID_LABEL).is_some() || meta.annotation(WMCO_VERSION).is_some() {
         Distribution::OpenShift
     } else {
         Distribution::Kubernetes
     }
 }
 
-fn labels(meta: &NodeMeta) -> Labels {
+fn labels(meta: &Meta) -> Labels {
     let labels = meta.labels.iter().flatten();
     labels
         .map(|(key, value)| (intern(key), intern(value)))
@@ -181,18 +150,16 @@ fn labels(meta: &NodeMeta) -> Labels {
 
 #[derive(Deserialize)]
 pub(super) struct CsiNodeObject {
-    metadata: OwnedAnnotated,
+    metadata: Meta,
     spec: Option<CsiNodeSpec>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
 struct CsiNodeSpec {
     drivers: Option<Vec<CsiNodeEntry>>,
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "Self")]
 struct CsiNodeEntry {
     #[serde(deserialize_with = "interned")]
     name: Name,
@@ -202,12 +169,10 @@ pub(super) fn csi_node(csi_node: CsiNodeObject) -> CsiNode {
     let meta = csi_node.metadata;
     let spec = csi_node.spec.unwrap_or_default();
     let entries = spec.drivers.unwrap_or_default();
-    let noted = text(meta.annotations.as_ref(), MIGRATED_PLUGINS).into_iter();
+    let noted = meta.annotation(MIGRATED_PLUGINS).into_iter();
     let noted = noted.flat_map(|names| names.split(',').map(str::trim));
-    let mut owners = meta.owner_references.iter().flatten();
-    let node_uid = owners.find_map(Reference::of_node);
     CsiNode {
-        node_uid,
+        node_uid: meta.node_uid(),
         redirected: noted.filter_map(plugins::by_name).collect(),
         drivers: Arc::new(entries.into_iter().map(|entry| entry.name).collect()),
     }
@@ -222,7 +187,7 @@ pub(super) struct RuntimeClassObject {
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct Scheduling {
     node_selector: Option<BTreeMap<String, String>>,
 }

@@ -6,14 +6,11 @@ mod paths;
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use serde::de::MapAccess;
-use serde::de::value::MapAccessDeserializer;
 
 use self::flags::is_open;
 pub use self::flags::{named_driver, registered_path};
 use crate::assess::drivers;
 use crate::index::{Image, Name, NodeSide, intern};
-use crate::objects::lenient::{Lenient, Shown};
 use crate::objects::placement::selection;
 use crate::objects::pod::PodSpec;
 
@@ -28,64 +25,38 @@ const CSI_PROXY_PREFIX: &str = "csi-proxy-";
 const CSI_PROXY_IMAGE: &str = "csi-proxy";
 
 /// The fields of a container that can show a driver.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Container {
-    image: Lenient<String>,
-    command: Lenient<Vec<String>>,
-    args: Lenient<Vec<String>>,
-    env: Lenient<Vec<Variable>>,
-    security_context: Lenient<SecurityContext>,
+    image: Option<String>,
+    command: Option<Vec<String>>,
+    args: Option<Vec<String>>,
+    env: Option<Vec<Variable>>,
+    security_context: Option<SecurityContext>,
 }
 
 /// The Windows part of a pod's or container's security context.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SecurityContext {
-    windows_options: Lenient<WindowsOptions>,
+    windows_options: Option<WindowsOptions>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct WindowsOptions {
-    host_process: Lenient<Option<bool>>,
+    host_process: Option<bool>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct Variable {
-    name: Lenient<String>,
-    value: Lenient<Option<String>>,
+    name: Option<String>,
+    value: Option<String>,
 }
 
-impl<'de> Shown<'de> for Container {
-    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
-        Self::deserialize(MapAccessDeserializer::new(object))
-    }
-}
-
-impl<'de> Shown<'de> for SecurityContext {
-    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
-        Self::deserialize(MapAccessDeserializer::new(object))
-    }
-}
-
-impl<'de> Shown<'de> for WindowsOptions {
-    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
-        Self::deserialize(MapAccessDeserializer::new(object))
-    }
-}
-
-impl SecurityContext {
-    fn is_host_process(&self) -> bool {
-        self.windows_options.0.host_process.0 == Some(true)
-    }
-}
-
-impl<'de> Shown<'de> for Variable {
-    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
-        Self::deserialize(MapAccessDeserializer::new(object))
-    }
+fn is_host_process(context: Option<&SecurityContext>) -> bool {
+    let options = context.and_then(|context| context.windows_options.as_ref());
+    options.is_some_and(|options| options.host_process == Some(true))
 }
 
 /// The hostPath volumes of a pod's spec.
@@ -103,7 +74,7 @@ impl<'a> Mounts<'a> {
     fn of(spec: &'a PodSpec) -> Self {
         let mut mounts = Self::default();
         let volumes = spec.volumes.iter().flatten();
-        for path in volumes.filter_map(|volume| Some(&*volume.host_path.as_ref()?.path)) {
+        for path in volumes.filter_map(|volume| volume.host_path.as_ref()?.path.as_deref()) {
             if let Some(pipe) = csi_proxy_pipe(path) {
                 mounts.csi_proxy_pipes.insert(pipe);
                 continue;
@@ -144,10 +115,11 @@ struct Containers {
 impl Containers {
     fn of(spec: &PodSpec) -> Self {
         let mut found = Self {
-            is_host_process: spec.security_context.0.is_host_process(),
+            is_host_process: is_host_process(spec.security_context.as_ref()),
             ..Self::default()
         };
-        for container in spec.init_containers.0.iter().chain(&spec.containers.0) {
+        let containers = spec.init_containers.iter().chain(&spec.containers);
+        for container in containers.flatten() {
             found.add(container);
         }
         found
@@ -156,8 +128,8 @@ impl Containers {
     fn add(&mut self, container: &Container) {
         self.sockets.extend(flags::registration_path(container));
         self.registries.extend(flags::registry(container));
-        self.is_host_process |= container.security_context.0.is_host_process();
-        let (repository, tag) = split_image(&container.image.0);
+        self.is_host_process |= is_host_process(container.security_context.as_ref());
+        let (repository, tag) = split_image(container.image.as_deref().unwrap_or_default());
         let name = drivers::image_name(repository);
         self.has_registrar |= name.ends_with(REGISTRAR_IMAGE);
         if name == CSI_PROXY_IMAGE {

@@ -14,8 +14,6 @@ use crate::index::{ConfigMap, Secret};
 /// The name of the vSphere driver's feature switch `ConfigMap`, in any namespace.
 pub const FEATURE_SWITCHES: &str = "internal-feature-states.csi.vsphere.vmware.com";
 
-object_only!(Generation);
-
 /// Its `spec` is optional.
 #[derive(Deserialize)]
 pub(super) struct SettingsObject {
@@ -25,7 +23,6 @@ pub(super) struct SettingsObject {
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "Self")]
 struct Generation {
     name: String,
     generation: Option<i64>,

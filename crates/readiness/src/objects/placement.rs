@@ -7,10 +7,8 @@ use serde::Deserialize;
 
 use crate::assess::NodeSelection;
 use crate::index::{AddedSelector, Placement, System, intern};
-use crate::objects::metadata::{Annotated, text};
+use crate::objects::metadata::Meta;
 use crate::objects::pod::PodSpec;
-
-object_only!(Affinity, NodeAffinity);
 
 /// The label with a Node's operating system.
 pub const OS_LABEL: &str = "kubernetes.io/os";
@@ -27,13 +25,12 @@ const LINUX: &str = "linux";
 
 /// `spec.affinity`.
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct Affinity {
     node_affinity: Option<NodeAffinity>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
 struct NodeAffinity {
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     required: Option<core::NodeSelector>,
@@ -45,7 +42,6 @@ fn required(spec: &PodSpec) -> Option<&core::NodeSelector> {
 }
 
 /// Returns the node selection of a pod's spec.
-#[must_use]
 pub fn selection(spec: &PodSpec) -> NodeSelection {
     NodeSelection {
         labels: spec.node_selector.clone().unwrap_or_default(),
@@ -54,7 +50,6 @@ pub fn selection(spec: &PodSpec) -> NodeSelection {
 }
 
 /// Returns the scheduling constraints of a pod's spec.
-#[must_use]
 pub fn placement(spec: &PodSpec) -> Placement {
     let required = required(spec);
     let os = spec.os.as_ref().and_then(|os| named(&os.name));
@@ -68,7 +63,7 @@ pub fn placement(spec: &PodSpec) -> Placement {
     Placement {
         names,
         required: by_terms,
-        runtime_class: spec.runtime_class_name.clone(),
+        runtime_class: spec.runtime_class_name.as_deref().map(intern),
         node: None,
         selector: selects.then(|| intern(&selection.to_text())),
     }
@@ -91,13 +86,12 @@ const SELECTOR_ANNOTATIONS: [&str; 2] = [
 
 #[derive(Deserialize)]
 pub(super) struct NamespaceObject {
-    metadata: Annotated,
+    metadata: Meta,
 }
 
 /// Returns the node selector that a Namespace adds, if any: a list of `key=value`.
-pub(super) fn namespace(object: NamespaceObject) -> Option<AddedSelector> {
-    let annotations = object.metadata.annotations;
-    let lists = SELECTOR_ANNOTATIONS.map(|key| text(annotations.as_ref(), key));
+pub(super) fn namespace(NamespaceObject { metadata }: NamespaceObject) -> Option<AddedSelector> {
+    let lists = SELECTOR_ANNOTATIONS.map(|key| metadata.annotation(key));
     let pairs = lists.into_iter().flatten().flat_map(|list| list.split(','));
     let pairs = pairs.filter_map(|pair| pair.split_once('='));
     let mut labels = BTreeMap::<String, String>::new();
@@ -123,7 +117,6 @@ pub(super) fn added(labels: BTreeMap<String, String>) -> AddedSelector {
 
 /// Returns the operating system that a node selector requires. A contradictory selector matches no node and counts as
 /// Windows.
-#[must_use]
 pub fn named_by_labels(selector: &BTreeMap<String, String>) -> Option<System> {
     let labels = selector.iter();
     first_windows(labels.map(|(key, value)| named_by_label(key, value)))

@@ -1,7 +1,7 @@
 //! Detects from a Node which platform manages csi-proxy on it.
 
 use crate::index::{Platform, PlatformSignal, Taint};
-use crate::objects::metadata::{NodeMeta, Texts, text};
+use crate::objects::metadata::{Meta, Texts};
 use crate::objects::placement::{OS_ID_LABEL, WINDOWS_OS_ID};
 
 const WMCO: &str = "windowsmachineconfig.openshift.io/";
@@ -28,7 +28,7 @@ const SIGNALS: [(Platform, &[&str], Option<&str>); 4] = [
 
 /// Returns a Node's platform and the evidence for it.
 pub(super) fn platform(
-    meta: &NodeMeta,
+    meta: &Meta,
     taints: &[Taint],
     kubelet_version: &str,
 ) -> Option<PlatformSignal> {
@@ -52,8 +52,8 @@ pub(super) fn platform(
 
 /// Returns the evidence that WMCO manages a node. Any of WMCO's keys is enough: the label is set when the kubelet
 /// registers, the annotations later, and WMCO removes one of them during each of its upgrades.
-fn wmco(meta: &NodeMeta, taints: &[Taint]) -> Option<String> {
-    if text(meta.labels.as_ref(), OS_ID_LABEL) == Some(WINDOWS_OS_ID) {
+fn wmco(meta: &Meta, taints: &[Taint]) -> Option<String> {
+    if meta.label(OS_ID_LABEL) == Some(WINDOWS_OS_ID) {
         return Some(format!("label {OS_ID_LABEL}"));
     }
     let labels = keys(meta.labels.as_ref()).map(|key| ("label", key));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn shown(metadata: &Value, taints: &[Taint], kubelet_version: &str) -> String {
-        let meta = serde_json::from_value(metadata.clone()).unwrap();
+        let meta: Meta = serde_json::from_value(metadata.clone()).unwrap();
         let signal = platform(&meta, taints, kubelet_version);
         signal.map_or_else(String::new, |signal| signal.to_string())
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::PodOS;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
@@ -13,26 +14,11 @@ use crate::index::{
     Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
     Toleration, VolumeType, WantedImage, intern,
 };
-use crate::objects::lenient::Lenient;
-use crate::objects::metadata::{PodMeta, controller, stays};
+use crate::objects::interned;
+use crate::objects::metadata::Meta;
 use crate::objects::node_side::{Container, SecurityContext, node_side};
 use crate::objects::placement::{Affinity, placement, selection};
 use crate::objects::storage::ClaimTemplateObject;
-use crate::objects::{interned, interned_option};
-
-object_only!(
-    PodSpec,
-    PodStatus,
-    Condition,
-    ContainerStatus,
-    ContainerState,
-    Stopped,
-    ClaimSource,
-    EphemeralSource,
-    HostPath,
-    CsiSource,
-    Fields
-);
 
 /// The reasons of a container that waits for its image.
 const WITHOUT_IMAGE: [&str; 6] = [
@@ -54,34 +40,29 @@ const FOR_OTHERS: [&str; 4] = [
 
 #[derive(Deserialize)]
 pub(super) struct PodObject {
-    metadata: PodMeta,
+    metadata: Meta,
     spec: Option<PodSpec>,
     status: Option<PodStatus>,
 }
 
 /// The spec of a pod or pod template.
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct PodSpec {
-    #[serde(default, deserialize_with = "interned_option")]
-    node_name: Option<Name>,
+    node_name: Option<String>,
     pub(super) os: Option<PodOS>,
     pub(super) node_selector: Option<BTreeMap<String, String>>,
     pub(super) affinity: Option<Affinity>,
-    #[serde(default, deserialize_with = "interned_option")]
-    pub(super) runtime_class_name: Option<Name>,
+    pub(super) runtime_class_name: Option<String>,
     pub(super) volumes: Option<Vec<Volume>>,
-    #[serde(default)]
-    pub(super) containers: Lenient<Vec<Container>>,
-    #[serde(default)]
-    pub(super) init_containers: Lenient<Vec<Container>>,
+    pub(super) containers: Option<Vec<Container>>,
+    pub(super) init_containers: Option<Vec<Container>>,
     pub(super) tolerations: Option<Vec<Toleration>>,
-    #[serde(default)]
-    pub(super) security_context: Lenient<SecurityContext>,
+    pub(super) security_context: Option<SecurityContext>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct PodStatus {
     phase: Option<String>,
     conditions: Option<Vec<Condition>>,
@@ -89,34 +70,37 @@ struct PodStatus {
     init_container_statuses: Option<Vec<ContainerStatus>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self", default)]
+/// A condition of a pod, a Job or a Node.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Condition {
-    pub(super) r#type: String,
-    pub(super) status: String,
+    r#type: Option<String>,
+    status: Option<String>,
+    pub(super) last_transition_time: Option<Time>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+impl Condition {
+    pub(super) fn is_true(&self, kind: &str) -> bool {
+        self.r#type.as_deref() == Some(kind) && self.status.as_deref() == Some("True")
+    }
+}
+
+#[derive(Deserialize)]
 struct ContainerStatus {
     state: Option<ContainerState>,
-    #[serde(default)]
-    image: Lenient<String>,
+    image: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+#[derive(Deserialize)]
 struct ContainerState {
     waiting: Option<Stopped>,
     terminated: Option<Stopped>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+#[derive(Deserialize)]
 struct Stopped {
     reason: Option<String>,
-    #[serde(default)]
-    message: Lenient<String>,
+    message: Option<String>,
 }
 
 /// A volume of a pod.
@@ -134,27 +118,25 @@ pub struct Volume {
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct ClaimSource {
     #[serde(deserialize_with = "interned")]
     claim_name: Name,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct EphemeralSource {
     volume_claim_template: Option<ClaimTemplateObject>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self", default)]
+#[derive(Deserialize)]
 pub(super) struct HostPath {
-    pub(super) path: String,
+    pub(super) path: Option<String>,
 }
 
 /// A CSI volume's source. Only the driver is used.
 #[derive(Deserialize)]
-#[serde(remote = "Self")]
 pub(super) struct CsiSource {
     #[serde(deserialize_with = "interned")]
     pub(super) driver: Name,
@@ -165,12 +147,11 @@ pub(super) struct CsiSource {
 pub(super) struct InTreeSource(pub(super) Option<VolumeType>);
 
 /// An in-tree volume. Only whether an Azure disk is managed matters.
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self", default)]
+#[derive(Deserialize)]
 struct Fields {
-    kind: Lenient<String>,
+    kind: Option<String>,
     #[serde(rename = "diskURI")]
-    disk_uri: Lenient<String>,
+    disk_uri: Option<String>,
 }
 
 const AZURE_DISK: &str = "azureDisk";
@@ -212,10 +193,11 @@ impl<'de> Deserialize<'de> for InTreeSource {
 
 impl Fields {
     fn of(&self, plugin: &'static Plugin) -> VolumeType {
-        let is_taken_over = match self.kind.0.as_str() {
+        let uri = self.disk_uri.as_deref().unwrap_or_default();
+        let is_taken_over = match self.kind.as_deref() {
             // The API server writes `Shared` here, but refuses it for a managed disk: then a manifest has left out the kind.
-            "" => !self.disk_uri.0.to_ascii_lowercase().starts_with("http"),
-            kind => kind == MANAGED,
+            None | Some("") => !uri.to_ascii_lowercase().starts_with("http"),
+            Some(kind) => kind == MANAGED,
         };
         if plugin.field == AZURE_DISK && !is_taken_over {
             VolumeType::NotTakenOver(plugin)
@@ -236,7 +218,8 @@ pub(super) fn volume_type(csi: Option<&CsiSource>, in_tree: InTreeSource) -> Opt
 impl PodSpec {
     /// Returns the node in `spec.nodeName`.
     pub(super) fn node_name(&self) -> Option<Name> {
-        self.node_name.clone().filter(|name| !name.is_empty())
+        let name = self.node_name.as_deref().filter(|name| !name.is_empty());
+        name.map(intern)
     }
 
     /// Returns the relevant volumes.
@@ -284,17 +267,16 @@ pub(super) fn row(object: PodObject) -> Option<Pod> {
         })
     });
     let volumes: Box<[PodVolume]> = spec.volumes().collect();
-    let owners = meta.owner_references.as_deref();
     let moving = || Moving {
         selection: selection(&spec),
         tolerations: spec.tolerations.clone().unwrap_or_default(),
     };
     let pod = Pod {
         placement: placement(&spec),
-        moving: (!volumes.is_empty() && !stays(owners)).then(|| intern(&moving().to_text())),
+        moving: (!volumes.is_empty() && !meta.stays()).then(|| intern(&moving().to_text())),
         volumes,
         node_name: spec.node_name(),
-        controller: controller(owners),
+        controller: meta.controller(),
         csi_proxy_pipes: node_side.csi_proxy_pipes.into(),
         driver,
     };
@@ -319,10 +301,8 @@ pub(super) fn store(cluster: &mut Cluster, key: ObjectKey, pod: Pod) -> bool {
 
 impl PodStatus {
     fn is_ready(&self) -> bool {
-        let conditions = self.conditions.iter().flatten();
-        conditions
-            .filter(|condition| condition.r#type == "Ready")
-            .any(|condition| condition.status == "True")
+        let mut conditions = self.conditions.iter().flatten();
+        conditions.any(|condition| condition.is_true("Ready"))
     }
 
     /// Returns why a container waits or terminated, and the image that it waits for. Containers without an image come
@@ -342,9 +322,10 @@ impl ContainerStatus {
         let reason = stopped.reason.clone().filter(|it| it != "Completed")?;
         let is_pull = WITHOUT_IMAGE.contains(&reason.as_str());
         let mut for_others = FOR_OTHERS.iter();
-        let is_for_others = for_others.any(|words| stopped.message.0.contains(words));
+        let message = stopped.message.as_deref().unwrap_or_default();
+        let is_for_others = for_others.any(|words| message.contains(words));
         let image = (is_pull || is_for_others).then(|| WantedImage {
-            name: self.image.0.clone(),
+            name: self.image.clone().unwrap_or_default(),
             is_for_others,
         });
         Some((reason, image))

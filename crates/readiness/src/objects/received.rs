@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::objects::metadata::Metadata;
+use crate::objects::metadata::Identity;
 use crate::objects::{FieldError, decode};
 
 /// An object of any kind as JSON text, with its decoded metadata.
@@ -27,8 +27,7 @@ pub struct Received {
 /// Only the metadata of an object.
 #[derive(Deserialize)]
 pub(super) struct OnlyMetadata {
-    #[serde(with = "Metadata")]
-    pub metadata: ObjectMeta,
+    pub metadata: Identity,
 }
 
 impl Received {
@@ -73,7 +72,7 @@ impl<'de> Deserialize<'de> for Received {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let OnlyMetadata { metadata } =
             serde_json::from_str(text.get()).map_err(D::Error::custom)?;
-        let metadata = Box::new(metadata);
+        let metadata = Box::new(metadata.into());
         Ok(Self { metadata, text })
     }
 }

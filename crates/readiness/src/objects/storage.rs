@@ -4,26 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
-use serde::de::MapAccess;
-use serde::de::value::MapAccessDeserializer;
 
 use crate::assess::NodeSelection;
 use crate::index::{
-    Access, Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern,
+    Access, Claim, ClaimTemplate, ObjectKey, PersistentVolume, StorageClass, intern,
 };
-use crate::objects::interned_option;
-use crate::objects::lenient::{Lenient, Shown};
-use crate::objects::metadata::{Annotated, ClassMeta, Texts, created, text};
+use crate::objects::metadata::{Meta, Texts};
 use crate::objects::pod::{CsiSource, InTreeSource, MANAGED, volume_type};
-
-object_only!(
-    ClaimSpec,
-    ClaimTemplateObject,
-    TemplateMeta,
-    VolumeStatus,
-    ClaimReference,
-    VolumeAffinity
-);
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
@@ -37,28 +24,28 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
 
 #[derive(Deserialize)]
 pub(super) struct ClaimObject {
-    metadata: Annotated,
+    metadata: Meta,
     spec: Option<ClaimSpec>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct ClaimSpec {
-    #[serde(default, deserialize_with = "interned_option")]
-    volume_name: Option<Name>,
-    #[serde(default, deserialize_with = "interned_option")]
-    storage_class_name: Option<Name>,
+    volume_name: Option<String>,
+    storage_class_name: Option<String>,
 }
 
 impl ClaimSpec {
-    fn claim<'a>(&self, annotation: impl Fn(&str) -> Option<&'a str>) -> Claim {
+    fn claim(&self, annotations: Option<&Texts>) -> Claim {
+        let annotation = |key: &str| annotations?.get(key).map(String::as_str);
+        let volume_name = self.volume_name.as_deref().filter(|name| !name.is_empty());
         let noted = PROVISIONER_ANNOTATIONS.into_iter().filter_map(&annotation);
         Claim {
-            volume_name: self.volume_name.clone().filter(|name| !name.is_empty()),
+            volume_name: volume_name.map(intern),
             // The annotation takes precedence over the field, as in Kubernetes.
             storage_class: annotation(CLASS_ANNOTATION)
-                .map(intern)
-                .or_else(|| self.storage_class_name.clone()),
+                .or(self.storage_class_name.as_deref())
+                .map(intern),
             provisioner: noted.filter(|name| !name.is_empty()).map(intern).next(),
         }
     }
@@ -66,22 +53,19 @@ impl ClaimSpec {
 
 pub(super) fn claim(ClaimObject { metadata, spec }: ClaimObject) -> Claim {
     let spec = spec.unwrap_or_default();
-    spec.claim(|key| text(metadata.annotations.as_ref(), key))
+    spec.claim(metadata.annotations.as_ref())
 }
 
 /// A claim template of a StatefulSet or an ephemeral volume.
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
 pub struct ClaimTemplateObject {
     metadata: Option<TemplateMeta>,
     spec: Option<ClaimSpec>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+#[derive(Deserialize)]
 struct TemplateMeta {
-    #[serde(default, deserialize_with = "interned_option")]
-    name: Option<Name>,
+    name: Option<String>,
     annotations: Option<Texts>,
 }
 
@@ -89,15 +73,15 @@ impl ClaimTemplateObject {
     /// Returns the claim that the template creates.
     pub(super) fn claim(&self) -> Claim {
         let meta = self.metadata.as_ref();
-        let annotation = |key: &str| text(meta?.annotations.as_ref(), key);
+        let annotations = meta.and_then(|meta| meta.annotations.as_ref());
         let default = ClaimSpec::default();
-        self.spec.as_ref().unwrap_or(&default).claim(annotation)
+        self.spec.as_ref().unwrap_or(&default).claim(annotations)
     }
 
     pub(super) fn named(&self) -> ClaimTemplate {
-        let name = self.metadata.as_ref().and_then(|meta| meta.name.clone());
+        let name = self.metadata.as_ref().and_then(|meta| meta.name.as_deref());
         ClaimTemplate {
-            name: name.unwrap_or_default(),
+            name: intern(name.unwrap_or_default()),
             claim: self.claim(),
         }
     }
@@ -105,54 +89,23 @@ impl ClaimTemplateObject {
 
 #[derive(Deserialize)]
 pub(super) struct VolumeObject {
-    metadata: VolumeMeta,
+    metadata: Meta,
     spec: Option<VolumeSpec>,
     status: Option<VolumeStatus>,
 }
 
 #[derive(Deserialize)]
-struct VolumeMeta {
-    /// Decoded leniently: the verdict does not depend on it.
-    #[serde(default)]
-    labels: Lenient<ZoneLabels>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ZoneLabels {
-    #[serde(rename = "topology.kubernetes.io/zone")]
-    zone: Lenient<Option<String>>,
-    #[serde(rename = "topology.kubernetes.io/region")]
-    region: Lenient<Option<String>>,
-    #[serde(rename = "failure-domain.beta.kubernetes.io/zone")]
-    zone_before: Lenient<Option<String>>,
-    #[serde(rename = "failure-domain.beta.kubernetes.io/region")]
-    region_before: Lenient<Option<String>>,
-}
-
-impl<'de> Shown<'de> for ZoneLabels {
-    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
-        Self::deserialize(MapAccessDeserializer::new(object))
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
 struct VolumeStatus {
     phase: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+#[derive(Deserialize)]
 struct ClaimReference {
-    #[serde(default, deserialize_with = "interned_option")]
-    namespace: Option<Name>,
-    #[serde(default, deserialize_with = "interned_option")]
-    name: Option<Name>,
+    namespace: Option<String>,
+    name: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+#[derive(Deserialize)]
 struct VolumeAffinity {
     required: Option<core::NodeSelector>,
 }
@@ -176,14 +129,16 @@ pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
     let is_bound = phase.as_deref() == Some("Bound") && source.is_some();
     let claim = spec.claim_ref.filter(|_| is_bound);
     let required = spec.node_affinity.and_then(|affinity| affinity.required);
-    let labels = zones(object.metadata.labels.0);
+    let labels = zones(&object.metadata);
     let terms = required.map(|required| required.node_selector_terms);
     let nodes = NodeSelection { labels, terms };
     let nodes = (!nodes.is_empty()).then_some(nodes);
     PersistentVolume {
         node_affinity: nodes.map(|nodes| intern(&nodes.to_text())),
         access: access(spec.access_modes.as_deref().unwrap_or_default()),
-        bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
+        bound_to: claim.and_then(|ClaimReference { namespace, name }| {
+            Some(ObjectKey::new(intern(&namespace?), intern(&name?)))
+        }),
         source,
         goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
     }
@@ -193,16 +148,15 @@ pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
 /// several zones is replicated, and not looked at.
 ///
 /// Source: kube-scheduler's plugin `VolumeZone`.
-fn zones(labels: ZoneLabels) -> BTreeMap<String, String> {
-    let zones = [
-        ("zone", labels.zone.0.or(labels.zone_before.0)),
-        ("region", labels.region.0.or(labels.region_before.0)),
-    ];
-    let one = |(part, value): (&str, Option<String>)| {
-        let value = value.filter(|value| !value.is_empty() && !value.contains("__"))?;
-        Some((format!("topology.kubernetes.io/{part}"), value))
+fn zones(meta: &Meta) -> BTreeMap<String, String> {
+    let one = |part: &str| {
+        let key = format!("topology.kubernetes.io/{part}");
+        let before = format!("failure-domain.beta.kubernetes.io/{part}");
+        let value = meta.label(&key).or_else(|| meta.label(&before))?;
+        let is_one = !value.is_empty() && !value.contains("__");
+        is_one.then(|| (key, value.to_owned()))
     };
-    zones.into_iter().filter_map(one).collect()
+    ["zone", "region"].into_iter().filter_map(one).collect()
 }
 
 fn access(modes: &[String]) -> Access {
@@ -220,10 +174,9 @@ fn access(modes: &[String]) -> Access {
 
 #[derive(Deserialize)]
 pub(super) struct ClassObject {
-    metadata: ClassMeta,
-    #[serde(default, deserialize_with = "interned_option")]
-    provisioner: Option<Name>,
-    parameters: Option<BTreeMap<String, Lenient<String>>>,
+    metadata: Meta,
+    provisioner: Option<String>,
+    parameters: Option<Texts>,
 }
 
 /// The parameter of in-tree Azure disks. Keys count without case, and a class that names no kind makes managed disks.
@@ -237,11 +190,11 @@ pub(super) fn class(object: ClassObject) -> StorageClass {
     let mut parameters = object.parameters.iter().flatten();
     StorageClass {
         unmanaged: parameters.any(|(key, value)| {
-            let is_managed = value.0.is_empty() || value.0.eq_ignore_ascii_case(MANAGED);
+            let is_managed = value.is_empty() || value.eq_ignore_ascii_case(MANAGED);
             key.eq_ignore_ascii_case(KIND_PARAMETER) && !is_managed
         }),
-        is_default: keys.any(|key| text(meta.annotations.as_ref(), key) == Some("true")),
-        created: created(meta.creation_timestamp.as_ref()),
-        provisioner: object.provisioner.unwrap_or_default(),
+        is_default: keys.any(|key| meta.annotation(key) == Some("true")),
+        created: meta.created(),
+        provisioner: intern(&object.provisioner.unwrap_or_default()),
     }
 }

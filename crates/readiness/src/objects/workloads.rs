@@ -3,147 +3,77 @@
 use serde::Deserialize;
 
 use crate::index::{NodeSide, Owner, Placement, PodVolume, Revision, intern};
-use crate::objects::lenient::Lenient;
-use crate::objects::metadata::{DaemonSetMeta, OwnerMeta, RevisionMeta, controller, created};
+use crate::objects::metadata::Meta;
 use crate::objects::node_side::node_side;
 use crate::objects::placement::placement;
 use crate::objects::pod::{Condition, PodSpec};
 use crate::objects::storage::ClaimTemplateObject;
 
-object_only!(
-    OwnerSpec,
-    ReplicasSpec,
-    Template,
-    JobTemplate,
-    JobTemplateSpec,
-    JobStatus
-);
-
+/// An object of any kind that creates pods: each kind has some of the fields.
 #[derive(Deserialize)]
 pub(super) struct OwnerObject {
-    metadata: OwnerMeta,
+    metadata: Meta,
     spec: Option<OwnerSpec>,
+    status: Option<OwnerStatus>,
 }
 
-#[derive(Deserialize)]
-pub(super) struct DaemonSetObject {
-    metadata: DaemonSetMeta,
-    spec: Option<OwnerSpec>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct JobObject {
-    metadata: OwnerMeta,
-    spec: Option<OwnerSpec>,
-    status: Option<JobStatus>,
-}
-
-/// The specs of all kinds that create pods, merged: each kind has some of the fields.
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct OwnerSpec {
+    replicas: Option<i64>,
     template: Option<Template>,
     job_template: Option<JobTemplate>,
     volume_claim_templates: Option<Vec<ClaimTemplateObject>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct ReplicasObject {
-    metadata: RevisionMeta,
-    spec: Option<ReplicasSpec>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
-struct ReplicasSpec {
-    replicas: Option<i64>,
-    template: Option<Template>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
 struct Template {
     spec: Option<PodSpec>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+#[derive(Deserialize)]
 struct JobTemplate {
     spec: Option<JobTemplateSpec>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+#[derive(Deserialize)]
 struct JobTemplateSpec {
     template: Option<Template>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
-struct JobStatus {
+#[derive(Deserialize)]
+struct OwnerStatus {
     conditions: Option<Vec<Condition>>,
 }
 
-impl JobStatus {
-    fn is_finished(&self) -> bool {
-        self.conditions.iter().flatten().any(|condition| {
-            matches!(condition.r#type.as_str(), "Complete" | "Failed") && condition.status == "True"
-        })
-    }
-}
-
-impl OwnerSpec {
-    fn template(&mut self) -> PodSpec {
-        let job_template = || self.job_template.take()?.spec?.template;
-        let template = self.template.take().or_else(job_template);
-        let spec = template.and_then(|template| template.spec);
-        spec.unwrap_or_default()
-    }
-}
+/// Shows that an operator of OpenShift's applies an object. Source: `specHashAnnotation` in
+/// `pkg/operator/resource/resourceapply/apps.go` of openshift/library-go, with which its operators of CSI drivers apply
+/// their DaemonSets.
+const APPLIED_BY_OPENSHIFT: &str = "operator.openshift.io/spec-hash";
 
 pub(super) fn owner(object: OwnerObject) -> Owner {
-    of_template(&object.metadata, object.spec).0
+    of_template(object).0
 }
 
 /// Decodes a ReplicaSet or `ReplicationController`, which may be one of several revisions.
-pub(super) fn revision(object: ReplicasObject) -> Owner {
-    let meta = object.metadata;
-    let spec = object.spec.unwrap_or_default();
+pub(super) fn revision(object: OwnerObject) -> Owner {
+    let replicas = object.spec.as_ref().and_then(|spec| spec.replicas);
     let revision = Revision {
-        has_replicas: spec.replicas.is_none_or(|replicas| replicas > 0),
-        created: created(meta.creation_timestamp.as_ref()),
+        has_replicas: replicas.is_none_or(|replicas| replicas > 0),
+        created: object.metadata.created(),
     };
-    let meta = OwnerMeta {
-        uid: meta.uid,
-        owner_references: meta.owner_references,
-    };
-    let of_template = of_template(
-        &meta,
-        Some(OwnerSpec {
-            template: spec.template,
-            ..OwnerSpec::default()
-        }),
-    );
     Owner {
         revision: Some(revision),
-        ..of_template.0
+        ..owner(object)
     }
 }
 
 /// Decodes a DaemonSet, which may install a CSI driver on nodes.
-pub(super) fn daemon_set(object: DaemonSetObject) -> Owner {
-    let DaemonSetMeta {
-        uid,
-        annotations: Lenient(applied),
-        owner_references,
-    } = object.metadata;
-    let meta = OwnerMeta {
-        uid,
-        owner_references,
-    };
-    let (owner, pod) = of_template(&meta, object.spec);
+pub(super) fn daemon_set(object: OwnerObject) -> Owner {
+    let is_openshifts = object.metadata.annotation(APPLIED_BY_OPENSHIFT).is_some();
+    let (owner, pod) = of_template(object);
     let node_side = node_side(&pod).map(|side| NodeSide {
-        is_openshifts: applied.0,
+        is_openshifts,
         ..side
     });
     Owner {
@@ -152,19 +82,29 @@ pub(super) fn daemon_set(object: DaemonSetObject) -> Owner {
     }
 }
 
-pub(super) fn job(object: JobObject) -> Owner {
-    let (owner, _) = of_template(&object.metadata, object.spec);
-    let finished = object.status.is_some_and(|status| status.is_finished());
-    Owner { finished, ..owner }
+pub(super) fn job(object: OwnerObject) -> Owner {
+    let status = object.status.as_ref();
+    let mut conditions = status
+        .and_then(|it| it.conditions.as_ref())
+        .into_iter()
+        .flatten();
+    let finished = conditions.any(|it| it.is_true("Complete") || it.is_true("Failed"));
+    Owner {
+        finished,
+        ..owner(object)
+    }
 }
 
-fn of_template(meta: &OwnerMeta, spec: Option<OwnerSpec>) -> (Owner, PodSpec) {
-    let mut spec = spec.unwrap_or_default();
-    let pod = spec.template();
+fn of_template(object: OwnerObject) -> (Owner, PodSpec) {
+    let (meta, spec) = (object.metadata, object.spec.unwrap_or_default());
+    let job_template = || spec.job_template?.spec?.template;
+    let template = spec.template.or_else(job_template);
+    let pod = template.and_then(|template| template.spec);
+    let pod = pod.unwrap_or_default();
     let uid = meta.uid.as_deref().filter(|uid| !uid.is_empty());
     let mut owner = Owner {
         uid: uid.map(intern),
-        controller: controller(meta.owner_references.as_deref()),
+        controller: meta.controller(),
         placement: Placement {
             node: pod.node_name(),
             ..placement(&pod)

@@ -101,14 +101,12 @@ impl Advisory {
     }
 
     /// Whether it is about this version of the product.
-    #[must_use]
-    pub fn affects(&self, version: &Version) -> bool {
+    pub(crate) fn affects(&self, version: &Version) -> bool {
         self.versions.iter().any(|range| range.contains(version))
     }
 
     /// Whether it matters at a version of Kubernetes; an unknown one is none that it names.
-    #[must_use]
-    pub fn matters_at(&self, release: Option<Release>) -> bool {
+    pub(crate) fn matters_at(&self, release: Option<Release>) -> bool {
         let Some(range) = &self.kubernetes else {
             return true;
         };
@@ -116,8 +114,7 @@ impl Advisory {
     }
 
     /// Whether it matters on a node.
-    #[must_use]
-    pub fn matters_on(&self, node: &Node) -> bool {
+    pub(crate) fn matters_on(&self, node: &Node) -> bool {
         let is_build = |range: &Range| {
             let build = Version::parse(&node.windows_build);
             build.is_ok_and(|build| range.contains(&build))

@@ -1,9 +1,10 @@
 //! Finds problems of a csi-proxy that runs as a DaemonSet and is not managed by this operator.
 
+use crate::assess::causes::DaemonSet;
 use crate::assess::judgement::Report;
 use crate::assess::report::Finding;
 use crate::assess::{advisories, versions};
-use crate::index::{Cluster, NodeSide, ObjectKey, System, WorkloadKind};
+use crate::index::{Cluster, NodeSide, ObjectKey, System};
 
 /// Reports the DaemonSets that run csi-proxy on Windows nodes, and those whose csi-proxy is too old.
 #[must_use]
@@ -43,9 +44,6 @@ pub fn daemon_sets(report: &Report, cluster: &Cluster) -> Vec<Finding> {
 
 /// Returns the DaemonSets that run csi-proxy on any node.
 pub fn that_run_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &NodeSide)> {
-    let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
-    sets.filter_map(|(key, owner)| {
-        let side = owner.node_side.as_deref()?;
-        side.csi_proxy.is_some().then_some((key, side))
-    })
+    let sets = DaemonSet::all(cluster).filter(|set| set.node_side.csi_proxy.is_some());
+    sets.map(|set| (set.key, set.node_side))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::assess::causes::DaemonSet;
 use crate::assess::judgement::Report;
 use crate::assess::{drivers, plugins};
-use crate::index::{Cluster, Name, System, WorkloadKind};
+use crate::index::{Cluster, Name, System};
 
 /// Returns the DaemonSets for Windows nodes of which only the plugin's folder is known, and not the driver, by that folder.
 pub(super) fn open_folders<'a>(
@@ -20,18 +20,12 @@ pub(super) fn open_folders<'a>(
             || csi_nodes.any(|(_, csi_node)| csi_node.drivers.contains(name))
     };
     let mut folders = BTreeMap::<_, Vec<_>>::new();
-    for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
-        if let Some(node_side) = owner.node_side.as_deref()
-            && let Some(folder) = &node_side.folder
-            && report.asked(key) == Some(System::Windows)
-            && !node_side.names.iter().any(is_driver)
+    for set in DaemonSet::all(cluster) {
+        if let Some(folder) = &set.node_side.folder
+            && report.asked(set.key) == Some(System::Windows)
+            && !set.node_side.names.iter().any(is_driver)
         {
-            let sets = folders.entry(folder).or_default();
-            sets.push(DaemonSet {
-                key,
-                owner,
-                node_side,
-            });
+            folders.entry(folder).or_default().push(set);
         }
     }
     for sets in folders.values_mut() {
@@ -62,13 +56,10 @@ impl<'a> OpenDrivers<'a> {
         };
         let mut needed: BTreeSet<&Name> = report.needed_drivers().filter(may_be).collect();
         needed.retain(|driver| !registered.contains(driver));
-        for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
-            if let Some(node_side) = owner.node_side.as_deref()
-                && report.asked(key) != Some(System::Other)
-            {
-                registered.retain(|driver| !node_side.names.contains(*driver));
-                needed.retain(|driver| !node_side.names.contains(*driver));
-            }
+        let sets = DaemonSet::all(cluster);
+        for set in sets.filter(|set| report.asked(set.key) != Some(System::Other)) {
+            registered.retain(|driver| !set.node_side.names.contains(*driver));
+            needed.retain(|driver| !set.node_side.names.contains(*driver));
         }
         Self { registered, needed }
     }

@@ -9,9 +9,9 @@ mod of_driver;
 mod of_node;
 mod on_node;
 
-pub use of_driver::{known, not_for_version, of_driver};
-pub use of_node::{known_of_windows, no_csi_node, virtual_nodes};
-pub use on_node::{stale_entry, why_missing};
+pub(crate) use of_driver::{known, not_for_version, of_driver};
+pub(crate) use of_node::{known_of_windows, no_csi_node, virtual_nodes};
+pub(crate) use on_node::{stale_entry, why_missing};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,26 +51,17 @@ pub struct DaemonSet<'a> {
 
 impl<'a> DaemonSets<'a> {
     /// Returns the DaemonSets that contain the driver.
-    #[must_use]
     pub fn of_driver(report: &Report, cluster: &'a Cluster, driver: &str) -> Self {
         let mut sets = Self::default();
-        for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
-            let node_side = owner.node_side.as_deref();
-            let Some(node_side) = node_side.filter(|side| side.names.contains(driver)) else {
-                continue;
-            };
+        let all = DaemonSet::all(cluster);
+        for set in all.filter(|set| set.node_side.names.contains(driver)) {
             // What admits pods refuses those whose selector and that of their namespace contradict each other.
-            let added = cluster.namespaces.get(&key.namespace);
+            let added = cluster.namespaces.get(&set.key.namespace);
             let is_refused = added.is_some_and(|added| added.names == Some(System::Other));
-            let list = match report.asked(key) {
-                Some(System::Windows) if !is_refused => &mut sets.windows,
-                _ => &mut sets.others,
-            };
-            list.push(DaemonSet {
-                key,
-                owner,
-                node_side,
-            });
+            match report.asked(set.key) {
+                Some(System::Windows) if !is_refused => sets.windows.push(set),
+                _ => sets.others.push(set),
+            }
         }
         sets.windows.sort_by_key(DaemonSet::order);
         sets.others.sort_by_key(DaemonSet::order);
@@ -79,7 +70,6 @@ impl<'a> DaemonSets<'a> {
 
     /// Returns the DaemonSets of each of these drivers. Where no DaemonSet for Windows nodes shows a driver's name, one that
     /// shows only its plugin's folder may bring it, and does if no other driver and no other folder is left.
-    #[must_use]
     pub fn of_drivers<'n>(
         report: &Report,
         cluster: &'a Cluster,
@@ -108,8 +98,11 @@ impl<'a> DaemonSets<'a> {
     }
 
     /// Returns the first DaemonSet for Windows nodes, of those that select one of these nodes, if any does.
-    #[must_use]
-    pub fn first_for(&self, cluster: &Cluster, nodes: &BTreeSet<Name>) -> Option<&DaemonSet<'a>> {
+    pub(crate) fn first_for(
+        &self,
+        cluster: &Cluster,
+        nodes: &BTreeSet<Name>,
+    ) -> Option<&DaemonSet<'a>> {
         let selects = |set: &&DaemonSet<'_>| {
             let selection = set.node_side.selection().unwrap_or_default();
             let mut nodes = nodes
@@ -121,8 +114,7 @@ impl<'a> DaemonSets<'a> {
     }
 
     /// Whether one of them that has a pod on the node, or will have one, mounts csi-proxy's pipes.
-    #[must_use]
-    pub fn mount_pipes_on(&self, name: &str, node: &Node) -> bool {
+    pub(crate) fn mount_pipes_on(&self, name: &str, node: &Node) -> bool {
         let mut sets = self.windows.iter().map(|set| set.node_side);
         sets.any(|side| !side.csi_proxy_pipes.is_empty() && side.covers(name, node))
     }
@@ -135,6 +127,19 @@ impl<'a> DaemonSets<'a> {
 }
 
 impl<'a> DaemonSet<'a> {
+    /// Iterates over the DaemonSets that look like the node side of a driver, or use or run csi-proxy.
+    pub fn all(cluster: &'a Cluster) -> impl Iterator<Item = Self> {
+        let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
+        sets.filter_map(|(key, owner)| {
+            let node_side = owner.node_side.as_deref()?;
+            Some(Self {
+                key,
+                owner,
+                node_side,
+            })
+        })
+    }
+
     fn order(&self) -> (&'a Name, &'a Name) {
         (&self.key.name, &self.key.namespace)
     }
@@ -150,27 +155,11 @@ impl<'a> DaemonSet<'a> {
         is_of_it && key.namespace == self.key.namespace
     }
 
-    /// Returns the command that shows the DaemonSet's events.
-    fn describe(&self) -> [&str; 6] {
-        let ObjectKey { namespace, name } = self.key;
-        ["kubectl", "describe", "daemonset", "-n", namespace, name]
-    }
-
     /// Adds the command that changes the DaemonSet to a finding.
     fn patch(&self, finding: Finding, kind: &str, patch: &Value) -> Finding {
-        let ObjectKey { namespace, name } = self.key;
         let (kind, patch) = (format!("--type={kind}"), patch.to_string());
-        finding.run(&[
-            "kubectl",
-            "patch",
-            "daemonset",
-            "-n",
-            namespace,
-            name,
-            &kind,
-            "-p",
-            &patch,
-        ])
+        let words = [&self.key.words()[..], &[&kind, "-p", &patch]].concat();
+        finding.run("kubectl patch daemonset", &words)
     }
 }
 

@@ -44,7 +44,7 @@ impl Place<'_> {
                 "the node has the taint {}, which keeps the pod of DaemonSet {} of {} from it; fix the node first",
                 texts(&of_node), set.key, self.driver
             )
-            .run(&["kubectl", "describe", "node", self.name]));
+            .run("kubectl describe node", &[self.name]));
         }
         if findings.is_empty() {
             findings.push(self.pod_missing(set));
@@ -71,8 +71,7 @@ impl Place<'_> {
         if is_of_windows {
             return finding;
         }
-        let ObjectKey { namespace, name } = set.key;
-        finding.run(&["kubectl", "edit", "daemonset", "-n", namespace, name])
+        finding.run("kubectl edit daemonset", &set.key.words())
     }
 
     /// Reports what the namespace's node selector, which is added to the DaemonSet's, wants and the node does not have.
@@ -96,14 +95,10 @@ impl Place<'_> {
             self.driver
         );
         let empty = "openshift.io/node-selector=";
-        Some(finding.run(&[
-            "kubectl",
-            "annotate",
-            "namespace",
-            namespace,
-            empty,
-            "--overwrite",
-        ]))
+        Some(finding.run(
+            "kubectl annotate namespace",
+            &[namespace, empty, "--overwrite"],
+        ))
     }
 
     fn not_tolerated(&self, set: &DaemonSet<'_>, taints: &[&Taint]) -> Finding {
@@ -133,7 +128,7 @@ impl Place<'_> {
                 set.object(),
                 "DaemonSet {key} brings {driver}, but the input has no pod of its namespace; add what this prints"
             );
-            return finding.run(&["kubectl", "get", "pods", "-n", &key.namespace, "-o", "yaml"]);
+            return finding.run("kubectl get pods -n", &[&key.namespace, "-o", "yaml"]);
         }
         let finding = finding!(
             DRIVER_POD_MISSING,
@@ -141,7 +136,7 @@ impl Place<'_> {
             "DaemonSet {key} of {driver} has no pod here, and neither its selector nor a taint explains it; look for a \
              pod of it that is pending, and at its events"
         );
-        finding.run(&set.describe())
+        finding.run("kubectl describe daemonset", &key.words())
     }
 
     fn no_daemon_set(&self) -> Vec<Finding> {
@@ -158,7 +153,7 @@ impl Place<'_> {
                 object,
                 "whether a DaemonSet brings {driver} cannot be seen, for {why}; add what this prints"
             );
-            return vec![finding.run(&["kubectl", "get", "daemonsets,pods", "-A", "-o", "yaml"])];
+            return vec![finding.run("kubectl get daemonsets,pods -A -o yaml", &[])];
         } else {
             let others = match self.sets.others.first() {
                 Some(set) => format!(" ({} is not for Windows)", set.key),

@@ -18,7 +18,6 @@ const ON: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 const VSPHERE_NAMESPACES: [&str; 2] = ["vmware-system-csi", "openshift-cluster-csi-drivers"];
 
 /// Returns the cluster-wide problems of a driver that is missing somewhere, or that in-tree volumes need.
-#[must_use]
 pub fn of_driver(
     cluster: &Cluster,
     driver: &str,
@@ -82,7 +81,7 @@ fn duplicates(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Vec<Fin
 /// Reports a DaemonSet that names the driver, while no other can register it on a new Windows node.
 fn cannot_register(driver: &str, set: &DaemonSet<'_>) -> Finding {
     let why = match set.node_side.wrong_paths.first() {
-        Some(path) => path.to_string(),
+        Some(wrong) => wrong.clone(),
         None => format!(
             "that takes a container with csi-node-driver-registrar or the driver's own image, and hostPath volumes of the \
              kubelet's plugins_registry and of plugins\\{driver}, or HostProcess containers"
@@ -117,7 +116,6 @@ fn version_skew(windows: &DaemonSet<'_>, others: &[DaemonSet<'_>]) -> Option<Fin
 }
 
 /// Reports the DaemonSets whose driver version is known not to support this Kubernetes version.
-#[must_use]
 pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) -> Vec<Finding> {
     let Some(known) = drivers::by_name(driver) else {
         return Vec::new();
@@ -227,33 +225,14 @@ fn switched_off(
     let switches = switches(cluster, sets).into_iter();
     let off = switches.filter(|(_, switches)| is_off(switches));
     let off = off.map(|(key, _)| {
-        let ObjectKey { namespace, name } = key;
         let what = format!("ConfigMap {key}: ");
         let on = json!({"data": {&switch.name: "true"}}).to_string();
-        let finding = advisory.finding(format!("ConfigMap/{key}"), &what).run(&[
-            "kubectl",
-            "patch",
-            "configmap",
-            "-n",
-            namespace,
-            name,
-            "--type",
-            "merge",
-            "-p",
-            &on,
-        ]);
+        let finding = advisory.finding(format!("ConfigMap/{key}"), &what);
+        let words = [&key.words()[..], &["--type", "merge", "-p", &on]].concat();
+        let finding = finding.run("kubectl patch configmap", &words);
         match (switch.read_by, sets.windows.first()) {
             (Reader::Node, Some(DaemonSet { key, .. })) => {
-                let ObjectKey { namespace, name } = key;
-                finding.run(&[
-                    "kubectl",
-                    "rollout",
-                    "restart",
-                    "daemonset",
-                    "-n",
-                    namespace,
-                    name,
-                ])
+                finding.run("kubectl rollout restart daemonset", &key.words())
             }
             _ => finding,
         }

@@ -24,7 +24,6 @@ pub fn virtual_nodes(cluster: &Cluster) -> impl Iterator<Item = Finding> {
 }
 
 /// Reports what is known of a node's build of Windows.
-#[must_use]
 pub fn known_of_windows(name: &Name, node: &Node, release: Option<Release>) -> Vec<Finding> {
     let Ok(build) = Version::parse(&node.windows_build) else {
         return Vec::new();
@@ -37,7 +36,6 @@ pub fn known_of_windows(name: &Name, node: &Node, release: Option<Release>) -> V
 }
 
 /// Reports a Windows node without a CSINode of its own.
-#[must_use]
 pub fn no_csi_node(cluster: &Cluster, name: &Name) -> Finding {
     let object = format!("CSINode/{name}");
     if cluster.csi_nodes.get(name).is_some() {
@@ -54,12 +52,12 @@ pub fn no_csi_node(cluster: &Cluster, name: &Name) -> Finding {
             object,
             "the files have no CSINode; add what this prints"
         );
-        return finding.run(&["kubectl", "get", "csinodes", "-o", "yaml"]);
+        return finding.run("kubectl get csinodes -o yaml", &[]);
     }
     finding!(
         CSI_NODE_MISSING,
         object,
         "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered"
     )
-    .run(&["kubectl", "describe", "node", name])
+    .run("kubectl describe node", &[name])
 }

@@ -18,7 +18,6 @@ const WITHOUT_LOGS: &str = "ContainerCreating PodInitializing CreateContainerCon
                             CreateContainerHostProcessError RunContainerError StartError ContainerCannotRun";
 
 /// Returns why the driver is not registered on the node. Messages name the node only if it is the finding's object.
-#[must_use]
 pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
     let pods = place.driver_pods();
     let ready = pods.iter().find(|(_, pod)| is_ready(pod));
@@ -34,7 +33,6 @@ pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
 }
 
 /// Reports a driver that is registered although none of its pods on the node is ready.
-#[must_use]
 pub fn stale_entry(place: &Place<'_>) -> Vec<Finding> {
     let driver = place.driver;
     let pods = place.driver_pods();
@@ -54,7 +52,7 @@ pub fn stale_entry(place: &Place<'_>) -> Vec<Finding> {
                  events",
                 trouble(pod).map(in_brackets).unwrap_or_default()
             );
-            return vec![finding.run(&describe_pod(key))];
+            return vec![finding.run("kubectl describe pod", &key.words())];
         }
         (None, Some(set)) if lacks_pods_of(place.cluster, &set.key.namespace) => return Vec::new(),
         (None, Some(set)) => {
@@ -64,7 +62,7 @@ pub fn stale_entry(place: &Place<'_>) -> Vec<Finding> {
                 "{driver} is registered, but DaemonSet {} has no pod here: the entry is a leftover; see its events",
                 set.key
             );
-            return vec![finding.run(&set.describe())];
+            return vec![finding.run("kubectl describe daemonset", &set.key.words())];
         }
         // One of them may be the driver's.
         (None, None) if !place.sets.perhaps.is_empty() => return place.not_ready_perhaps(),
@@ -81,12 +79,6 @@ pub fn stale_entry(place: &Place<'_>) -> Vec<Finding> {
         object,
         "{driver} is registered, but {what}"
     )]
-}
-
-/// Returns the command that shows a pod's events.
-fn describe_pod(key: &ObjectKey) -> [&str; 6] {
-    let ObjectKey { namespace, name } = key;
-    ["kubectl", "describe", "pod", "-n", namespace, name]
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -188,8 +180,7 @@ impl<'a> Place<'a> {
                 set.key,
                 self.driver
             );
-            let ObjectKey { namespace, name } = set.key;
-            finding.run(&["kubectl", "edit", "daemonset", "-n", namespace, name])
+            finding.run("kubectl edit daemonset", &set.key.words())
         });
         paths.collect()
     }
@@ -218,10 +209,10 @@ impl<'a> Place<'a> {
             reason.map(in_brackets).unwrap_or_default()
         );
         if without_logs || image.is_some() {
-            return finding.run(&describe_pod(key));
+            return finding.run("kubectl describe pod", &key.words());
         }
-        let ObjectKey { namespace, name } = key;
-        finding.run(&["kubectl", "logs", "-n", namespace, name, "--all-containers"])
+        let words = [&key.words()[..], &["--all-containers"]].concat();
+        finding.run("kubectl logs", &words)
     }
 
     /// Says what to do about an image that cannot be pulled. Images for Windows are for a build of it.
@@ -274,9 +265,8 @@ impl<'a> Place<'a> {
             "pod {key} is ready, but {driver} is not registered, as when its registrar gave up (it waits for one \
              second). If a restart does not help, compare the paths in its spec with the kubelet's --root-dir. {again}"
         );
-        let ObjectKey { namespace, name } = key;
         Some(match pod.controller {
-            Some(_) => finding.run(&["kubectl", "delete", "pod", "-n", namespace, name]),
+            Some(_) => finding.run("kubectl delete pod", &key.words()),
             None => finding,
         })
     }

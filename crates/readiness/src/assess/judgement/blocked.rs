@@ -119,41 +119,23 @@ fn describe(
     let kind = workload.kind.as_str();
     let name = &workload.object.name;
     let volume = format!("Volume {} of {kind} {name} ({plugin})", row.volume);
-    match missing {
-        Some((driver, missing)) => {
-            let lack = if missing.is_empty() {
-                "no DaemonSet brings to Windows nodes".to_owned()
-            } else {
-                format!("is not registered on {}", list(missing))
-            };
-            Blocked {
-                reason: Reason::DriversMissing,
-                note: format!(
-                    "{volume} needs the CSI driver {driver}, which {lack}; {}.",
-                    match loss {
-                        None => "upgrades are not safe before it is".to_owned(),
-                        Some(Loss::Today) => "it cannot be mounted there already today".to_owned(),
-                        Some(Loss::At(release)) =>
-                            format!("it breaks at the upgrade to {}", release.number()),
-                    }
-                ),
-            }
-        }
-        None => Blocked {
-            reason: Reason::NoCSIMigration,
-            note: format!(
-                "{volume} has no CSI driver that takes over; {}.",
-                match loss {
-                    None => "move its data to another volume before an upgrade".to_owned(),
-                    Some(Loss::Today) =>
-                        "it cannot be mounted already today: move its data to another volume"
-                            .to_owned(),
-                    Some(Loss::At(release)) => format!(
-                        "move its data to another volume before the upgrade to {}",
-                        release.number()
-                    ),
-                }
-            ),
-        },
-    }
+    let (reason, fault) = if let Some((driver, missing)) = missing {
+        let lack = if missing.is_empty() {
+            "no DaemonSet brings to Windows nodes".to_owned()
+        } else {
+            format!("is not registered on {}", list(missing))
+        };
+        let fault = format!("needs the CSI driver {driver}, which {lack}");
+        (Reason::DriversMissing, fault)
+    } else {
+        let fault = "has no CSI driver that takes over: move its data to another volume";
+        (Reason::NoCSIMigration, fault.to_owned())
+    };
+    let fate = match loss {
+        None => "upgrades are not safe until then".to_owned(),
+        Some(Loss::Today) => "it cannot be mounted there already today".to_owned(),
+        Some(Loss::At(release)) => format!("it breaks at the upgrade to {}", release.number()),
+    };
+    let note = format!("{volume} {fault}; {fate}.");
+    Blocked { reason, note }
 }

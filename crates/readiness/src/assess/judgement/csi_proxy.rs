@@ -3,9 +3,10 @@
 use std::fmt;
 
 use crate::api::{EXTERNAL, Management};
+use crate::assess::causes::DaemonSet;
 use crate::assess::judgement::Report;
 use crate::assess::report::Finding;
-use crate::index::{Cluster, Name, NodeSide, ObjectKey, PlatformSignal, Pod, WorkloadKind};
+use crate::index::{Cluster, Name, PlatformSignal, Pod};
 
 /// A pod or DaemonSet that uses, or may use, csi-proxy's pipes on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,21 +39,21 @@ impl Report {
     }
 
     pub(super) fn find_csi_proxy_uses(&mut self, cluster: &Cluster) {
+        let sets = DaemonSet::all(cluster).filter(|set| {
+            !set.node_side.csi_proxy_pipes.is_empty() || set.node_side.may_reach_csi_proxy
+        });
         // Their selectors are parsed once.
-        let sets: Vec<_> = daemon_sets_that_use_it(cluster)
-            .map(|(key, side)| (key, side, side.selection()))
-            .collect();
+        let sets: Vec<_> = sets.map(|set| (set, set.node_side.selection())).collect();
         for (name, node) in cluster.windows_nodes() {
             let mut covering = sets.iter();
-            let set = covering.find(|(_, side, selection)| {
-                let selects = selection
-                    .as_ref()
-                    .is_none_or(|it| it.matches(name, &node.labels));
-                selects && side.repelled_by(node).is_empty()
+            let set = covering.find(|(set, selection)| {
+                let selection = selection.as_ref();
+                selection.is_none_or(|it| it.matches(name, &node.labels))
+                    && set.node_side.repelled_by(node).is_empty()
             });
-            let used = set.map(|(key, side, _)| CsiProxyUse {
-                user: format!("DaemonSet {key}"),
-                mounts: !side.csi_proxy_pipes.is_empty(),
+            let used = set.map(|(set, _)| CsiProxyUse {
+                user: format!("DaemonSet {}", set.key),
+                mounts: !set.node_side.csi_proxy_pipes.is_empty(),
             });
             let used = used.or_else(|| {
                 let mut pods = self.pods_on(cluster, name);
@@ -67,15 +68,6 @@ impl Report {
                 .extend(used.map(|used| (name.clone(), used)));
         }
     }
-}
-
-/// Returns the DaemonSets whose pods use, or may use, csi-proxy on any node.
-fn daemon_sets_that_use_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &NodeSide)> {
-    let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
-    sets.filter_map(|(key, owner)| {
-        let side = owner.node_side.as_deref()?;
-        (!side.csi_proxy_pipes.is_empty() || side.may_reach_csi_proxy).then_some((key, side))
-    })
 }
 
 fn uses(pod: &Pod) -> bool {
@@ -151,7 +143,7 @@ pub(super) fn finding(
                 csi_proxy.service_state,
                 csi_proxy.missing_pipes.len()
             )
-            .run(&["kubectl", "describe", "windowsnodestorage", name])
+            .run("kubectl describe windowsnodestorage", &[name])
         };
         return (is_needed && !csi_proxy.is_running()).then(finding);
     }
@@ -163,7 +155,7 @@ pub(super) fn finding(
                 "the node needs csi-proxy, and whether it runs there cannot be seen from here; where this operator runs, the \
                  cluster shows it"
             )
-            .run(&["kubectl", "get", "windowsnodestorages"])
+            .run("kubectl get windowsnodestorages", &[])
         });
     };
     let why = match missing {

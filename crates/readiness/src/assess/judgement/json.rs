@@ -21,7 +21,6 @@ type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;
 
 impl Report {
     /// Returns what programs read of the report.
-    #[must_use]
     pub fn to_json(&self, cluster: &Cluster) -> ReadinessReport {
         let today = redirection::today(cluster);
         let release = self.target.or(today);
@@ -30,13 +29,7 @@ impl Report {
         let nodes: Vec<NodeReadiness> = self
             .windows
             .iter()
-            .filter_map(|name| {
-                let mut node = self.node_with(cluster, name, release, &sets, &mut causes)?;
-                node.findings
-                    .extend(self.stale_entries(cluster, name, &sets));
-                sort(&mut node.findings);
-                Some(node)
-            })
+            .filter_map(|name| self.node_with(cluster, name, release, &sets, Some(&mut causes)))
             .collect();
         let drivers = sets
             .iter()
@@ -78,40 +71,10 @@ impl Report {
         let sets = DaemonSets::of_drivers(self, cluster, missing.map(|(driver, _)| driver));
         let release = self.target.or_else(|| redirection::today(cluster));
         let nodes = self.windows.iter().filter_map(|name| {
-            let node = self.node_with(cluster, name, release, &sets, &mut Causes::new())?;
+            let node = self.node_with(cluster, name, release, &sets, None)?;
             Some((name.clone(), node))
         });
         nodes.collect()
-    }
-
-    /// Reports entries of needed drivers without a pod that is ready.
-    fn stale_entries(
-        &self,
-        cluster: &Cluster,
-        name: &Name,
-        sets: &BTreeMap<Name, DaemonSets<'_>>,
-    ) -> Vec<Finding> {
-        let Some((node, csi_node)) = cluster.nodes.get(name).zip(cluster.csi_node(name)) else {
-            return Vec::new();
-        };
-        let pods = self.pods_on(cluster, name);
-        let needed = csi_node
-            .drivers
-            .iter()
-            .filter(|driver| self.needs.drivers.contains_key(*driver));
-        let of_it = needed.filter_map(|driver| {
-            let place = Place {
-                cluster,
-                driver,
-                sets: sets.get(driver)?,
-                name,
-                node,
-                csi_node: Some(csi_node),
-                pods: &pods,
-            };
-            Some(causes::stale_entry(&place))
-        });
-        of_it.flatten().collect()
     }
 
     fn daemon_sets<'a>(&self, cluster: &'a Cluster) -> BTreeMap<Name, DaemonSets<'a>> {
@@ -125,13 +88,15 @@ impl Report {
         DaemonSets::of_drivers(self, cluster, names.into_iter())
     }
 
-    fn node_with(
-        &self,
-        cluster: &Cluster,
-        name: &Name,
+    /// Returns a node's readiness. For the whole report, notes why which drivers are missing, and reports entries of needed
+    /// drivers without a pod that is ready.
+    fn node_with<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        name: &'a Name,
         release: Option<Release>,
-        sets: &BTreeMap<Name, DaemonSets<'_>>,
-        causes_of: &mut Causes,
+        sets: &'a BTreeMap<Name, DaemonSets<'a>>,
+        mut causes_of: Option<&mut Causes>,
     ) -> Option<NodeReadiness> {
         let node = cluster.nodes.get(name)?;
         let csi_node = cluster.csi_node(name);
@@ -155,25 +120,33 @@ impl Report {
             findings.push(causes::no_csi_node(cluster, name));
         }
         findings.extend(causes::known_of_windows(name, node, release));
-        for driver in missing {
-            let Some(sets) = sets.get(driver) else {
-                continue;
-            };
-            let causes = causes::why_missing(&Place {
+        let place = |driver: &'a Name| {
+            Some(Place {
                 cluster,
                 driver,
-                sets,
+                sets: sets.get(driver)?,
                 name,
                 node,
                 csi_node,
                 pods: &pods,
-            });
-            let of_driver = causes_of.entry(driver.clone()).or_default();
-            for cause in &causes {
-                let nodes = of_driver.entry(cause.clone()).or_default();
-                nodes.insert(name.clone());
+            })
+        };
+        for driver in missing {
+            let causes = place(driver).map(|place| causes::why_missing(&place));
+            let causes = causes.unwrap_or_default();
+            if let Some(causes_of) = &mut causes_of {
+                let of_driver = causes_of.entry(driver.clone()).or_default();
+                for cause in &causes {
+                    let nodes = of_driver.entry(cause.clone()).or_default();
+                    nodes.insert(name.clone());
+                }
             }
             findings.extend(causes);
+        }
+        if causes_of.is_some() {
+            let registered = csi_node.into_iter().flat_map(|it| it.drivers.iter());
+            let places = registered.filter(|it| self.needs(it)).filter_map(place);
+            findings.extend(places.flat_map(|place| causes::stale_entry(&place)));
         }
         sort(&mut findings);
         Some(NodeReadiness {

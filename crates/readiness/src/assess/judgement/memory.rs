@@ -87,17 +87,13 @@ impl Memory {
             })
         };
         let asked: Vec<Name> = in_use.into_iter().filter(has_changed).collect();
-        if asked.is_empty() {
-            return;
-        }
-        let by_label = by_label(&self.labels);
         for selector in asked {
             let answer = self.answers.entry(selector);
             let answer = answer.or_insert_with_key(|selector| Answer {
                 selection: NodeSelection::from_text(selector),
                 matched: Matched::Nothing,
             });
-            answer.matched = match systems(&answer.selection, &self.labels, &by_label) {
+            answer.matched = match systems(&answer.selection, &self.labels) {
                 (false, false) => answer.matched,
                 (true, false) => Matched::One(System::Windows),
                 (false, true) => Matched::One(System::Other),
@@ -234,7 +230,6 @@ fn selector(cluster: &Cluster, namespace: &Name, placement: &Placement) -> Optio
 }
 
 type Nodes = HashMap<Name, (System, Labels)>;
-type ByLabel<'a> = HashMap<(&'a str, &'a str), Vec<&'a Name>>;
 
 /// Returns the labels, before and after, of the nodes that have changed.
 fn changed<'a>(before: &'a Nodes, after: &'a Nodes) -> Vec<(&'a Name, &'a Labels)> {
@@ -249,46 +244,13 @@ fn changed<'a>(before: &'a Nodes, after: &'a Nodes) -> Vec<(&'a Name, &'a Labels
         .collect()
 }
 
-fn by_label(nodes: &Nodes) -> ByLabel<'_> {
-    let mut by_label = ByLabel::new();
-    for (name, (_, labels)) in nodes {
-        for (key, value) in labels.iter() {
-            by_label.entry((key, value)).or_default().push(name);
-        }
-    }
-    by_label
-}
-
 /// Returns whether the selection matches nodes that run Windows, and nodes that run another system.
-fn systems(selection: &NodeSelection, nodes: &Nodes, by_label: &ByLabel<'_>) -> (bool, bool) {
-    let labels = selection.labels.iter();
-    let of_labels = labels.map(|(key, value)| {
-        let nodes = by_label.get(&(key.as_str(), value.as_str()));
-        nodes.map_or(&[][..], Vec::as_slice)
-    });
-    // Its rarest label leaves the fewest nodes to look at.
-    let rarest = of_labels.min_by_key(|nodes| nodes.len());
+fn systems(selection: &NodeSelection, nodes: &Nodes) -> (bool, bool) {
     let mut found = (false, false);
-    let mut look = |name: &Name, system: System, labels: &Labels| {
-        if selection.matches(name, labels) {
-            match system {
-                System::Windows => found.0 = true,
-                System::Other => found.1 = true,
-            }
-        }
-    };
-    match rarest {
-        Some(names) => {
-            for (name, (system, labels)) in
-                names.iter().filter_map(|name| nodes.get_key_value(*name))
-            {
-                look(name, *system, labels);
-            }
-        }
-        None => {
-            for (name, (system, labels)) in nodes {
-                look(name, *system, labels);
-            }
+    for (name, (system, labels)) in nodes {
+        match system {
+            System::Windows => found.0 |= selection.matches(name, labels),
+            System::Other => found.1 |= selection.matches(name, labels),
         }
     }
     found

@@ -13,7 +13,7 @@ mod workloads;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::api::BlockingVolume;
-use crate::assess::causes::DaemonSets;
+use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::redirection::{self, Loss};
@@ -21,7 +21,7 @@ use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts, NAMED_VOLUMES, only_fresh_data_opens};
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
-use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey, WorkloadKind};
+use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey};
 use crate::visible::some_of;
 pub use blocked::{Blocked, BlockedKey, BlockedKind};
 pub use csi_proxy::{CsiProxyUse, ExternalOwner};
@@ -99,8 +99,7 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
             pods.entry(node.clone()).or_default().push(key.clone());
         }
     }
-    let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
-    let sets = sets.filter(|(_, owner)| owner.node_side.is_some());
+    let sets = DaemonSet::all(cluster);
     let (workloads, lacking) = workloads(cluster, memory);
     let mut report = Report {
         verdict: verdict::unknown(&[]),
@@ -115,9 +114,9 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
         csi_proxy_uses: HashMap::new(),
         pods,
         asked: sets
-            .filter_map(|(key, owner)| {
-                let asked = memory.asked(cluster, &key.namespace, &owner.placement)?;
-                Some((key.clone(), asked))
+            .filter_map(|set| {
+                let asked = memory.asked(cluster, &set.key.namespace, &set.owner.placement)?;
+                Some((set.key.clone(), asked))
             })
             .collect(),
         windows,
@@ -155,14 +154,12 @@ impl Report {
     }
 
     /// Returns the volumes of a workload that need a driver or are in-tree.
-    #[must_use]
-    pub fn rows_of(&self, workload: &WorkloadKey) -> &[Resolved] {
+    pub(crate) fn rows_of(&self, workload: &WorkloadKey) -> &[Resolved] {
         self.workloads.get(workload).map_or(&[], |used| &used.rows)
     }
 
     /// Returns what is wrong with the volumes of a workload that cannot be resolved.
-    #[must_use]
-    pub fn findings_of(&self, workload: &WorkloadKey) -> &[Finding] {
+    pub(crate) fn findings_of(&self, workload: &WorkloadKey) -> &[Finding] {
         self.workloads
             .get(workload)
             .map_or(&[], |used| &used.findings)

@@ -20,13 +20,11 @@ pub struct Need {
 
 impl Need {
     /// Whether a volume holds upgrades because the driver is missing.
-    #[must_use]
     pub fn holds(&self) -> bool {
         !self.in_tree.is_empty() && (self.is_unbrought || !self.missing.is_empty())
     }
 
     /// Returns the number of in-tree volumes that the driver takes over.
-    #[must_use]
     pub fn volumes(&self) -> usize {
         self.in_tree.values().sum()
     }
@@ -84,19 +82,16 @@ impl Needs {
     }
 
     /// Returns the drivers that are missing on the node.
-    #[must_use]
     pub fn missing_on(&self, node: &str) -> &[Name] {
         self.missing_on.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the need for the driver of a volume; `None` if no driver takes over.
-    #[must_use]
     pub fn of(&self, row: &Resolved) -> Option<&Need> {
         self.drivers.get(row.driver()?)
     }
 
     /// Whether an in-tree volume holds upgrades.
-    #[must_use]
     pub fn is_blocking(&self, row: &Resolved) -> bool {
         row.plugin().is_some() && self.of(row).is_none_or(Need::holds)
     }

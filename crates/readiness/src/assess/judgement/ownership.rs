@@ -70,7 +70,6 @@ impl Standing {
 
 impl<'a> Ownership<'a> {
     /// Indexes the cluster's owners. No live pod represents any of them yet.
-    #[must_use]
     pub fn of(cluster: &'a Cluster) -> Self {
         let mut ownership = Self::default();
         for (kind, key, owner) in cluster.owners.iter() {
@@ -154,7 +153,6 @@ impl<'a> Ownership<'a> {
 
     /// Whether this is an old revision of a controller that is not read: another revision has replicas, or a newer one
     /// exists.
-    #[must_use]
     pub fn is_old_revision(&self, key: &WorkloadKey, owner: &Owner) -> bool {
         let controller = here(&key.object.namespace, owner.controller.as_ref());
         let last = controller.and_then(|uid| self.last_revisions.get(&uid));
@@ -163,14 +161,12 @@ impl<'a> Ownership<'a> {
     }
 
     /// Whether the object that made a pod is read.
-    #[must_use]
     pub fn has_owner(&self, namespace: &Name, pod: &Pod) -> bool {
         let controller = here(namespace, pod.controller.as_ref());
         controller.is_some_and(|uid| self.by_uid.contains_key(&uid))
     }
 
     /// Whether the object that created this owner exists and is judged in its place.
-    #[must_use]
     pub fn has_maker(&self, key: &WorkloadKey, owner: &Owner) -> bool {
         let controller = here(&key.object.namespace, owner.controller.as_ref());
         let above = controller.and_then(|uid| self.by_uid.get(&uid));
@@ -179,7 +175,6 @@ impl<'a> Ownership<'a> {
     }
 
     /// Whether the owner's controllers form a cycle, or a longer chain than [`LONGEST_CHAIN`].
-    #[must_use]
     pub fn is_without_end(&self, key: &WorkloadKey, owner: &Owner) -> bool {
         let controller = here(&key.object.namespace, owner.controller.as_ref());
         let mut level: BTreeSet<ObjectKey> = controller.into_iter().collect();

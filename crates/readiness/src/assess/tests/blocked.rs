@@ -54,13 +54,13 @@ fn a_claim_gets_the_event_where_there_is_one_and_a_pod_otherwise() {
     assert_eq!(
         missing.note,
         "Volume data of Pod a-claim (kubernetes.io/azure-disk) needs the CSI driver disk.csi.azure.com, which is not \
-         registered on win-1, win-2; upgrades are not safe before it is."
+         registered on win-1, win-2; upgrades are not safe until then."
     );
     assert_eq!(abandoned.reason, Reason::NoCSIMigration);
     assert_eq!(
         abandoned.note,
-        "Volume data of Pod d-old (kubernetes.io/glusterfs) has no CSI driver that takes over; move its data to another \
-         volume before an upgrade."
+        "Volume data of Pod d-old (kubernetes.io/glusterfs) has no CSI driver that takes over: move its data to another \
+         volume; upgrades are not safe until then."
     );
 }
 
@@ -71,13 +71,13 @@ fn an_event_says_what_is_broken_already_and_what_the_upgrade_breaks() {
             "v1.23.1",
             "it cannot be mounted there already today.",
             "it breaks at the upgrade to 1.24.",
-            "move its data to another volume before the upgrade to 1.26.",
+            "it breaks at the upgrade to 1.26.",
         ),
         (
             "v1.26.1",
             "it cannot be mounted there already today.",
             "it cannot be mounted there already today.",
-            "it cannot be mounted already today: move its data to another volume.",
+            "it cannot be mounted there already today.",
         ),
     ] {
         let mut cluster = several().node("win-3", Some(&[])).read();

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::{Container, Variable};
 use crate::objects::decode;
-use crate::objects::lenient::Lenient;
 
 /// The registrar's flag with the driver's socket, as the kubelet sees it.
 const REGISTRATION_FLAGS: [&str; 1] = ["kubelet-registration-path"];
@@ -19,15 +18,13 @@ const MOST_VARIABLES: usize = 64;
 /// Returns the registration path of an undecoded container; `None` if it does not decode or has no such path.
 #[must_use]
 pub fn registered_path(container: &Value) -> Option<String> {
-    let Lenient(container) = decode(container).ok()?;
-    registration_path(&container)
+    registration_path(&decode(container).ok()?)
 }
 
 /// Returns the driver's name that an undecoded container has as its argument.
 #[must_use]
 pub fn named_driver(container: &Value) -> Option<String> {
-    let Lenient(container) = decode(container).ok()?;
-    driver_name(&container)
+    driver_name(&decode(container).ok()?)
 }
 
 /// Returns the path that the registrar passes to the kubelet.
@@ -52,7 +49,7 @@ pub(super) fn is_open(text: &str) -> bool {
 
 /// Returns the value of the first of these flags, with variables replaced.
 fn value(container: &Container, flags: &[&str]) -> Option<String> {
-    let mut words = container.command.0.iter().chain(&container.args.0);
+    let mut words = container.command.iter().chain(&container.args).flatten();
     while let Some(word) = words.next() {
         let mut found = flags.iter().flat_map(|flag| in_word(word, flag));
         let Some(found) = found.next() else {
@@ -63,7 +60,10 @@ fn value(container: &Container, flags: &[&str]) -> Option<String> {
             Found::Next => words.next()?,
         };
         let mut expansion = Expansion::default();
-        expansion.add(value.trim_matches(['"', '\'']), &container.env.0);
+        expansion.add(
+            value.trim_matches(['"', '\'']),
+            container.env.as_deref().unwrap_or_default(),
+        );
         return Some(expansion.text);
     }
     None
@@ -115,8 +115,8 @@ impl Expansion {
             // The last variable with a name applies.
             let found = variables
                 .iter()
-                .rposition(|variable| variable.name.0 == name);
-            let value = found.and_then(|place| Some((place, variables[place].value.0.as_ref()?)));
+                .rposition(|variable| variable.name.as_deref() == Some(name));
+            let value = found.and_then(|place| Some((place, variables[place].value.as_ref()?)));
             match value {
                 Some((place, value)) => self.add(value, &variables[..place]),
                 None => self.push(&format!("$({name})")),

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::flags::is_open;
 use super::{KUBELETS_FOLDER, PLUGINS_FOLDER, REGISTRY_FOLDER, parts};
-use crate::index::{Fault, WrongPath};
 
 /// The drive that Windows assumes where a path has none.
 const DRIVE: &str = "C:";
@@ -52,14 +51,14 @@ pub(super) fn wrong_paths(
     sockets: &BTreeSet<String>,
     mounts: &[&str],
     registries: Option<&BTreeSet<String>>,
-) -> Vec<WrongPath> {
+) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut add = |fault, path: &str, right: Vec<&str>| {
-        wrong.push(WrongPath {
-            fault,
-            path: path.to_owned(),
-            right: right.join(r"\"),
-        });
+    let other_root = |path: &str, root: &[&str]| {
+        let right = [root, &[REGISTRY_FOLDER]].concat().join(r"\");
+        format!(
+            "{path} is not beside the driver's folder, and both must be in the kubelet's --root-dir; it must be {right}, or the \
+             driver's folder must be moved"
+        )
     };
     let read = |path| Some((path, Path::of(path)?));
     let sockets: Vec<_> = sockets
@@ -71,7 +70,10 @@ pub(super) fn wrong_paths(
         mounted.iter().partition(|(_, path)| path.is_plugins());
     for (text, socket) in &sockets {
         if text.starts_with(['\\', '/']) {
-            add(Fault::NoDrive, text, socket.0.clone());
+            let right = socket.0.join(r"\");
+            wrong.push(format!(
+                "--kubelet-registration-path {text} has no drive letter, so that the kubelet cannot reach the driver; it must be {right}"
+            ));
         }
         let mut folders = if plugins.is_empty() {
             others.iter()
@@ -82,11 +84,13 @@ pub(super) fn wrong_paths(
             let folder = plugins
                 .first()
                 .map_or(&socket.0[..socket.0.len() - 1], |(_, folder)| &folder.0);
-            add(
-                Fault::NotMounted,
-                text,
-                [folder, &socket.0[socket.0.len() - 1..]].concat(),
-            );
+            let right = [folder, &socket.0[socket.0.len() - 1..]]
+                .concat()
+                .join(r"\");
+            wrong.push(format!(
+                "--kubelet-registration-path {text} is in no folder that the pods mount for the driver; it must be {right}, or that \
+                 folder must be mounted"
+            ));
         }
     }
     let folders = plugins.iter().filter(|_| registries.is_none()).copied();
@@ -112,7 +116,7 @@ pub(super) fn wrong_paths(
     let root = roots.next();
     let is_elsewhere = registry.is_empty() && !mounted.iter().any(|(_, path)| is_registry(path));
     if let (Some(root), Some((text, _))) = (root, said.first().filter(|_| is_elsewhere)) {
-        add(Fault::OtherRoot, text, [root, &[REGISTRY_FOLDER]].concat());
+        wrong.push(other_root(text, root));
     }
     if let (Some(root), Some((text, _))) = (root, registry.first()) {
         let is_in = |root: &[&str]| {
@@ -121,7 +125,7 @@ pub(super) fn wrong_paths(
                 .any(|(_, path)| is_same(&path.0[..path.0.len() - 1], root))
         };
         if !is_in(root) && !roots.any(is_in) {
-            add(Fault::OtherRoot, text, [root, &[REGISTRY_FOLDER]].concat());
+            wrong.push(other_root(text, root));
         }
     }
     wrong
@@ -173,10 +177,23 @@ C:\k\plugins\a.b\csi.sock | C:\k\plugins_registry | C:\registration |
             let registries = (registries != "-").then(|| words(registries));
             let mounts: Vec<&str> = mounts.split_whitespace().collect();
             let wrong = wrong_paths(&words(sockets), &mounts, registries.as_ref());
-            let wrong = wrong
-                .iter()
-                .map(|it| format!("{:?} {}", it.fault, it.right));
-            assert_eq!(wrong.collect::<Vec<_>>().join(", "), expected, "{line}");
+            assert_eq!(wrong.is_empty(), expected.is_empty(), "{line}: {wrong:?}");
+            if let Some((fault, right)) = expected.split_once(' ') {
+                let words = match fault {
+                    "NoDrive" => "has no drive letter",
+                    "NotMounted" => "is in no folder that the pods mount",
+                    _ => "is not beside the driver's folder",
+                };
+                let [wrong] = &wrong[..] else {
+                    panic!("{line}: {wrong:?}");
+                };
+                assert!(wrong.contains(words), "{line}: {wrong}");
+                assert!(
+                    wrong.contains(&format!("it must be {right}, or "))
+                        || wrong.ends_with(&format!("it must be {right}")),
+                    "{line}: {wrong}"
+                );
+            }
         }
     }
 }

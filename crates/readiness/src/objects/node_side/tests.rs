@@ -76,10 +76,9 @@ fn a_driver_in_host_process_containers_may_use_the_pipes_unless_it_is_known_not_
             (spec(&host, &none), may_use),
             (spec(&none, &host), may_use),
             (
-                spec(&none, &json!({"windowsOptions": {"hostProcess": "no"}})),
+                spec(&none, &json!({"windowsOptions": {"hostProcess": false}})),
                 false,
             ),
-            (spec(&json!(7), &none), false),
         ] {
             let side = side(spec.clone()).unwrap();
             assert_eq!(side.may_reach_csi_proxy, expected, "{spec}");
