@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use windows_storage_operator::api::{NodePool, RolloutStatus, SETTINGS_NAME, WindowsStorage};
 use windows_storage_operator::client::deadline::{self, CallError};
 use windows_storage_operator::report::Answer;
+use windows_storage_operator::status::find;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
@@ -177,8 +178,7 @@ fn bar(done: u32, of: u32) -> String {
 
 /// Returns the rollout's condition, if it is about the current generation.
 fn progress(object: &WindowsStorage) -> Option<&Condition> {
-    let mut conditions = object.status.as_ref()?.conditions.iter();
-    let said = conditions.find(|condition| condition.type_ == "RolloutProgressing")?;
+    let said = find(&object.status.as_ref()?.conditions, "RolloutProgressing")?;
     let is_of_now = said.observed_generation >= object.metadata.generation;
     is_of_now.then_some(said)
 }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::http::Metrics;
 use condition::Check;
 use decider::{Decider, Judgement};
-pub use decider::{Decision, Found, Judged, Turned};
+pub use decider::{Decision, Judged, Turned, is_held};
 pub use error::GateError;
 pub use object::GateObject;
 pub use report::GateReport;
@@ -58,9 +58,9 @@ impl Gate {
 
     /// Decides, and writes what differs. A `True` is written only while `opens` says that the latest verdict is True.
     /// Returns when to look again if nothing changes.
-    pub async fn reconcile(&mut self, judged: &Judged<'_>, opens: impl Fn() -> bool) -> Instant {
-        if let Some(found) = judged.found.filter(|_| self.object.is_none()) {
-            self.decider.find(found);
+    pub async fn reconcile(&mut self, judged: &Judged, opens: impl Fn() -> bool) -> Instant {
+        if self.object.is_none() {
+            self.decider.was_held = judged.was_held;
         }
         let now = Instant::now();
         let decision = self.decide(judged, now).decision;
@@ -83,7 +83,7 @@ impl Gate {
         next.due.into_iter().chain(checks).min().unwrap_or(now)
     }
 
-    fn decide(&mut self, judged: &Judged<'_>, now: Instant) -> Judgement {
+    fn decide(&mut self, judged: &Judged, now: Instant) -> Judgement {
         self.decider.judge(judged, self.track.written(), now)
     }
 
@@ -97,10 +97,13 @@ impl Gate {
             }
             return;
         };
-        let ensured = match find(&mut self.decider, object).await {
-            Ok(()) => object.ensure(decision, is_wanted).await,
-            Err(error) => Err(error),
+        let ensuring = async {
+            if self.decider.was_held.is_none() {
+                self.decider.was_held = Some(object.holds().await? == Some(true));
+            }
+            object.ensure(decision, is_wanted).await
         };
+        let ensured = ensuring.await;
         let (name, now) = (&object.name, Instant::now());
         match ensured {
             Ok(None) => {}
@@ -122,7 +125,7 @@ impl Gate {
             Err(error) => {
                 tracing::warn!("{error}");
                 self.metrics.count_failed_write("OperatorCondition");
-                self.track.failed(decision, &error, now);
+                self.track.failed(decision, error, now);
             }
         }
     }
@@ -137,14 +140,6 @@ impl Gate {
             differs
         });
     }
-}
-
-/// Records what the condition says before it is written for the first time.
-async fn find(decider: &mut Decider, object: &GateObject) -> Result<(), GateError> {
-    if !decider.has_found() {
-        decider.find(object.found().await?);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -167,7 +162,6 @@ mod tests {
         };
         let held = verdict(Upgradeable::False, Reason::DriversMissing);
         let open = verdict(Upgradeable::True, Reason::DriversRegistered);
-        let nobody = BTreeSet::new();
         let mut turned = Turned::new(ago(100));
         let mut gate = Gate::new(None, Metrics::default());
         let reports = gate.reports();
@@ -175,12 +169,12 @@ mod tests {
             turned.note(verdict, true, ago(9));
             let (begun, ended) = (ago(begun), ago(2));
             let judged = Judged {
-                verdict,
+                verdict: verdict.clone(),
                 turned,
-                lists: &[("Pod", Some(Listed { begun, ended }))],
+                lists: vec![("Pod", Some(Listed { begun, ended }))],
                 gone,
-                in_progress: &nobody,
-                found,
+                in_progress: BTreeSet::new(),
+                was_held: found,
             };
             gate.reconcile(&judged, || true).await;
             let report = reports.borrow().clone();
@@ -198,18 +192,18 @@ mod tests {
             "nobody knows what was said before"
         );
         assert!(
-            said(&open, 10, None, Some(Found::Open)).await,
+            said(&open, 10, None, Some(false)).await,
             "the lists are older"
         );
         assert!(
-            said(&open, 8, Some(ago(8)), Some(Found::Open)).await,
+            said(&open, 8, Some(ago(8)), Some(false)).await,
             "it is gone"
         );
-        assert!(!said(&open, 8, None, Some(Found::Open)).await);
+        assert!(!said(&open, 8, None, Some(false)).await);
         assert!(
-            !said(&open, 10, Some(ago(8)), Some(Found::Open)).await,
+            !said(&open, 10, Some(ago(8)), Some(false)).await,
             "it stays open"
         );
-        assert!(said(&held, 8, None, Some(Found::Open)).await);
+        assert!(said(&held, 8, None, Some(false)).await);
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::api::UPGRADEABLE;
 use crate::assess::{Blocked, BlockedKey};
-use crate::status::events::{Draft, EventSink, Subject};
+use crate::status::events::{EventSink, Subject, csi_driver, warning};
+use kube::runtime::events::Event;
 
 /// The maximum number of objects with an event. `check` names all volumes, and the metrics count them.
 pub const MOST_BLOCKED: usize = 200;
@@ -30,14 +32,11 @@ impl BlockedEvents {
         now: Instant,
     ) {
         for (key, blocked) in self.update(blocked, now) {
-            events.publish(Draft {
-                subject: Subject::Named(key.kind, key.object.clone()),
-                warning: true,
-                action: "Upgradeable".to_owned(),
-                reason: blocked.reason.as_str().to_owned(),
-                note: blocked.note.clone(),
-                driver: key.driver.as_ref().map(ToString::to_string),
-            });
+            let event = Event {
+                secondary: key.driver.as_deref().map(csi_driver),
+                ..warning(UPGRADEABLE, blocked.reason.as_str(), &blocked.note)
+            };
+            events.publish(Subject::Named(key.kind, key.object.clone()), event);
         }
     }
 
