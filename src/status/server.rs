@@ -60,11 +60,11 @@ impl Server {
         if state.refused.iter().any(|refused| refused == name) {
             return (500, failure(500));
         }
-        let patch: Value = serde_json::from_slice(body).unwrap();
+        let operations: Value = serde_json::from_slice(body).unwrap();
         state.version += 1;
         let version = state.version.to_string();
         let metadata = json!({"name": name, "resourceVersion": version});
-        let status = &patch[0]["value"];
+        let status = &operations[0]["value"];
         (
             200,
             json!({"metadata": metadata, "spec": {}, "status": status}),

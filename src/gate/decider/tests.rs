@@ -50,10 +50,11 @@ impl Rig {
 
     fn finding(was_held: bool) -> Self {
         let start = Instant::now();
-        let mut decider = Decider::default();
-        decider.was_held = Some(was_held);
         Self {
-            decider,
+            decider: Decider {
+                was_held: Some(was_held),
+                ..Decider::default()
+            },
             turned: Turned::new(start),
             said: None,
             written: None,
