@@ -127,26 +127,18 @@ impl Seen {
 
     /// Returns whether nothing is left to be done, also if updates are paused.
     fn is_complete(&self) -> bool {
-        let RolloutStatus {
-            nodes,
-            updated_nodes,
-            ..
-        } = self.rollout;
-        let reason = self.reason.as_str();
-        DONE.contains(&reason) || reason == "Paused" && updated_nodes == nodes
+        let (reason, rollout) = (self.reason.as_str(), &self.rollout);
+        DONE.contains(&reason) || reason == "Paused" && rollout.updated_nodes == rollout.nodes
     }
 
     /// Returns one line, with a bar.
     fn line(&self) -> String {
-        let RolloutStatus {
-            nodes,
-            updated_nodes,
-            ..
-        } = self.rollout;
         if self.reason.is_empty() || self.reason == "Removed" {
             return self.message.clone();
         }
-        format!("{} {}", bar(updated_nodes, nodes), self.message)
+        let rollout = &self.rollout;
+        let bar = bar(rollout.updated_nodes, rollout.nodes);
+        format!("{bar} {}", self.message)
     }
 
     /// Returns all of it: a line, and one for each pool.

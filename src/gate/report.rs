@@ -157,16 +157,11 @@ impl Track {
             return ("False", "Contested", message);
         }
         if let Some(status) = &self.overridden {
-            let message = match status.as_str() {
-                "True" => format!(
-                    "OLM allows upgrades whatever the verdict is, because spec.overrides of OperatorCondition {name} \
-                     says Upgradeable True; remove that to have the verdict count again"
-                ),
-                _ => format!(
-                    "OLM holds upgrades whatever the verdict is, because spec.overrides of OperatorCondition {name} \
-                     overrides Upgradeable; remove that to have the verdict count again"
-                ),
-            };
+            let does = if status == "True" { "allows" } else { "holds" };
+            let message = format!(
+                "OLM {does} upgrades whatever the verdict is, because spec.overrides of OperatorCondition {name} \
+                 overrides Upgradeable; remove that to have the verdict count again"
+            );
             return ("True", "Overridden", message);
         }
         let Some(since) = self.unconfirmed_since else {

@@ -316,15 +316,10 @@ fn services(services: &Result<ServicesPlan, ServicesError>, problem: Option<&str
             "ConfigMap windows-services has the csi-proxy entry that is wanted",
         ),
         (Ok(ServicesPlan::Keep { others }), _) => {
-            let named: Vec<&str> = others
-                .iter()
-                .take(MOST_OTHERS)
-                .map(String::as_str)
-                .collect();
             let message = format!(
                 "ConfigMap windows-services also lists {} service(s) besides csi-proxy, which neither the operator nor its agents run: {}",
                 others.len(),
-                named.join(", ")
+                some_of(others, MOST_OTHERS)
             );
             yes("OthersNotRun", printable(&message))
         }
