@@ -41,6 +41,14 @@ pub fn client(
     Ok(over(connections, namespace, policy, revisions))
 }
 
+/// Returns the object's resourceVersion; 0, which counts as old, if it has none.
+pub(crate) fn version<K: kube::Resource>(object: &K) -> u64 {
+    let version = object.meta().resource_version.as_deref();
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
+}
+
 /// Creates a client that sends its requests over these connections.
 fn over(
     connections: kube::Client,

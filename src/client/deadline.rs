@@ -131,6 +131,11 @@ impl CallError {
     }
 }
 
+/// An object was not written: why, and what may help.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}{1}")]
+pub struct Unwritten(pub CallError, pub &'static str);
+
 /// Returns the message of an answer without the object around it, or what is wrong with the connection down to its cause.
 /// The output of a login program is left out: it may be a credential.
 #[must_use]

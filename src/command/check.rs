@@ -7,6 +7,7 @@ use windows_storage_operator::assess::report::{About, Reason, Upgradeable, Verdi
 use windows_storage_operator::assess::{Report, Way, assess_once, check_target, preview, today};
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::report::{self, Answer, Format, render};
+use windows_storage_operator::status::find;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, CheckArgs};
@@ -87,8 +88,7 @@ fn foresee(
 /// Returns a note if the operator in the cluster reports another verdict.
 fn difference(cluster: &Cluster, verdict: &Verdict) -> Option<String> {
     let status = cluster.settings.get(SETTINGS_NAME)?.status.as_ref()?;
-    let mut conditions = status.conditions.iter();
-    let said = conditions.find(|condition| condition.type_ == UPGRADEABLE)?;
+    let said = find(&status.conditions, UPGRADEABLE)?;
     let is_other = said.status != verdict.upgradeable.as_str();
     is_other.then(|| {
         format!(

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use windows_storage_operator::api::{NodePool, RolloutStatus, SETTINGS_NAME, WindowsStorage};
 use windows_storage_operator::client::deadline::{self, CallError};
 use windows_storage_operator::report::Answer;
+use windows_storage_operator::status::find;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
@@ -126,26 +127,18 @@ impl Seen {
 
     /// Returns whether nothing is left to be done, also if updates are paused.
     fn is_complete(&self) -> bool {
-        let RolloutStatus {
-            nodes,
-            updated_nodes,
-            ..
-        } = self.rollout;
-        let reason = self.reason.as_str();
-        DONE.contains(&reason) || reason == "Paused" && updated_nodes == nodes
+        let (reason, rollout) = (self.reason.as_str(), &self.rollout);
+        DONE.contains(&reason) || reason == "Paused" && rollout.updated_nodes == rollout.nodes
     }
 
     /// Returns one line, with a bar.
     fn line(&self) -> String {
-        let RolloutStatus {
-            nodes,
-            updated_nodes,
-            ..
-        } = self.rollout;
         if self.reason.is_empty() || self.reason == "Removed" {
             return self.message.clone();
         }
-        format!("{} {}", bar(updated_nodes, nodes), self.message)
+        let rollout = &self.rollout;
+        let bar = bar(rollout.updated_nodes, rollout.nodes);
+        format!("{bar} {}", self.message)
     }
 
     /// Returns all of it: a line, and one for each pool.
@@ -177,8 +170,7 @@ fn bar(done: u32, of: u32) -> String {
 
 /// Returns the rollout's condition, if it is about the current generation.
 fn progress(object: &WindowsStorage) -> Option<&Condition> {
-    let mut conditions = object.status.as_ref()?.conditions.iter();
-    let said = conditions.find(|condition| condition.type_ == "RolloutProgressing")?;
+    let said = find(&object.status.as_ref()?.conditions, "RolloutProgressing")?;
     let is_of_now = said.observed_generation >= object.metadata.generation;
     is_of_now.then_some(said)
 }

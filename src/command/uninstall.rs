@@ -14,6 +14,7 @@ use windows_storage_operator::api::{
     Management, SETTINGS_NAME, WindowsNodeStorage, WindowsStorage, WindowsStorageSpec,
 };
 use windows_storage_operator::client::deadline::{self, CallError};
+use windows_storage_operator::status::find;
 use windows_storage_operator::visible::{some_of, visible};
 
 use crate::cli::{CalledAs, UninstallArgs};
@@ -179,16 +180,14 @@ async fn look(
     for node in list {
         let name = format!("node/{}", visible(&node.name_any()));
         let Some(status) = node.status else { continue };
-        let mut conditions = status.conditions.iter();
-        let said = conditions.find(|condition| condition.type_ == "CSIProxyReady");
+        let said = find(&status.conditions, "CSIProxyReady");
         let said = said.map_or_else(String::new, |said| visible(&said.message));
         if ["Managed", "Removing", "Releasing"].contains(&&*status.management) {
             shown.left.push(format!("{name} ({said})"));
         }
         shown.show(&name, format!("{}: {said}", visible(&status.management)));
     }
-    let conditions = object.status.map(|status| status.conditions);
-    let mut conditions = conditions.unwrap_or_default().into_iter();
-    shown.progress = conditions.find(|condition| condition.type_ == "RolloutProgressing");
+    let status = object.status.unwrap_or_default();
+    shown.progress = find(&status.conditions, "RolloutProgressing").cloned();
     Ok(())
 }

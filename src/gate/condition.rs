@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::api::{GateCondition, OperatorCondition, UPGRADEABLE};
 use crate::assess::report::Upgradeable;
 use crate::gate::Decision;
-use crate::gate::decider::Found;
+use crate::gate::decider::is_held;
 use crate::visible::visible;
 
 /// The result of checking that the condition says what was decided.
@@ -39,21 +39,11 @@ impl Check {
     }
 }
 
-/// Returns whether our condition exists.
-pub fn is_there(object: &OperatorCondition) -> bool {
-    object.spec.conditions.iter().any(is_ours)
-}
-
-/// Returns what our condition says before this process writes it for the first time.
-pub fn found(object: &OperatorCondition) -> Found {
-    let mut ours = object.spec.conditions.iter().filter(|value| is_ours(value));
-    let text =
-        |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
-    let Some(first) = ours.next() else {
-        return Found::Open;
-    };
-    let (status, reason) = (text(first, "status"), text(first, "reason"));
-    Found::new(&status.unwrap_or_default(), &reason.unwrap_or_default())
+/// Returns whether our condition holds upgrades; nothing if there is none.
+pub fn holds(object: &OperatorCondition) -> Option<bool> {
+    let ours = ours(&object.spec.conditions)?;
+    let text = |field: &str| ours[field].as_str().unwrap_or_default();
+    Some(is_held(text("status"), text("reason")))
 }
 
 /// Returns all conditions with ours set to the decision; `None` if nothing is to be written. The API server treats the list
@@ -92,27 +82,32 @@ pub fn merged(existing: &[Value], decision: &Decision, now: Timestamp) -> Option
 /// Returns whether OLM has copied the object's current condition. OLM judges by the copy in `status`, and holds upgrades
 /// while the copy is of an older generation.
 fn is_confirmed(object: &OperatorCondition) -> bool {
-    let status_of = |condition: &Value| condition.get("status").cloned();
-    let written = object.spec.conditions.iter().find(|value| is_ours(value));
-    let copies = object.status.as_ref().map(|status| &status.conditions);
-    let copy = copies.and_then(|copies| copies.iter().find(|value| is_ours(value)));
-    let (Some(written), Some(copy)) = (written, copy) else {
-        return false;
-    };
-    status_of(copy) == status_of(written)
-        && copy.get("observedGeneration").and_then(Value::as_i64) == object.metadata.generation
+    let status = object.status.as_ref();
+    let copy = status.and_then(|status| ours(&status.conditions));
+    match (ours(&object.spec.conditions), copy) {
+        (Some(written), Some(copy)) => {
+            copy["status"] == written["status"]
+                && copy["observedGeneration"].as_i64() == object.metadata.generation
+        }
+        _ => false,
+    }
 }
 
 /// Returns the status that an administrator's override sets, if there is one.
 fn overridden(object: &OperatorCondition) -> Option<String> {
     // OLM uses only the first override of the type.
-    let ours = object.spec.overrides.iter().find(|value| is_ours(value));
-    ours.and_then(|value| value.get("status").and_then(Value::as_str))
+    ours(&object.spec.overrides)?["status"]
+        .as_str()
         .map(visible)
 }
 
+/// Returns the first condition of our type.
+fn ours(conditions: &[Value]) -> Option<&Value> {
+    conditions.iter().find(|value| is_ours(value))
+}
+
 fn is_ours(condition: &Value) -> bool {
-    condition.get("type").and_then(Value::as_str) == Some(UPGRADEABLE)
+    condition["type"] == UPGRADEABLE
 }
 
 #[cfg(test)]
@@ -203,22 +198,19 @@ pub(super) mod tests {
             with(json!({"type": "Upgradeable", "status": status, "reason": reason}))
         };
         for (object, expected) in [
-            (object(&json!({}), &Value::Null), Found::Open),
-            (
-                with(json!({"type": "Other", "status": "False"})),
-                Found::Open,
-            ),
-            (ours("True", "DriversRegistered"), Found::Open),
-            (ours("False", "NodeOperationInProgress"), Found::Operation),
-            (ours("False", "DriversMissing"), Found::Held),
-            (ours("False", "ReadinessUnknown"), Found::Held),
-            (ours("Unknown", "Nonsense"), Found::Held),
+            (object(&json!({}), &Value::Null), None),
+            (with(json!({"type": "Other", "status": "False"})), None),
+            (ours("True", "DriversRegistered"), Some(false)),
+            (ours("False", "NodeOperationInProgress"), Some(false)),
+            (ours("False", "DriversMissing"), Some(true)),
+            (ours("False", "ReadinessUnknown"), Some(true)),
+            (ours("Unknown", "Nonsense"), Some(true)),
             (
                 with(json!({"type": "Upgradeable", "status": 5})),
-                Found::Held,
+                Some(true),
             ),
         ] {
-            assert_eq!(found(&object), expected, "{:?}", object.spec.conditions);
+            assert_eq!(holds(&object), expected, "{:?}", object.spec.conditions);
         }
     }
 
@@ -251,9 +243,9 @@ pub(super) mod tests {
             object(&spec, &Value::Null)
         };
         let ours = with(json!([of("Upgradeable", "False")]), json!([]));
-        assert!(is_there(&ours));
+        assert!(holds(&ours).is_some());
         let other = with(json!([of("Other", "False")]), json!([of("Other", "True")]));
-        assert!(!is_there(&other) && overridden(&other).is_none());
+        assert!(holds(&other).is_none() && overridden(&other).is_none());
         // OLM uses the first one.
         let overrides = json!([
             of("Other", "True"),

@@ -24,23 +24,23 @@ const MOST_SAID: usize = 32_000;
 const NAMED_NODES: usize = 10;
 
 /// The result of judging the cluster.
-#[derive(Clone, Copy, Debug)]
-pub struct Judged<'a> {
-    /// The verdict.
-    pub verdict: &'a Verdict,
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The verdict, with the announced message.
+    pub verdict: Verdict,
     /// When it turned to what it is.
     pub turned: Turned,
     /// When each kind that the verdict rests on was last listed.
-    pub lists: &'a [(&'static str, Option<Listed>)],
+    pub lists: Vec<(&'static str, Option<Listed>)>,
     /// When something last disappeared, rather than got what it lacked, that would hold upgrades if it came back.
     pub gone: Option<Instant>,
     /// The nodes on which an update is in progress.
-    pub in_progress: &'a BTreeSet<String>,
-    /// What `WindowsStorage` said before this process wrote it; `None` until it has been read.
-    pub found: Option<Found>,
+    pub in_progress: BTreeSet<String>,
+    /// Whether `WindowsStorage` held upgrades before this process wrote it; `None` until it has been read.
+    pub was_held: Option<bool>,
 }
 
-impl Judged<'_> {
+impl Judged {
     /// Returns when something last disappeared. Until all data is known, its parts come and go as they are read.
     fn gone(&self) -> Option<Instant> {
         let known_since = self.turned.known_since?;
@@ -100,29 +100,11 @@ impl Decision {
     }
 }
 
-/// What this process found in the condition before it first wrote it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Nothing, or a condition that holds no upgrades.
-    Open,
-    /// Only that csi-proxy was being replaced on a node.
-    Operation,
-    /// Any other condition that holds upgrades. What caused it may have disappeared just before.
-    Held,
-}
-
-impl Found {
-    /// Reads a condition.
-    #[must_use]
-    pub fn new(status: &str, reason: &str) -> Self {
-        if status == Upgradeable::True.as_str() {
-            Self::Open
-        } else if reason == Reason::NodeOperationInProgress.as_str() {
-            Self::Operation
-        } else {
-            Self::Held
-        }
-    }
+/// Returns whether a condition with these holds upgrades for a reason that may have disappeared just before, and come back:
+/// anything but that csi-proxy was being replaced on a node.
+#[must_use]
+pub fn is_held(status: &str, reason: &str) -> bool {
+    status != Upgradeable::True.as_str() && reason != Reason::NodeOperationInProgress.as_str()
 }
 
 /// What the gate says now, and what it waits for.
@@ -136,140 +118,101 @@ pub struct Judgement {
     pub due: Option<Instant>,
 }
 
-/// When the closed gate opens, if the verdict stands.
-#[derive(Clone, Copy, Default)]
-struct Opening {
-    /// Since when lists must have begun. May be in the future.
-    from: Option<Instant>,
-    /// When the lists are complete and old enough.
-    at: Option<Instant>,
-}
-
 /// Decides what the gate says: `False` at once; `True` only from lists that began after the verdict turned True, and after a
 /// minute if what held upgrades disappeared. An older verdict keeps an open gate open, but does not open it.
 #[derive(Debug, Default)]
 pub struct Decider {
     /// "After what held upgrades is gone, the condition says what that was": the last decision that held them.
     held: Option<Decision>,
-    /// "What another process left is kept for a minute": what the condition said before this one wrote it.
-    found: Option<Found>,
+    /// "What another process left is kept for a minute": whether the condition held upgrades before this one wrote it, once
+    /// that is known.
+    pub was_held: Option<bool>,
     operations: Operations,
 }
 
 impl Decider {
-    /// Returns whether it is known what the condition said before this process wrote it.
-    pub fn has_found(&self) -> bool {
-        self.found.is_some()
-    }
-
-    /// Records what the condition said before this process wrote it.
-    pub fn find(&mut self, found: Found) {
-        self.found = Some(found);
-    }
-
     /// Decides on the last verdict, given the decision that was last written.
     pub fn judge(
         &mut self,
-        judged: &Judged<'_>,
+        judged: &Judged,
         written: Option<&Decision>,
         now: Instant,
     ) -> Judgement {
-        let (decision, opening) = self.decide(judged, written, now);
-        let insists = Some(judged.turned.started + START).filter(|_| decision.yields);
-        let late = opening.from.map(|from| from + MINUTE);
-        let operations = self.operations.next_end(now);
-        let due = [opening.from, opening.at, late, insists, operations];
-        let from = opening.from.filter(|from| *from <= now);
-        Judgement {
-            decision,
-            wants_lists: from.filter(|_| opening.at.is_none()),
-            due: due.into_iter().flatten().filter(|at| *at > now).min(),
-        }
-    }
-
-    fn decide(
-        &mut self,
-        judged: &Judged<'_>,
-        written: Option<&Decision>,
-        now: Instant,
-    ) -> (Decision, Opening) {
-        let holding = self.operations.holding(judged.in_progress, now);
-        let (verdict, turned) = (judged.verdict, judged.turned);
-        let mut opening = Opening::default();
+        let (verdict, turned) = (&judged.verdict, judged.turned);
+        let holding = self.operations.holding(&judged.in_progress, now);
+        let operation = (!holding.is_empty()).then(|| operation(&holding));
+        let ends = self.operations.next_end(now);
         if verdict.upgradeable == Upgradeable::False {
-            let decision = Decision {
-                verdict: verdict.clone(),
-                yields: turned.known_since.is_none() && now < turned.started + START,
-            };
-            if verdict.reason != Reason::ReadinessUnknown {
+            let insists = turned.started + START;
+            let yields = turned.known_since.is_none() && now < insists;
+            let verdict = verdict.clone();
+            let decision = Decision { verdict, yields };
+            if judged.verdict.reason != Reason::ReadinessUnknown {
                 self.held = Some(decision.clone());
             }
-            return (decision, opening);
+            let due = ends.into_iter().chain(yields.then_some(insists)).min();
+            return Judgement {
+                decision,
+                wants_lists: None,
+                due,
+            };
         }
-        let operation = (!holding.is_empty()).then(|| operation(&holding));
         // Data that was right a while ago keeps an open gate open.
         let is_open = written.is_some_and(|written| !written.holds());
-        if !is_open {
-            opening.from = self.opens_from(judged);
-            let ended = opening.from.and_then(|from| listed(judged.lists, from));
-            // What is first known is opened at once: no condition that says True is to say False for a second.
-            let is_first = opening.from == Some(turned.started);
-            opening.at = ended.map(|at| if is_first { at } else { at + AFTER_LISTS });
-        }
-        let is_time = opening.at.is_some_and(|at| at <= now);
-        let may_be_listed = opening.from.is_some_and(|from| from <= now);
-        if is_open || is_time || (may_be_listed && operation.is_some()) {
+        let from = self.opens_from(judged).filter(|_| !is_open);
+        let at = from.and_then(|from| opens_at(judged, from));
+        let may_be_listed = from.filter(|from| *from <= now);
+        let is_time = at.is_some_and(|at| at <= now);
+        if is_open || is_time || (may_be_listed.is_some() && operation.is_some()) {
             let decision = Decision {
                 verdict: operation.unwrap_or_else(|| verdict.clone()),
                 yields: false,
             };
-            return (decision, Opening::default());
+            return Judgement {
+                decision,
+                wants_lists: None,
+                due: ends,
+            };
         }
-        (self.waiting(judged, written, opening, now), opening)
+        let wants_lists = may_be_listed.filter(|_| at.is_none());
+        let due = [from, at, from.map(|from| from + MINUTE), ends];
+        let gone_at = judged.gone().map(|gone| gone + MINUTE);
+        let said = written.filter(|written| !written.yields);
+        let decision = match (wants_lists, &self.held) {
+            (Some(from), _) if from + MINUTE <= now => unlisted(&judged.lists, from),
+            (_, Some(held)) if from.is_some() && from == gone_at => gone(held),
+            _ => said.map_or_else(|| unopened(verdict), Clone::clone),
+        };
+        Judgement {
+            decision,
+            wants_lists,
+            due: due.into_iter().flatten().filter(|at| *at > now).min(),
+        }
     }
 
     /// Returns since when lists must have begun that open the gate; `None` if this process must not open it.
-    fn opens_from(&self, judged: &Judged<'_>) -> Option<Instant> {
+    fn opens_from(&self, judged: &Judged) -> Option<Instant> {
         let since = judged.turned.true_since?;
-        let found_held = self.found? == Found::Held;
+        let was_held = self.was_held?;
         if judged.verdict.reason == Reason::Override {
             return Some(since);
         }
-        let known = judged.turned.known_since.filter(|_| found_held);
+        let known = judged.turned.known_since.filter(|_| was_held);
         let gone = judged.gone().max(known);
         Some(gone.map_or(since, |gone| since.max(gone + MINUTE)))
     }
-
-    /// Returns the decision while the verdict would open the gate but has not opened it yet.
-    fn waiting(
-        &self,
-        judged: &Judged<'_>,
-        written: Option<&Decision>,
-        Opening { from, at }: Opening,
-        now: Instant,
-    ) -> Decision {
-        let is_late = |from: &Instant| at.is_none() && *from + MINUTE <= now;
-        if let Some(from) = from.filter(is_late) {
-            return unlisted(judged.lists, from);
-        }
-        let gone_at = judged.gone().map(|gone| gone + MINUTE);
-        let held = self.held.as_ref();
-        if let Some(held) = held.filter(|_| from.is_some() && from == gone_at) {
-            return gone(held);
-        }
-        let written = written.filter(|written| !written.yields);
-        written.map_or_else(|| unopened(judged.verdict), Clone::clone)
-    }
 }
 
-/// Returns when the last of these lists ended, if each began at `from` or later.
-fn listed(lists: &[(&'static str, Option<Listed>)], from: Instant) -> Option<Instant> {
+/// Returns when the gate opens: when each list that began at `from` or later is complete and old enough.
+fn opens_at(judged: &Judged, from: Instant) -> Option<Instant> {
     let mut ended = from;
-    for (_, list) in lists {
+    for (_, list) in &judged.lists {
         let list = list.filter(|list| list.begun >= from)?;
         ended = ended.max(list.ended);
     }
-    Some(ended)
+    // What is first known is opened at once: no condition that says True is to say False for a second.
+    let is_first = from == judged.turned.started;
+    Some(if is_first { ended } else { ended + AFTER_LISTS })
 }
 
 /// Returns the decision after what held upgrades has disappeared. It says what that was, and how long the gate waits for it.

@@ -1,7 +1,6 @@
 //! The errors of reading and writing the gate.
 
 use crate::client::deadline::CallError;
-use crate::gate::object::LIMIT;
 
 /// Why the gate could not be set. It keeps its last state, which is never `True` by mistake.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +25,7 @@ pub enum GateError {
         "OperatorCondition {0} belongs to ClusterServiceVersion {1}, which is another operator's, so it is not written: OLM sets OPERATOR_CONDITION_NAME for this operator; leave --operator-condition out"
     )]
     NotOurs(String, String),
-    /// Other clients keep changing it.
-    #[error("OperatorCondition {0} was changed by other clients at every attempt; retrying")]
-    Contended(String),
-    /// It took too long.
-    #[error("OperatorCondition {0} could not be written within {limit} s; retrying", limit = LIMIT.as_secs())]
-    TimedOut(String),
-    /// A call failed.
+    /// A call failed, or other clients changed it at every attempt.
     #[error(transparent)]
     Call(CallError),
 }
@@ -46,8 +39,6 @@ impl GateError {
             Self::NotServed => "NotServed",
             Self::Forbidden(..) => "Forbidden",
             Self::NotOurs(..) => "NotOurs",
-            Self::Contended(_) => "Contended",
-            Self::TimedOut(_) => "TimedOut",
             Self::Call(_) => "WriteFailed",
         }
     }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::http::Metrics;
 use condition::Check;
 use decider::{Decider, Judgement};
-pub use decider::{Decision, Found, Judged, Turned};
+pub use decider::{Decision, Judged, Turned, is_held};
 pub use error::GateError;
 pub use object::GateObject;
 pub use report::GateReport;
@@ -58,9 +58,9 @@ impl Gate {
 
     /// Decides, and writes what differs. A `True` is written only while `opens` says that the latest verdict is True, and
     /// the nodes being changed are the same. Returns when to look again if nothing changes.
-    pub async fn reconcile(&mut self, judged: &Judged<'_>, opens: impl Fn() -> bool) -> Instant {
-        if let Some(found) = judged.found.filter(|_| self.object.is_none()) {
-            self.decider.find(found);
+    pub async fn reconcile(&mut self, judged: &Judged, opens: impl Fn() -> bool) -> Instant {
+        if self.object.is_none() {
+            self.decider.was_held = judged.was_held;
         }
         let now = Instant::now();
         let decision = self.decide(judged, now).decision;
@@ -93,7 +93,7 @@ impl Gate {
         next.due.into_iter().chain(checks).min().unwrap_or(now)
     }
 
-    fn decide(&mut self, judged: &Judged<'_>, now: Instant) -> Judgement {
+    fn decide(&mut self, judged: &Judged, now: Instant) -> Judgement {
         self.decider.judge(judged, self.track.written(), now)
     }
 
@@ -107,10 +107,13 @@ impl Gate {
             }
             return;
         };
-        let ensured = match find(&mut self.decider, object).await {
-            Ok(()) => object.ensure(decision, is_wanted).await,
-            Err(error) => Err(error),
+        let ensuring = async {
+            if self.decider.was_held.is_none() {
+                self.decider.was_held = Some(object.holds().await? == Some(true));
+            }
+            object.ensure(decision, is_wanted).await
         };
+        let ensured = ensuring.await;
         let (name, now) = (&object.name, Instant::now());
         match ensured {
             Ok(None) => {}
@@ -132,7 +135,7 @@ impl Gate {
             Err(error) => {
                 tracing::warn!("{error}");
                 self.metrics.count_failed_write("OperatorCondition");
-                self.track.failed(decision, &error, now);
+                self.track.failed(decision, error, now);
             }
         }
     }
@@ -147,14 +150,6 @@ impl Gate {
             differs
         });
     }
-}
-
-/// Records what the condition says before it is written for the first time.
-async fn find(decider: &mut Decider, object: &GateObject) -> Result<(), GateError> {
-    if !decider.has_found() {
-        decider.find(object.found().await?);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -177,7 +172,6 @@ mod tests {
         };
         let held = verdict(Upgradeable::False, Reason::DriversMissing);
         let open = verdict(Upgradeable::True, Reason::DriversRegistered);
-        let nobody = BTreeSet::new();
         let mut turned = Turned::new(ago(100));
         let mut gate = Gate::new(None, Metrics::default());
         let reports = gate.reports();
@@ -185,12 +179,12 @@ mod tests {
             turned.note(verdict, true, ago(9));
             let (begun, ended) = (ago(begun), ago(2));
             let judged = Judged {
-                verdict,
+                verdict: verdict.clone(),
                 turned,
-                lists: &[("Pod", Some(Listed { begun, ended }))],
+                lists: vec![("Pod", Some(Listed { begun, ended }))],
                 gone,
-                in_progress: &nobody,
-                found,
+                in_progress: BTreeSet::new(),
+                was_held: found,
             };
             gate.reconcile(&judged, || true).await;
             let report = reports.borrow().clone();
@@ -208,19 +202,19 @@ mod tests {
             "nobody knows what was said before"
         );
         assert!(
-            said(&open, 10, None, Some(Found::Open)).await,
+            said(&open, 10, None, Some(false)).await,
             "the lists are older"
         );
         assert!(
-            said(&open, 8, Some(ago(8)), Some(Found::Open)).await,
+            said(&open, 8, Some(ago(8)), Some(false)).await,
             "it is gone"
         );
-        assert!(!said(&open, 8, None, Some(Found::Open)).await);
+        assert!(!said(&open, 8, None, Some(false)).await);
         assert!(
-            !said(&open, 10, Some(ago(8)), Some(Found::Open)).await,
+            !said(&open, 10, Some(ago(8)), Some(false)).await,
             "it stays open"
         );
-        assert!(said(&held, 8, None, Some(Found::Open)).await);
+        assert!(said(&held, 8, None, Some(false)).await);
     }
 
     #[tokio::test]
@@ -239,12 +233,12 @@ mod tests {
         let node = BTreeSet::from(["win-1".to_owned()]);
         for (in_progress, opens) in [(&node, true), (&nobody, false), (&nobody, true)] {
             let judged = Judged {
-                verdict: &verdict,
+                verdict: verdict.clone(),
                 turned,
-                lists: &[],
+                lists: Vec::new(),
                 gone: None,
-                in_progress,
-                found: Some(Found::Open),
+                in_progress: in_progress.clone(),
+                was_held: Some(false),
             };
             let may_open = || {
                 assert!(reports.borrow().knows.is_empty(), "work may begin");

@@ -1,22 +1,17 @@
 //! Reads and writes the `OperatorCondition`.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use crate::api::OperatorCondition;
 use crate::client::deadline::{self, CallError};
-use crate::gate::condition::{Check, found, is_there, merged};
-use crate::gate::decider::Found;
+use crate::gate::condition::{Check, holds, merged};
 use crate::gate::{Decision, GateError};
 use crate::visible::visible;
 
 /// How many attempts a write gets when others write at the same time.
 const ATTEMPTS: u32 = 5;
-/// The time limit for all attempts together.
-pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// How the names of this operator's own CSVs begin.
 const OUR_CSV: &str = "windows-storage-operator.";
@@ -36,15 +31,9 @@ impl GateObject {
         Self { api, name }
     }
 
-    /// Returns whether a leader has written the condition: OLM takes a missing one as permission. For standby processes,
-    /// which write nothing.
-    pub async fn is_written(&self) -> Result<bool, GateError> {
-        Ok(is_there(&self.read().await?))
-    }
-
-    /// Returns what the condition says before this process writes it.
-    pub(super) async fn found(&self) -> Result<Found, GateError> {
-        Ok(found(&self.read().await?))
+    /// Returns whether the condition holds upgrades; nothing if nobody has written it, which OLM takes as permission.
+    pub async fn holds(&self) -> Result<Option<bool>, GateError> {
+        Ok(holds(&self.read().await?))
     }
 
     /// Makes the condition say what was decided. Reads first, writes only a difference, and keeps what others wrote. Returns
@@ -54,16 +43,9 @@ impl GateObject {
         decision: &Decision,
         is_wanted: impl Fn() -> bool,
     ) -> Result<Option<Check>, GateError> {
-        let written = tokio::time::timeout(LIMIT, self.write(decision, is_wanted)).await;
-        written.unwrap_or_else(|_| Err(GateError::TimedOut(self.name.clone())))
-    }
-
-    async fn write(
-        &self,
-        decision: &Decision,
-        is_wanted: impl Fn() -> bool,
-    ) -> Result<Option<Check>, GateError> {
-        for _ in 0..ATTEMPTS {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
             let existing = self.read().await?;
             let conditions = merged(&existing.spec.conditions, decision, Timestamp::now());
             let Some(conditions) = conditions else {
@@ -80,11 +62,10 @@ impl GateObject {
             let writing = self.api.patch(&self.name, &parameters, &patch);
             match deadline::call("write OperatorCondition", writing).await {
                 Ok(written) => return Ok(Some(Check::new(&written, true))),
-                Err(error) if error.is_conflict() => {}
+                Err(error) if error.is_conflict() && attempts < ATTEMPTS => {}
                 Err(error) => return Err(self.explain(error)),
             }
         }
-        Err(GateError::Contended(self.name.clone()))
     }
 
     async fn read(&self) -> Result<OperatorCondition, GateError> {

@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::assess::report::Verdict;
-use crate::client::backoff;
+use crate::client::backoff::jittered;
 use crate::gate::condition::Check;
 use crate::gate::{Decision, GateError};
 
 /// How often the condition is checked if nothing changes: a client of an old API version can remove it without a trace.
 const REASSERT: Duration = Duration::from_secs(15);
-/// The first interval between two checks while OLM has not copied the condition, or another client has changed it.
-const FIRST_CHECK: Duration = Duration::from_millis(500);
-/// The backoff after a failure. OLM recreates a deleted `OperatorCondition`, and an empty one allows every upgrade.
-const FIRST_RETRY: Duration = Duration::from_secs(2);
-const LONGEST_RETRY: Duration = Duration::from_secs(12);
+/// How soon it is checked while OLM should be copying it, or another client has just changed it.
+const SOON: Duration = Duration::from_secs(1);
+/// The pause after a failure. OLM recreates a deleted `OperatorCondition`, and an empty one allows every upgrade.
+const RETRY: Duration = Duration::from_secs(5);
 /// OLM copies a condition in less than a second. After this time the report says that it has not.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(15);
 /// This many changes by others within [`CONTEST`] are no accident.
@@ -57,16 +56,6 @@ impl GateReport {
     }
 }
 
-/// Why a decision could not be written.
-#[derive(Debug)]
-struct Failure {
-    /// How many failed in a row.
-    count: u32,
-    held: bool,
-    reason: &'static str,
-    message: String,
-}
-
 /// The state of the condition at the last check.
 #[derive(Debug, Default)]
 pub struct Track {
@@ -76,16 +65,12 @@ pub struct Track {
     overridden: Option<String>,
     /// When to check again if nothing changes.
     pub next_check: Option<Instant>,
-    /// The number of consecutive checks without a problem.
-    quiet: u32,
     /// Since when OLM has not copied what was written.
     unconfirmed_since: Option<Instant>,
-    /// Whether OLM has copied the condition once, and has not been late since.
-    is_trusted: bool,
     /// When others had changed it.
     changes: Vec<Instant>,
-    /// Why the last write failed.
-    failure: Option<Failure>,
+    /// Why the last write failed, and whether it would have held upgrades.
+    failure: Option<(GateError, bool)>,
 }
 
 impl Track {
@@ -107,7 +92,7 @@ impl Track {
     pub fn is_due(&self, decision: &Decision, now: Instant) -> bool {
         let is_another = match &self.failure {
             None => self.written.as_ref() != Some(decision),
-            Some(failure) => !failure.held && decision.holds(),
+            Some((_, held)) => !held && decision.holds(),
         };
         is_another || self.next_check.is_none_or(|next| next <= now)
     }
@@ -121,28 +106,14 @@ impl Track {
         }
         self.changes
             .retain(|change| now.duration_since(*change) < CONTEST);
-        self.quiet = if is_same && !check.is_changed {
-            self.quiet.saturating_add(1)
+        let since = self.unconfirmed_since.unwrap_or(now);
+        self.unconfirmed_since = (!check.is_confirmed).then_some(since);
+        let is_awaited = !check.is_confirmed && now < since + CONFIRMED_WITHIN;
+        let pause = if is_awaited || is_disturbed {
+            SOON
         } else {
-            0
-        };
-        let soon = backoff::pause(self.quiet + 1, FIRST_CHECK, REASSERT);
-        let mut pause = if self.changes.is_empty() {
             REASSERT
-        } else {
-            soon.min(REASSERT)
         };
-        if check.is_confirmed {
-            self.unconfirmed_since = None;
-            self.is_trusted = true;
-        } else {
-            let late = *self.unconfirmed_since.get_or_insert(now) + CONFIRMED_WITHIN;
-            self.is_trusted &= now < late;
-            pause = soon;
-            if now < late {
-                pause = pause.min(late - now);
-            }
-        }
         self.next_check = Some(now + pause);
         self.written = Some(decision);
         self.overridden = check.overridden;
@@ -151,16 +122,9 @@ impl Track {
     }
 
     /// Records that the decision could not be written.
-    pub fn failed(&mut self, decision: &Decision, error: &GateError, now: Instant) {
-        self.quiet = 0;
-        let count = 1 + self.failure.as_ref().map_or(0, |failure| failure.count);
-        self.failure = Some(Failure {
-            count,
-            held: decision.holds(),
-            reason: error.reason(),
-            message: error.to_string(),
-        });
-        self.next_check = Some(now + backoff::pause(count, FIRST_RETRY, LONGEST_RETRY));
+    pub fn failed(&mut self, decision: &Decision, error: GateError, now: Instant) {
+        self.failure = Some((error, decision.holds()));
+        self.next_check = Some(now + jittered(RETRY));
     }
 
     /// Returns the report.
@@ -178,11 +142,8 @@ impl Track {
 
     fn describe(&self, now: Instant) -> (&'static str, &'static str, String) {
         let name = self.name.as_deref().unwrap_or_default();
-        if let Some(Failure {
-            reason, message, ..
-        }) = &self.failure
-        {
-            return ("False", reason, message.clone());
+        if let Some((error, _)) = &self.failure {
+            return ("False", error.reason(), error.to_string());
         }
         if self.written.is_none() {
             let message = format!("OperatorCondition {name} has not been checked yet");
@@ -198,26 +159,20 @@ impl Track {
             return ("False", "Contested", message);
         }
         if let Some(status) = &self.overridden {
-            let message = match status.as_str() {
-                "True" => format!(
-                    "OLM allows upgrades whatever the verdict is, because spec.overrides of OperatorCondition {name} \
-                     says Upgradeable True; remove that to have the verdict count again"
-                ),
-                _ => format!(
-                    "OLM holds upgrades whatever the verdict is, because spec.overrides of OperatorCondition {name} \
-                     overrides Upgradeable; remove that to have the verdict count again"
-                ),
-            };
+            let does = if status == "True" { "allows" } else { "holds" };
+            let message = format!(
+                "OLM {does} upgrades whatever the verdict is, because spec.overrides of OperatorCondition {name} \
+                 overrides Upgradeable; remove that to have the verdict count again"
+            );
             return ("True", "Overridden", message);
         }
-        if self.is_trusted {
+        let Some(since) = self.unconfirmed_since else {
             let message = format!(
                 "OperatorCondition {name} says what the verdict is, and OLM has processed it"
             );
             return ("True", "Confirmed", message);
-        }
-        let late = |since| now >= since + CONFIRMED_WITHIN;
-        if self.unconfirmed_since.is_some_and(late) {
+        };
+        if now >= since + CONFIRMED_WITHIN {
             let message = format!(
                 "the verdict is written to OperatorCondition {name}, and OLM has not processed it: is its olm-operator \
                  running? Until then, OLM holds upgrades that depend on it"
@@ -290,12 +245,7 @@ mod tests {
         let report = rig.track.report(rig.now);
         assert_eq!(report.written, Some(decision("m")));
         assert_eq!(rig.reports(), ("Unknown", "Pending"));
-        assert!(rig.pause() < FIRST_CHECK.mul_f64(1.3));
-        rig.saw("m", AS_IT_WAS, false);
-        assert!(
-            rig.pause() > FIRST_CHECK.mul_f64(1.5),
-            "less and less often"
-        );
+        assert_eq!(rig.pause(), SOON);
         rig.saw("m", AS_IT_WAS, true);
         assert_eq!(rig.reports(), ("True", "Confirmed"));
         assert_eq!(rig.pause(), REASSERT);
@@ -307,15 +257,15 @@ mod tests {
         let mut rig = Rig::new();
         let late = rig.now + CONFIRMED_WITHIN;
         rig.saw("m", WRITTEN, true);
-        // OLM was trusted before; a new verdict says nothing new about OLM.
         rig.saw("n", WRITTEN, false);
-        assert_eq!(rig.reports(), ("True", "Confirmed"));
+        assert_eq!(rig.reports(), ("Unknown", "Pending"));
         while rig.now < late {
             rig.now = rig.track.next_check.unwrap();
             rig.saw("n", AS_IT_WAS, false);
         }
-        assert_eq!(rig.now, late, "it is checked just then");
+        assert!(rig.now < late + SOON, "it is checked just then");
         assert_eq!(rig.reports(), ("False", "NotConfirmed"));
+        assert_eq!(rig.pause(), REASSERT, "and then now and again");
         rig.saw("o", WRITTEN, false);
         let reported = rig.reports();
         assert_eq!(reported.1, "NotConfirmed", "a further write is no excuse");
@@ -333,11 +283,9 @@ mod tests {
             assert!(rig.saw("n", WRITTEN, true));
         }
         assert_eq!(rig.reports(), ("False", "Contested"));
-        assert!(rig.pause() > FIRST_CHECK / 2 && rig.pause() < FIRST_CHECK * 2);
-        for _ in 0..20 {
-            rig.saw("n", AS_IT_WAS, true);
-        }
-        assert!(rig.pause() > REASSERT / 2, "less and less often");
+        assert_eq!(rig.pause(), SOON);
+        rig.saw("n", AS_IT_WAS, true);
+        assert_eq!(rig.pause(), REASSERT);
         rig.now += CONTEST;
         assert_eq!(rig.reports(), ("True", "Confirmed"));
         rig.saw("o", WRITTEN, true);
@@ -359,19 +307,16 @@ mod tests {
             assert!(message.contains(words), "{message}");
         }
         rig.track
-            .failed(&decision("n"), &GateError::NotServed, rig.now);
+            .failed(&decision("n"), GateError::NotServed, rig.now);
         assert_eq!(rig.reports(), ("False", "NotServed"));
         assert!(!rig.track.report(rig.now).is_written());
         let first = rig.pause();
-        assert!(first >= FIRST_RETRY.mul_f64(0.8));
+        assert!(first >= RETRY.mul_f64(0.9));
         let is_due = rig.is_due("n", Duration::ZERO);
         assert!(!is_due, "news do not make it try sooner");
         assert!(rig.is_due("n", first));
-        rig.track
-            .failed(&decision("n"), &GateError::NotServed, rig.now);
-        assert!(rig.pause() > first, "pauses grow");
         let open = tests::decision(Upgradeable::True, "m");
-        rig.track.failed(&open, &GateError::NotServed, rig.now);
+        rig.track.failed(&open, GateError::NotServed, rig.now);
         assert!(!rig.track.is_due(&open, rig.now));
         let closes = rig.is_due("n", Duration::ZERO);
         assert!(closes, "the object may say True");

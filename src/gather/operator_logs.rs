@@ -1,6 +1,6 @@
 //! Gathers the logs of the operator's pods.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,9 +16,8 @@ use crate::client::installed::SELECTOR;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::redact;
 
-/// The limits per container log, in lines and in bytes.
+/// How many lines of a container's log are taken, the last ones. The kubelet bounds the file in bytes.
 const LINES: i64 = 50_000;
-const BYTES: usize = 10 * 1024 * 1024;
 /// The time limit for all logs together.
 const LOGS: Duration = Duration::from_secs(120);
 
@@ -54,30 +53,25 @@ pub async fn logs(
             since_time: since,
             ..LogParams::default()
         };
-        let opened = deadline::call("read the log", api.log_stream(pod, &parameters)).await;
-        let (kept, problem) = match opened {
-            Ok(stream) => tail(stream, BYTES, until).await,
-            Err(error) => (Vec::new(), Some(error.answer())),
-        };
         let which = if previous { "previous" } else { "current" };
-        if problem.is_none() || !kept.is_empty() {
-            let folder = [pod, container].map(folder::file_name).join("/");
-            let path = format!("operator/{folder}/{which}.log");
-            let mut file = redact::Lines::new(folder::create(root, &path)?);
-            file.write_all(&kept)
-                .and_then(|()| file.finish())
-                .map_err(folder::not_written(root, &path))?;
-            count += 1;
-        }
-        if let Some(problem) = problem {
-            let part = match kept.len() {
-                0 => String::new(),
-                bytes => format!("after {bytes} bytes that are kept: "),
-            };
-            problems.push(format!(
-                "{which}.log of pod {pod}, container {container}: {part}{problem}"
-            ));
-        }
+        let opened = deadline::call("read the log", api.log_stream(pod, &parameters)).await;
+        let problem = match opened {
+            Ok(stream) => {
+                let folder = [pod, container].map(folder::file_name).join("/");
+                let path = format!("operator/{folder}/{which}.log");
+                let mut file = redact::Lines::new(folder::create(root, &path)?);
+                let copied = copy(stream, &mut file, until).await;
+                let written = copied.and_then(|problem| file.finish().map(|()| problem));
+                count += 1;
+                written.map_err(folder::not_written(root, &path))?
+            }
+            Err(error) => Some(error.answer()),
+        };
+        problems.extend(
+            problem.map(|problem| {
+                format!("{which}.log of pod {pod}, container {container}: {problem}")
+            }),
+        );
     }
     Ok(count)
 }
@@ -97,37 +91,27 @@ fn logs_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, bool)> {
     })
 }
 
-/// Reads until the end or `until`. Returns the last bytes, from the start of a line, and an error if there may be more.
-async fn tail(stream: impl AsyncRead, most: usize, until: Instant) -> (Vec<u8>, Option<String>) {
+/// Copies until the end or `until`. Returns why there may be more.
+async fn copy(
+    stream: impl AsyncRead,
+    file: &mut impl Write,
+    until: Instant,
+) -> io::Result<Option<String>> {
     let mut stream = std::pin::pin!(stream);
-    let mut kept = Vec::new();
     let mut piece = vec![0; 64 * 1024];
-    let mut all = 0;
-    let problem = loop {
+    loop {
         match tokio::time::timeout_at(until, stream.read(&mut piece)).await {
-            Ok(Ok(0)) => break None,
-            Ok(Ok(read)) => {
-                all += read;
-                kept.extend_from_slice(&piece[..read]);
-            }
-            Ok(Err(error)) => break Some(error.to_string()),
+            Ok(Ok(0)) => return Ok(None),
+            Ok(Ok(read)) => file.write_all(&piece[..read])?,
+            Ok(Err(error)) => return Ok(Some(format!("the rest: {error}"))),
             Err(_) => {
                 let limit = LOGS.as_secs();
-                break Some(format!("the logs took longer than {limit} s together"));
+                return Ok(Some(format!(
+                    "the rest: the logs took longer than {limit} s together"
+                )));
             }
         }
-        // Keep up to twice the limit, so that not every read moves the whole buffer.
-        if kept.len() > most * 2 {
-            kept.drain(..kept.len() - most);
-        }
-    };
-    kept.drain(..kept.len().saturating_sub(most));
-    if all > most
-        && let Some(end) = kept.iter().position(|byte| *byte == b'\n')
-    {
-        kept.drain(..=end);
     }
-    (kept, problem)
 }
 
 #[cfg(test)]
@@ -137,31 +121,21 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_end_of_a_log_is_kept_and_whole_lines_of_it() {
-        let until = Instant::now() + LOGS;
-        let text = "line 1\nline 2\nline 3\n";
-        let kept = |most| tail(text.as_bytes(), most, until);
-        assert_eq!(kept(100).await.0, text.as_bytes());
-        assert_eq!(kept(10).await.0, b"line 3\n");
-        let long = "x\n".repeat(1 << 20);
-        let (kept, problem) = tail(long.as_bytes(), 1000, until).await;
-        assert!(kept.len() <= 1000 && kept.len() > 990, "{}", kept.len());
-        assert_eq!(problem, None);
-    }
-
-    #[tokio::test]
     async fn what_came_before_a_log_broke_off_or_stood_still_is_kept() {
-        let until = Instant::now() + LOGS;
-        let begun = || stream::once(async { Ok(b"line 1\n".to_vec()) });
-        let broken = stream::once(async { Err(std::io::Error::other("cut off")) });
-        let broken = Box::pin(begun().chain(broken)).into_async_read();
-        let (kept, problem) = tail(broken, BYTES, until).await;
-        assert_eq!(kept, b"line 1\n");
-        assert_eq!(problem.as_deref(), Some("cut off"));
-        let still = Box::pin(begun().chain(stream::pending())).into_async_read();
         let soon = Instant::now() + Duration::from_millis(50);
-        let (kept, problem) = tail(still, BYTES, soon).await;
-        assert_eq!(kept, b"line 1\n");
+        let begun = || stream::once(async { Ok(b"line 1\n".to_vec()) });
+        let broken = stream::once(async { Err(io::Error::other("cut off")) });
+        let broken = Box::pin(begun().chain(broken)).into_async_read();
+        let still = Box::pin(begun().chain(stream::pending())).into_async_read();
+        let (mut one, mut other, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+        let problem = copy(broken, &mut one, soon).await.unwrap();
+        assert_eq!(problem.as_deref(), Some("the rest: cut off"));
+        let problem = copy(still, &mut other, soon).await.unwrap();
         assert!(problem.is_some_and(|problem| problem.contains("longer than 120 s")));
+        assert_eq!([one, other], [b"line 1\n", b"line 1\n"]);
+        let text = "line 1\n".repeat(1 << 16);
+        let later = Instant::now() + LOGS;
+        let copied = copy(text.as_bytes(), &mut whole, later).await;
+        assert!(copied.unwrap().is_none() && whole == text.as_bytes());
     }
 }

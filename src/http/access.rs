@@ -21,11 +21,9 @@ use tokio::sync::Semaphore;
 use crate::client::deadline::{self, CallError};
 use crate::visible::visible;
 
-/// How long an answer is cached. A revoked permission stays valid for that long; a new permission should take effect soon.
+/// How long an answer is cached that allows: a revoked permission stays valid for that long. A refusal is not cached: a new
+/// permission takes effect at once, and made-up tokens take no room.
 const ALLOWED: Duration = Duration::from_secs(60);
-const REFUSED: Duration = Duration::from_secs(10);
-/// Few programs read metrics.
-const REMEMBERED: usize = 64;
 /// The number of concurrent reviews: anyone who can connect can trigger them, and they must not burden the API server.
 const REVIEWS: usize = 4;
 
@@ -83,10 +81,11 @@ fn bearer(header: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Asks the API server about tokens, and caches a few answers.
+/// Asks the API server about tokens, and remembers which are allowed.
 pub struct Access {
     client: Client,
-    known: Mutex<Known>,
+    /// The hash of each token that is allowed, and until when.
+    allowed: Mutex<HashMap<[u8; 32], Instant>>,
     places: Semaphore,
     /// The last fault logged, so that each is logged once.
     fault: Mutex<Option<String>>,
@@ -97,17 +96,17 @@ impl Access {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            known: Mutex::default(),
+            allowed: Mutex::default(),
             places: Semaphore::new(REVIEWS),
             fault: Mutex::default(),
         }
     }
 
     async fn decide(&self, token: &str) -> Result<Decision, CallError> {
-        // Only a hash of the token is kept.
         let key = Sha256::digest(token).into();
-        if let Some(decision) = lock(&self.known).get(&key, Instant::now()) {
-            return Ok(decision);
+        let is_known = lock(&self.allowed).get(&key).copied();
+        if is_known.is_some_and(|until| until > Instant::now()) {
+            return Ok(Decision::Allowed);
         }
         // The semaphore is never closed.
         let _place = self.places.acquire().await;
@@ -115,7 +114,12 @@ impl Access {
         let reviewed = self.review(token).await;
         self.log(reviewed.as_ref().err());
         let decision = reviewed?;
-        lock(&self.known).put(key, decision.clone(), asked);
+        let mut allowed = lock(&self.allowed);
+        allowed.retain(|_, until| *until > asked);
+        if decision == Decision::Allowed {
+            allowed.insert(key, asked + ALLOWED);
+        }
+        drop(allowed);
         Ok(decision)
     }
 
@@ -182,37 +186,6 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-type Key = [u8; 32];
-
-/// The cached answers, and when each expires.
-#[derive(Default)]
-struct Known(HashMap<Key, (Decision, Instant)>);
-
-impl Known {
-    fn get(&self, key: &Key, now: Instant) -> Option<Decision> {
-        let (decision, until) = self.0.get(key)?;
-        (*until > now).then(|| decision.clone())
-    }
-
-    fn put(&mut self, key: Key, decision: Decision, asked: Instant) {
-        if self.0.len() >= REMEMBERED {
-            // Anyone can have tokens refused: these answers must not evict those of allowed tokens.
-            let order = |(decision, until): &(Decision, Instant)| {
-                (*until > asked, *decision == Decision::Allowed, *until)
-            };
-            let least = self.0.iter().min_by_key(|(_, answer)| order(answer));
-            if let Some(least) = least.map(|(key, _)| *key) {
-                self.0.remove(&least);
-            }
-        }
-        let holds = match decision {
-            Decision::Allowed => ALLOWED,
-            Decision::Unknown | Decision::Forbidden(_) => REFUSED,
-        };
-        self.0.insert(key, (decision, asked + holds));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,35 +197,5 @@ mod tests {
         for header in ["", "Bearer", "Bearer ", "Basic YTpi", "abc"] {
             assert_eq!(bearer(header), None, "{header}");
         }
-    }
-
-    #[test]
-    fn an_answer_holds_for_a_while_and_a_refusal_for_less() {
-        let now = Instant::now();
-        let mut known = Known::default();
-        known.put([1; 32], Decision::Allowed, now);
-        known.put([2; 32], Decision::Unknown, now);
-        let soon = now + REFUSED / 2;
-        assert_eq!(known.get(&[1; 32], soon), Some(Decision::Allowed));
-        assert_eq!(known.get(&[2; 32], soon), Some(Decision::Unknown));
-        assert_eq!(known.get(&[3; 32], soon), None);
-        assert_eq!(known.get(&[2; 32], now + REFUSED), None);
-        assert_eq!(known.get(&[1; 32], now + ALLOWED), None);
-    }
-
-    #[test]
-    fn made_up_tokens_take_bounded_room_and_do_not_push_out_one_that_is_allowed() {
-        let now = Instant::now();
-        let mut known = Known::default();
-        known.put([255; 32], Decision::Allowed, now);
-        for number in 0..200 {
-            let later = now + Duration::from_millis(number);
-            let made_up = [u8::try_from(number).unwrap(); 32];
-            known.put(made_up, Decision::Unknown, later);
-            assert!(known.0.len() <= REMEMBERED);
-        }
-        let later = now + Duration::from_secs(1);
-        assert_eq!(known.get(&[255; 32], later), Some(Decision::Allowed));
-        assert_eq!(known.get(&[199; 32], later), Some(Decision::Unknown));
     }
 }

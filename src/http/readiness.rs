@@ -14,8 +14,8 @@ pub struct Health {
     pub unread: Option<String>,
     /// What was read once but cannot be read at present.
     pub stale: Option<String>,
-    /// The state of the gate, if there is one, and whether it says what was decided.
-    pub gate: Option<(GateReport, bool)>,
+    /// The state of the gate, if there is one.
+    pub gate: Option<GateReport>,
     /// The last failed write that will be retried. It does not affect readiness: all other work goes on.
     pub unwritten: Option<String>,
 }
@@ -115,10 +115,11 @@ fn leader(answer: &mut Answer, health: Option<&Health>) -> bool {
         let words = format!("cannot be read at present: {stale}");
         answer.note("cluster-read", &words);
     }
-    if let Some((report, is_set)) = &health.gate {
+    if let Some(report) = &health.gate {
+        let is_set = report.is_written();
         let problem = (!is_set).then_some(report.message.as_str());
         ready &= answer.check("operatorcondition", problem);
-        if *is_set && report.reason != "Confirmed" {
+        if is_set && report.reason != "Confirmed" {
             answer.note("operatorcondition", &report.message);
         }
     }
@@ -159,14 +160,25 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assess::report::{Reason, Upgradeable, Verdict};
+    use crate::gate::Decision;
 
-    fn report(reason: &'static str, message: &str) -> GateReport {
+    fn report(reason: &'static str, message: &str, is_written: bool) -> GateReport {
+        let verdict = Verdict {
+            upgradeable: Upgradeable::True,
+            reason: Reason::DriversRegistered,
+            message: String::new(),
+        };
+        let decision = Decision {
+            verdict,
+            yields: false,
+        };
         GateReport {
             is_of_olm: true,
             status: "True",
             reason,
             message: message.to_owned(),
-            written: None,
+            written: is_written.then_some(decision),
             ..GateReport::default()
         }
     }
@@ -187,14 +199,14 @@ mod tests {
         let healthy = Health {
             unread: None,
             stale: None,
-            gate: Some((report("Confirmed", "all is well"), true)),
+            gate: Some(report("Confirmed", "all is well", true)),
             unwritten: None,
         };
         readiness.publish(healthy.clone());
         let read = "[+]leader-election ok\n[+]cluster-read ok";
         says(true, &format!("{read}\n[+]operatorcondition ok"));
         readiness.publish(Health {
-            gate: Some((report("NotFound", "there is none"), false)),
+            gate: Some(report("NotFound", "there is none", false)),
             ..healthy.clone()
         });
         let failed = format!("{read}\n[-]operatorcondition failed:");
@@ -202,7 +214,7 @@ mod tests {
         let withheld = format!("{failed} reason withheld\nreadyz check failed\n");
         assert_eq!(readiness.answer(false), (false, withheld));
         readiness.publish(Health {
-            gate: Some((report("Overridden", "OLM does not care"), true)),
+            gate: Some(report("Overridden", "OLM does not care", true)),
             unwritten: Some("no".to_owned()),
             stale: Some("Pod (forbidden)".to_owned()),
             ..healthy.clone()

@@ -8,11 +8,12 @@ use std::time::Instant;
 use kube::Client;
 
 use crate::assess::report::Upgradeable;
+use crate::client::deadline::Unwritten;
 use crate::gate::Gate;
 use crate::http::Metrics;
 use crate::node::{Pins, Workers};
 use crate::run::judge::SERVICES;
-use crate::run::keep::{Board, Next, Plans, keep};
+use crate::run::keep::{Board, Plans, keep};
 use crate::run::leftovers::Leftovers;
 use crate::run::plan::Plan;
 use crate::services::ServicesWriter;
@@ -40,7 +41,7 @@ impl Actors<'_> {
     async fn keep<E: Display>(
         &self,
         actor: &'static str,
-        act: impl AsyncFnMut(&Plan) -> Result<Next, E>,
+        act: impl AsyncFnMut(&Plan) -> Result<Option<Instant>, E>,
     ) -> Infallible {
         let to = (self.board, self.metrics);
         keep(actor, self.plans.clone(), to, act).await
@@ -54,12 +55,13 @@ impl Actors<'_> {
     pub async fn gate(&self, mut gate: Gate) -> Infallible {
         self.keep("OperatorCondition", async |plan| {
             let opens = || {
-                let same = |last: &Arc<Plan>| last.in_progress == plan.in_progress;
-                let last = self.last().filter(same);
-                last.is_some_and(|last| last.verdict.upgradeable == Upgradeable::True)
+                self.last().is_some_and(|last| {
+                    last.judged.verdict.upgradeable == Upgradeable::True
+                        && last.judged.in_progress == plan.judged.in_progress
+                })
             };
-            let next = gate.reconcile(&plan.judged(), opens).await;
-            Ok::<_, Infallible>(Next::At(next))
+            let next = gate.reconcile(&plan.judged, opens).await;
+            Ok::<_, Infallible>(Some(next))
         })
         .await
     }
@@ -72,7 +74,7 @@ impl Actors<'_> {
             if plan.knows_configuration {
                 writer.reconcile(read_up_to, entry).await?;
             }
-            Ok::<_, crate::services::Unwritten>(Next::Change)
+            Ok::<_, Unwritten>(None)
         })
         .await
     }
@@ -87,7 +89,7 @@ impl Actors<'_> {
                     .reconcile(read_up_to, previous.as_ref(), status)
                     .await?;
             }
-            Ok::<_, crate::status::Unwritten>(Next::Change)
+            Ok::<_, Unwritten>(None)
         })
         .await
     }
@@ -101,7 +103,7 @@ impl Actors<'_> {
             let failed = writer.reconcile(&plan.statuses, latest).await;
             let (next, problem) = failed.unzip();
             self.board.set("WindowsNodeStorage", problem);
-            Ok::<_, Infallible>(next.map_or(Next::Change, Next::At))
+            Ok::<_, Infallible>(next)
         })
         .await
     }
@@ -127,7 +129,7 @@ impl Actors<'_> {
         self.keep("DepartedNode", async |plan| {
             let is_left = |left: &_| self.last().is_some_and(|last| last.left.contains(left));
             let removed = leftovers.reconcile(&plan.left, is_left).await;
-            removed.map(|()| Next::Change)
+            removed.map(|()| None)
         })
         .await
     }
@@ -139,7 +141,7 @@ impl Actors<'_> {
             if let Some(blocked) = &plan.blocked {
                 events.publish(&self.events, blocked, Instant::now());
             }
-            Ok::<_, Infallible>(events.due().map_or(Next::Change, Next::At))
+            Ok::<_, Infallible>(events.due())
         })
         .await
     }

@@ -3,16 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::assess::report::Verdict;
+use crate::assess::report::{Reason, Verdict};
 use crate::assess::{BlockingVolumes, Departed, Report, only_fresh_data_opens};
 use crate::gate::Turned;
 use crate::index::{AnyTable, Cluster};
 use crate::node::HOST_KEYS_CONFIG_MAP;
 use crate::run::plan::Plan;
-use crate::run::throttle::MessageThrottle;
 
 /// How long a verdict stands while something it depends on cannot be read. A restart of the API server is over by then.
 const STALE: Duration = Duration::from_secs(120);
+
+/// The shortest time between two messages of the same verdict.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// A verdict, and the volumes that hold upgrades because of it.
+type Judged = (Verdict, BlockingVolumes);
 
 /// The history. It sees every judgement, so the actors need not.
 pub struct History {
@@ -22,8 +27,8 @@ pub struct History {
     gone: BTreeMap<Departed, Instant>,
     /// "A verdict stands for two minutes while something cannot be read": since when that is so.
     stale_since: Option<Instant>,
-    /// Where pods come and go all the time, the message is not written each time: what is announced.
-    throttle: MessageThrottle,
+    /// Where pods come and go all the time, the message is not written each time: what is announced, and since when.
+    announced: Option<(Judged, Instant)>,
     /// "A key that an administrator added is removed only with its node": Windows nodes that this process has seen disappear.
     pub departed: BTreeSet<String>,
     /// "A node is released from fresh data": since when it is to be released, or rid of the agent, by node.
@@ -40,7 +45,7 @@ impl History {
             turned: Turned::new(now),
             gone: BTreeMap::new(),
             stale_since: None,
-            throttle: MessageThrottle::default(),
+            announced: None,
             departed: BTreeSet::new(),
             leaving_since: BTreeMap::new(),
             unused_since: BTreeMap::new(),
@@ -72,12 +77,22 @@ impl History {
         let stale = cluster.stale();
         let since = self.stale_since.unwrap_or(now);
         self.stale_since = (!stale.is_empty()).then_some(since);
-        let last = self.throttle.announced.as_ref().map(|(last, _)| last);
-        let last = last.filter(|_| !self.is_stale_for_long(now));
+        let is_stale_for_long = (self.stale_since).is_some_and(|since| now >= since + STALE);
+        let last = self.announced().map(|(last, _)| last);
+        let last = last.filter(|_| !is_stale_for_long);
         let verdict = only_fresh_data_opens(last, report.verdict.clone(), &stale);
-        let judged = (verdict, report.blocking.clone());
-        let (verdict, _) = self.throttle.update(judged, now);
-        self.turned.note(verdict, stale.is_empty(), now);
+        self.turned.note(&verdict, stale.is_empty(), now);
+        self.announce((verdict, report.blocking.clone()), now);
+    }
+
+    /// Announces another verdict at once, another message of the same one not too often.
+    fn announce(&mut self, judged: Judged, now: Instant) {
+        let must_wait = self.announced.as_ref().is_some_and(|(before, since)| {
+            *before == judged || is_alike(&before.0, &judged.0) && now < *since + PAUSE
+        });
+        if !must_wait {
+            self.announced = Some((judged, now));
+        }
     }
 
     /// Notes what was planned.
@@ -89,14 +104,10 @@ impl History {
         self.unused_since = since(&self.unused_since, unused, now);
     }
 
-    fn is_stale_for_long(&self, now: Instant) -> bool {
-        self.stale_since.is_some_and(|since| now >= since + STALE)
-    }
-
     /// Returns the announced verdict with the volumes that hold upgrades; nothing before the first judgement.
     #[must_use]
-    pub fn announced(&self) -> Option<&(Verdict, BlockingVolumes)> {
-        self.throttle.announced.as_ref()
+    pub fn announced(&self) -> Option<&Judged> {
+        self.announced.as_ref().map(|(judged, _)| judged)
     }
 
     /// Returns when something last disappeared that would hold upgrades if it came back now.
@@ -111,9 +122,16 @@ impl History {
     #[must_use]
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let stale = self.stale_since.map(|since| since + STALE);
-        let stale = stale.filter(|at| *at > now);
-        self.throttle.due.into_iter().chain(stale).min()
+        let announced = (self.announced.as_ref()).map(|(_, since)| *since + PAUSE);
+        let due = stale.into_iter().chain(announced);
+        due.filter(|at| *at > now).min()
     }
+}
+
+/// Returns whether two verdicts differ only in their message, or in a reason that is a matter of wording.
+fn is_alike(before: &Verdict, after: &Verdict) -> bool {
+    let is_known = |verdict: &Verdict| verdict.reason != Reason::ReadinessUnknown;
+    before.upgradeable == after.upgradeable && is_known(before) == is_known(after)
 }
 
 /// Returns since when these names are there.
@@ -125,4 +143,49 @@ fn since<'a>(
     names
         .map(|name| (name.clone(), before.get(name).copied().unwrap_or(now)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assess::report::Upgradeable;
+
+    #[test]
+    fn another_verdict_is_announced_at_once_and_another_message_after_a_pause() {
+        let start = Instant::now();
+        let mut history = History::new(start);
+        for (second, reason, count, announced) in [
+            (0, Reason::ReadinessUnknown, 0, 0),
+            (0, Reason::DriversMissing, 1, 1),
+            (0, Reason::DriversRegistered, 2, 2),
+            (0, Reason::DriversMissing, 3, 3),
+            (1, Reason::DriversMissing, 4, 3),
+            (2, Reason::NoCSIMigration, 5, 3),
+            (9, Reason::DriversMissing, 3, 3),
+            (10, Reason::NoCSIMigration, 6, 6),
+            (11, Reason::NoCSIMigration, 7, 6),
+            (11, Reason::ReadinessUnknown, 8, 8),
+            (99, Reason::ReadinessUnknown, 9, 9),
+        ] {
+            let verdict = Verdict {
+                upgradeable: match reason {
+                    Reason::DriversRegistered => Upgradeable::True,
+                    _ => Upgradeable::False,
+                },
+                reason,
+                message: format!("{count} volumes"),
+            };
+            let blocking = BlockingVolumes {
+                count,
+                ..BlockingVolumes::default()
+            };
+            let now = start + Duration::from_secs(second);
+            history.announce((verdict, blocking), now);
+            let said = history.announced().map(|(_, blocking)| blocking.count);
+            assert_eq!(said, Some(announced), "{count}");
+        }
+        let due = |second| history.due(start + Duration::from_secs(second));
+        assert_eq!(due(99), Some(start + Duration::from_secs(109)));
+        assert_eq!(due(109), None);
+    }
 }

@@ -35,8 +35,22 @@ const IDLE: Duration = Duration::from_secs(60);
 /// stop and a start, once forward and once back.
 const SETTLED: Duration = Duration::from_secs(180);
 
-/// What the actors have seen, each behind a channel.
-pub struct Eyes {
+/// The owner of the cluster.
+pub struct Judge {
+    /// What has been read.
+    pub cluster: Cluster,
+    /// What the objects will not say later.
+    pub memory: Memory,
+    /// The last judgement.
+    pub report: Report,
+    /// What the last snapshot cannot say.
+    pub history: History,
+    /// What the feeds bring.
+    pub news: mpsc::Receiver<News>,
+    /// Asks for new lists.
+    pub lists: Lists,
+    /// The names of the Secrets that the settings name, for their feed.
+    pub secrets: watch::Sender<BTreeSet<String>>,
     /// Observations of nodes.
     pub observations: Observations,
     /// The report on the gate.
@@ -45,76 +59,27 @@ pub struct Eyes {
     pub board: Board,
     /// The Kubernetes version of the API server.
     pub kubernetes_version: watch::Receiver<String>,
-}
-
-/// The owner of the cluster.
-pub struct Judge {
-    cluster: Cluster,
-    memory: Memory,
-    report: Report,
-    history: History,
-    news: mpsc::Receiver<News>,
-    lists: Lists,
-    /// The names of the Secrets that the settings name, for their feed.
-    secrets: watch::Sender<BTreeSet<String>>,
-    eyes: Eyes,
-    slots: RolloutSlots,
-    payload: Payload,
-    plans: watch::Sender<Option<Arc<Plan>>>,
-    shown: Shown,
-    levels: Levels,
-    /// Until when unseen nodes may be in the middle of work that an earlier process began.
-    settled_at: Instant,
+    /// The rollout slots.
+    pub slots: RolloutSlots,
+    /// The programs for nodes.
+    pub payload: Payload,
+    /// What is planned.
+    pub plans: watch::Sender<Option<Arc<Plan>>>,
+    /// What is served.
+    pub shown: Shown,
+    /// How much is logged.
+    pub levels: Levels,
+    /// When the process started, before its first list.
+    pub started: Instant,
     /// Whether the work in progress of the previous process was restored.
-    is_restored: bool,
+    pub is_restored: bool,
 }
 
 impl Judge {
-    /// Creates it with an empty cluster of an operator in that namespace, for a process that `started` before its first list.
-    #[must_use]
-    pub fn new(
-        namespace: &str,
-        (news, lists, secrets): (mpsc::Receiver<News>, Lists, watch::Sender<BTreeSet<String>>),
-        eyes: Eyes,
-        slots: RolloutSlots,
-        payload: Payload,
-        (shown, levels): (Shown, Levels),
-        started: Instant,
-    ) -> Self {
-        let cluster = Cluster {
-            namespace: namespace.to_owned(),
-            ..Cluster::default()
-        };
-        let memory = Memory::default();
-        Self {
-            report: assess(&cluster, &memory, None),
-            cluster,
-            memory,
-            history: History::new(started),
-            news,
-            lists,
-            secrets,
-            eyes,
-            slots,
-            payload,
-            plans: watch::Sender::new(None),
-            shown,
-            levels,
-            settled_at: started + SETTLED,
-            is_restored: false,
-        }
-    }
-
-    /// Returns what is planned.
-    #[must_use]
-    pub fn plans(&self) -> watch::Receiver<Option<Arc<Plan>>> {
-        self.plans.subscribe()
-    }
-
     /// Judges, and judges again, for as long as this is polled.
     pub async fn run(mut self) -> Infallible {
-        let mut observed = self.eyes.observations.changes();
-        let mut problems = self.eyes.board.problems();
+        let mut observed = self.observations.changes();
+        let mut problems = self.board.problems();
         let mut given_back = Instant::now();
         loop {
             observed.mark_unchanged();
@@ -128,31 +93,28 @@ impl Judge {
                 process::give_back_memory();
                 given_back = judged;
             }
-            let lists = (self.wanted_lists(&plan)).and_then(|since| self.lists.want(since, judged));
-            let due = [Some(judged + IDLE), plan.due, lists];
-            let mut next = due.into_iter().flatten().min().unwrap_or(judged);
+            let mut next = (judged + IDLE).min(plan.due.unwrap_or(judged + IDLE));
+            let by_plan = plan.wants_lists;
             drop(plan);
             let rested = judged + (judged - began) * PAUSE_TIMES;
             loop {
+                // At once, not only with the next judgement: the gate opens only after them.
+                let wanted = self.gate.borrow().wants_lists.max(by_plan);
+                let lists = wanted.and_then(|since| self.lists.want(since, Instant::now()));
+                next = next.min(lists.unwrap_or(next));
                 let is_new = tokio::select! {
                     () = sleep_until(next.into()) => break,
                     Some(news) = self.news.recv() => self.absorb(news),
                     Ok(()) = observed.changed() => true,
                     Ok(()) = problems.changed() => true,
-                    Ok(()) = self.eyes.gate.changed() => true,
-                    Ok(()) = self.eyes.kubernetes_version.changed() => true,
+                    Ok(()) = self.gate.changed() => true,
+                    Ok(()) = self.kubernetes_version.changed() => true,
                 };
                 if is_new {
                     next = next.min(rested.max(Instant::now() + GATHER));
                 }
             }
         }
-    }
-
-    /// Returns since when lists are wanted by the gate, a removal or a release.
-    fn wanted_lists(&self, plan: &Plan) -> Option<Instant> {
-        let by_gate = self.eyes.gate.borrow().wants_lists;
-        by_gate.max(plan.wants_lists)
     }
 
     fn absorb(&mut self, news: News) -> bool {
@@ -168,7 +130,7 @@ impl Judge {
 
     /// Assesses the cluster, and plans everything.
     fn judge(&mut self, instant: Instant) -> Arc<Plan> {
-        let version = self.eyes.kubernetes_version.borrow_and_update().clone();
+        let version = self.kubernetes_version.borrow_and_update().clone();
         self.cluster.api_server_version = Some(version.clone());
         let cluster = &self.cluster;
         self.memory.learn(cluster);
@@ -180,8 +142,8 @@ impl Judge {
             self.slots.restore(stored_in_progress(cluster));
         }
         let before = self.plans.borrow().clone();
-        let problems = self.eyes.board.problems();
-        let observations = self.eyes.observations.read();
+        let problems = self.board.problems();
+        let observations = self.observations.read();
         let inputs = Inputs {
             cluster,
             report: &self.report,
@@ -190,11 +152,11 @@ impl Judge {
             seen: Seen {
                 observations: &observations,
                 services_problem: problems.borrow().get(SERVICES).cloned(),
-                gate: Some(self.eyes.gate.borrow_and_update().clone()),
+                gate: Some(self.gate.borrow_and_update().clone()),
                 kubernetes_version: version,
             },
             payload: &self.payload,
-            settled_at: self.settled_at,
+            settled_at: self.started + SETTLED,
             now: Timestamp::now(),
             instant,
         };
@@ -222,13 +184,13 @@ impl Judge {
 
     fn health(&self, plan: &Plan) -> Health {
         let stale = list_unread(&self.cluster.stale());
-        let gate = Some(self.eyes.gate.borrow().clone()).filter(|gate| gate.is_of_olm);
-        let problems = self.eyes.board.problems();
+        let gate = Some(self.gate.borrow().clone()).filter(|gate| gate.is_of_olm);
+        let problems = self.board.problems();
         let problem = problems.borrow().values().next().cloned();
         Health {
             stale: (!stale.is_empty()).then_some(stale),
             unread: (!plan.is_complete).then(|| format!("missing {}", self.unread())),
-            gate: gate.map(|report| (report.clone(), report.is_written())),
+            gate,
             unwritten: problem,
         }
     }

@@ -19,15 +19,6 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// The last plan; nothing before the first judgement.
 pub type Plans = watch::Receiver<Option<Arc<Plan>>>;
 
-/// When an actor acts again.
-#[derive(Clone, Copy, Debug)]
-pub enum Next {
-    /// When there is another plan.
-    Change,
-    /// At this time, or when there is another plan.
-    At(Instant),
-}
-
 /// What the actors last failed at, by what they write.
 #[derive(Clone, Default)]
 pub struct Board(watch::Sender<BTreeMap<&'static str, String>>);
@@ -47,28 +38,26 @@ impl Board {
     }
 }
 
-/// Keeps `actor` acting. After a failure it pauses, longer each time, whatever the plan is then.
+/// Keeps `actor` acting: on each plan, and again at the time that it returns. After a failure it pauses, longer each time,
+/// whatever the plan is then.
 pub async fn keep<E: Display>(
     actor: &'static str,
     mut plans: Plans,
     (board, metrics): (&Board, &Metrics),
-    mut act: impl AsyncFnMut(&Plan) -> Result<Next, E>,
+    mut act: impl AsyncFnMut(&Plan) -> Result<Option<Instant>, E>,
 ) -> Infallible {
     let mut failures = 0;
     loop {
         let plan = plans.borrow_and_update().clone();
         let next = match plan {
             Some(plan) => act(&plan).await,
-            None => Ok(Next::Change),
+            None => Ok(None),
         };
         let pause = match next {
             Ok(next) => {
                 failures = 0;
                 board.set(actor, None);
-                match next {
-                    Next::Change => None,
-                    Next::At(at) => Some(at.saturating_duration_since(Instant::now())),
-                }
+                next.map(|at| at.saturating_duration_since(Instant::now()))
             }
             Err(error) => {
                 failures += 1;
@@ -108,9 +97,9 @@ mod tests {
         let act = async |_: &Plan| {
             acts.push(begun.elapsed());
             match acts.len() {
-                1 => Ok(Next::Change),
+                1 => Ok(None),
                 2 | 3 => Err("no"),
-                _ => Ok(Next::At(Instant::now() + Duration::from_secs(5))),
+                _ => Ok(Some(Instant::now() + Duration::from_secs(5))),
             }
         };
         let publish = async {

@@ -5,15 +5,17 @@ use std::time::Instant;
 use kube::{Api, Client};
 use tokio::sync::watch;
 
+use crate::assess::{Memory, assess};
 use crate::gate::Gate;
 use crate::http::Shown;
+use crate::index::Cluster;
 use crate::node::payload::Payload;
 use crate::node::{Context, Observations, Pins, RolloutSlots, Workers};
 use crate::run::actors::Actors;
-use crate::run::judge::{Eyes, Judge};
+use crate::run::judge::Judge;
 use crate::run::keep::Board;
 use crate::run::version::follow;
-use crate::run::{Options, RunError};
+use crate::run::{History, Options, RunError};
 use crate::status::EventSink;
 use crate::watch::{self as feeds, Watches};
 
@@ -25,12 +27,6 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
     let metrics = shown.metrics.clone();
     let gate = Gate::new(options.gate(&client), metrics.clone());
     let version = watch::Sender::new(options.kubernetes_version.clone());
-    let eyes = Eyes {
-        observations: observations.clone(),
-        gate: gate.reports(),
-        board: board.clone(),
-        kubernetes_version: version.subscribe(),
-    };
     // Before the first lists begin: they count for what this process opens first.
     let started = Instant::now();
     let Watches {
@@ -43,23 +39,39 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
     context.fence = options.fence.clone();
     let workers = Workers::new(
         context,
-        observations,
+        observations.clone(),
         metrics.clone(),
         options.probe_interval,
     );
-    let judge = Judge::new(
-        &options.namespace,
-        (news, lists, secrets),
-        eyes,
+    let memory = Memory::default();
+    let cluster = Cluster {
+        namespace: options.namespace.clone(),
+        ..Cluster::default()
+    };
+    let judge = Judge {
+        report: assess(&cluster, &memory, None),
+        cluster,
+        memory,
+        history: History::new(started),
+        news,
+        lists,
+        secrets,
+        observations,
+        gate: gate.reports(),
+        board: board.clone(),
+        kubernetes_version: version.subscribe(),
         slots,
         payload,
-        (shown, options.levels.clone()),
+        plans: watch::Sender::new(None),
+        shown,
+        levels: options.levels.clone(),
         started,
-    );
+        is_restored: false,
+    };
     let actors = Actors {
         client: &client,
         namespace: &options.namespace,
-        plans: judge.plans(),
+        plans: judge.plans.subscribe(),
         board: &board,
         metrics: &metrics,
         events: EventSink::new(&client, options.instance.clone()),

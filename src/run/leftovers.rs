@@ -4,20 +4,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 
 use crate::api::WindowsNodeStorage;
-use crate::client::deadline::{self, CallError};
-use crate::node::{NodeError, Pins};
+use crate::client::deadline;
+use crate::node::Pins;
 use crate::run::plan::{Left, LeftOver};
 use crate::status::remove_node_status;
-
-/// Why something was not removed.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum LeftoverError {
-    /// A Node or a status.
-    Call(#[from] CallError),
-    /// A host key.
-    Pin(#[from] NodeError),
-}
 
 /// Removes statuses and pinned host keys of deleted nodes.
 pub struct Leftovers {
@@ -42,7 +32,7 @@ impl Leftovers {
         &self,
         left: &[Left],
         is_left: impl Fn(&Left) -> bool,
-    ) -> Result<(), LeftoverError> {
+    ) -> anyhow::Result<()> {
         let mut outcome = Ok(());
         for left in left.iter().filter(|left| is_left(left)) {
             let removed = self.remove(left).await;
@@ -51,7 +41,7 @@ impl Leftovers {
         outcome
     }
 
-    async fn remove(&self, Left { node, what }: &Left) -> Result<(), LeftoverError> {
+    async fn remove(&self, Left { node, what }: &Left) -> anyhow::Result<()> {
         if *what == LeftOver::Key {
             return Ok(self.pins.remove(node).await?);
         }

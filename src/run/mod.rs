@@ -12,7 +12,6 @@ mod plan;
 mod serving;
 mod show;
 mod term;
-mod throttle;
 mod version;
 
 use kube::Client;

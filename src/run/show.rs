@@ -8,10 +8,10 @@ use crate::status::rollout_condition;
 
 /// Shows the plan.
 pub fn show(plan: &Plan, inputs: &Inputs<'_>, metrics: &Metrics) {
-    let verdict = &plan.verdict;
+    let verdict = &plan.judged.verdict;
     if inputs
         .before
-        .is_none_or(|before| before.verdict != *verdict)
+        .is_none_or(|before| before.judged.verdict != *verdict)
     {
         let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
         let message = &verdict.message;

@@ -151,9 +151,9 @@ async fn see_gate(gate: Option<&GateObject>, shown: &Shown) -> Infallible {
 
 /// Returns why the gate counts as not written yet.
 async fn unwritten(gate: &GateObject) -> Option<String> {
-    match gate.is_written().await {
-        Ok(true) => None,
-        Ok(false) => Some("the leader has not written it yet".to_owned()),
+    match gate.holds().await {
+        Ok(Some(_)) => None,
+        Ok(None) => Some("the leader has not written it yet".to_owned()),
         Err(error) => Some(error.to_string()),
     }
 }

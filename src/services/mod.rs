@@ -9,7 +9,7 @@ pub use config_map::{ServicesError, ServicesPlan, plan, plan_removal};
 pub use entry::{Entry, csi_proxy_flags};
 pub use external::wmco_entry;
 pub use readiness::assess::CSI_PROXY_PIPES;
-pub use write::{ServicesWriter, Unwritten};
+pub use write::ServicesWriter;
 
 /// The ConfigMap's name.
 pub const CONFIG_MAP: &str = "windows-services";

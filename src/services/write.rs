@@ -5,23 +5,17 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::client::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError, Unwritten};
+use crate::client::version;
 use crate::services::{CONFIG_MAP, ServicesError, ServicesPlan};
 
-/// Why the entry was not written, and what may help.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause}{}", hint(cause))]
-pub struct Unwritten {
-    #[from]
-    cause: CallError,
-}
-
-fn hint(error: &CallError) -> &'static str {
-    if error.is_not_found() {
+fn unwritten(error: CallError) -> Unwritten {
+    let hint = if error.is_not_found() {
         "; is the operator's namespace there? kubectl apply -f manifests/namespace.yaml"
     } else {
         ""
-    }
+    };
+    Unwritten(error, hint)
 }
 
 /// Writes the csi-proxy entry.
@@ -81,9 +75,7 @@ impl ServicesWriter {
         match written {
             Err(error) if error.is_conflict() => Ok(()),
             written => {
-                let version = written?.metadata.resource_version;
-                let version = version.and_then(|version| version.parse().ok());
-                self.written = version.unwrap_or_default();
+                self.written = version(&written.map_err(unwritten)?);
                 tracing::info!("the csi-proxy entry of ConfigMap windows-services is written");
                 Ok(())
             }

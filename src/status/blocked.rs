@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::api::UPGRADEABLE;
 use crate::assess::{Blocked, BlockedKey};
-use crate::status::events::{Draft, EventSink, Subject};
+use crate::status::events::{EventSink, Subject, csi_driver, warning};
+use kube::runtime::events::Event;
 
 /// The maximum number of objects with an event. `check` names all volumes, and the metrics count them.
 pub const MOST_BLOCKED: usize = 200;
@@ -13,13 +15,7 @@ const SETTLED: Duration = Duration::from_secs(20);
 
 /// The objects that hold upgrades: since when, and whether their event is published.
 #[derive(Debug, Default)]
-pub struct BlockedEvents(BTreeMap<BlockedKey, Lasts>);
-
-#[derive(Debug)]
-struct Lasts {
-    since: Instant,
-    published: bool,
-}
+pub struct BlockedEvents(BTreeMap<BlockedKey, (Instant, bool)>);
 
 impl BlockedEvents {
     /// Updates what holds upgrades, and publishes events for what has lasted long enough.
@@ -30,22 +26,19 @@ impl BlockedEvents {
         now: Instant,
     ) {
         for (key, blocked) in self.update(blocked, now) {
-            events.publish(Draft {
-                subject: Subject::Named(key.kind, key.object.clone()),
-                warning: true,
-                action: "Upgradeable".to_owned(),
-                reason: blocked.reason.as_str().to_owned(),
-                note: blocked.note.clone(),
-                driver: key.driver.as_ref().map(ToString::to_string),
-            });
+            let event = Event {
+                secondary: key.driver.as_deref().map(csi_driver),
+                ..warning(UPGRADEABLE, blocked.reason.as_str(), &blocked.note)
+            };
+            events.publish(Subject::Named(key.kind, key.object.clone()), event);
         }
     }
 
     /// Returns when the next event is due if nothing changes.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        let waiting = self.0.values().filter(|lasts| !lasts.published);
-        waiting.map(|lasts| lasts.since + SETTLED).min()
+        let waiting = self.0.values().filter(|(_, is_published)| !is_published);
+        waiting.map(|(since, _)| *since + SETTLED).min()
     }
 
     fn update<'a>(
@@ -56,12 +49,9 @@ impl BlockedEvents {
         self.0.retain(|key, _| blocked.contains_key(key));
         let mut due = Vec::new();
         for (key, blocked) in blocked {
-            let lasts = self.0.entry(key.clone()).or_insert(Lasts {
-                since: now,
-                published: false,
-            });
-            if !lasts.published && now >= lasts.since + SETTLED {
-                lasts.published = true;
+            let (since, is_published) = self.0.entry(key.clone()).or_insert((now, false));
+            if !*is_published && now >= *since + SETTLED {
+                *is_published = true;
                 due.push((key, blocked));
             }
         }

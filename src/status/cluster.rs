@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::api::{
-    Counts, PrivateKeySecretRef, UPGRADEABLE, WindowsStorageSpec, WindowsStorageStatus,
-};
+use crate::api::{Counts, PrivateKeySecretRef, UPGRADEABLE, WindowsStorageStatus};
 use crate::assess::BlockingVolumes;
 use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
@@ -14,7 +12,7 @@ use crate::index::Cluster;
 use crate::node::{self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, Rollout, check_private_key, printable};
 use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
-    NewCondition, condition, find, no, settle, unchanged, unknown, yes,
+    NAMED, NewCondition, condition, find, no, settle, unchanged, unknown, yes,
 };
 use crate::status::node::has_accepted;
 use crate::status::removal::{RemovalProgress, removal_condition};
@@ -28,9 +26,6 @@ pub const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 
 /// WMCO's `ConfigMap` of hosts to configure, by address.
 pub const INSTANCES_CONFIG_MAP: &str = "windows-instances";
-
-/// How many nodes or pools a message names before it counts the rest.
-const NAMED: usize = 5;
 
 /// Nodes by the SSH key that they need.
 pub type NodesByKey = BTreeMap<PrivateKeySecretRef, Vec<String>>;
@@ -56,8 +51,6 @@ pub struct ClusterInputs {
     pub in_progress: BTreeSet<String>,
     /// The csi-proxy version to roll out.
     pub version: String,
-    /// How the pools match the nodes, if there are pools.
-    pub node_pools: Option<NewCondition>,
     /// The SSH keys that managed nodes need, each with its nodes.
     pub nodes_by_key: NodesByKey,
     /// What to do with the services entry.
@@ -92,7 +85,7 @@ pub fn cluster_status(
         None => rollout_condition(previous, rollout, version, managed),
     };
     let mut conditions = verdict_conditions(previous, inputs);
-    let pools = inputs.node_pools.clone();
+    let pools = node_pools(cluster);
     conditions.extend(pools.map(|condition| ("NodePoolsValid", condition)));
     conditions.extend([
         ("CredentialsValid", credentials(cluster, inputs)),
@@ -230,8 +223,8 @@ fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
 }
 
 /// Reports pools without nodes, and nodes that match more than one pool. `None` without pools.
-#[must_use]
-pub fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> Option<NewCondition> {
+fn node_pools(cluster: &Cluster) -> Option<NewCondition> {
+    let spec = cluster.wanted();
     if spec.node_pools.is_empty() {
         return None;
     }
@@ -323,15 +316,10 @@ fn services(services: &Result<ServicesPlan, ServicesError>, problem: Option<&str
             "ConfigMap windows-services has the csi-proxy entry that is wanted",
         ),
         (Ok(ServicesPlan::Keep { others }), _) => {
-            let named: Vec<&str> = others
-                .iter()
-                .take(MOST_OTHERS)
-                .map(String::as_str)
-                .collect();
             let message = format!(
                 "ConfigMap windows-services also lists {} service(s) besides csi-proxy, which neither the operator nor its agents run: {}",
                 others.len(),
-                named.join(", ")
+                some_of(others, MOST_OTHERS)
             );
             yes("OthersNotRun", printable(&message))
         }

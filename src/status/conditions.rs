@@ -45,6 +45,9 @@ pub fn condition(status: &str, reason: &str, message: impl Into<String>) -> NewC
     }
 }
 
+/// How many objects a message names before it counts the rest.
+pub const NAMED: usize = 5;
+
 /// Whether a condition reports a fault. Some conditions are False without one: an idle rollout, or csi-proxy where it is
 /// not needed.
 pub fn is_fault(condition: &Condition) -> bool {
@@ -60,6 +63,7 @@ pub fn is_fault(condition: &Condition) -> bool {
 }
 
 /// Returns the condition with this type.
+#[must_use]
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }

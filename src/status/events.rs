@@ -4,7 +4,6 @@
 //! names an event after its object, with 17 characters more: objects with names of more than 236 get none.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -45,58 +44,50 @@ pub enum Subject {
     Named(BlockedKind, ObjectKey),
 }
 
-/// An event to publish.
-#[derive(Clone, Debug)]
-pub struct Draft {
-    /// The object of the event.
-    pub subject: Subject,
-    /// Whether the event is a warning.
-    pub warning: bool,
-    /// The condition that changed.
-    pub action: String,
-    /// The reason code.
-    pub reason: String,
-    /// The message for people. Truncated if it is too long.
-    pub note: String,
-    /// The CSI driver that it is about, which distinguishes events with the same reason and object.
-    pub driver: Option<String>,
-}
-
 /// Publishes events. Stops when the last clone is dropped.
 #[derive(Clone)]
-pub struct EventSink(Arc<Queue>);
-
-struct Queue {
-    sender: mpsc::Sender<Draft>,
-    overflowed: AtomicBool,
-    _publisher: JoinSet<()>,
+pub struct EventSink {
+    queue: mpsc::Sender<(Subject, Event)>,
+    _publisher: Arc<JoinSet<()>>,
 }
 
 impl EventSink {
     /// Creates a sink that publishes as this operator's `instance`.
     #[must_use]
     pub fn new(client: &Client, instance: Option<String>) -> Self {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (queue, mut receiver) = mpsc::channel(QUEUE);
         let publisher = Publisher::new(client, instance);
+        let publishing = async move {
+            let queued = futures::stream::poll_fn(|context| receiver.poll_recv(context));
+            let publish = async |(subject, event)| {
+                if let Err(error) = publisher.publish_with_retries(&subject, event).await {
+                    tracing::warn!(
+                        "{error}; the event is dropped; the status has the same message"
+                    );
+                }
+            };
+            queued.for_each_concurrent(CONCURRENT, publish).await;
+        };
         let mut tasks = JoinSet::new();
-        tasks.spawn(publisher.publish_all(receiver));
-        Self(Arc::new(Queue {
-            sender,
-            overflowed: AtomicBool::new(false),
-            _publisher: tasks,
-        }))
+        tasks.spawn(publishing);
+        Self {
+            queue,
+            _publisher: Arc::new(tasks),
+        }
     }
 
     /// Publishes a changed condition.
     pub fn publish_condition(&self, object: &ObjectReference, condition: &Condition) {
-        self.publish(Draft {
-            subject: Subject::Object(object.clone()),
-            warning: is_fault(condition) && condition.reason != "External",
-            action: condition.type_.clone(),
-            reason: condition.reason.clone(),
-            note: condition.message.clone(),
-            driver: None,
-        });
+        let is_warning = is_fault(condition) && condition.reason != "External";
+        let event = Event {
+            type_: if is_warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            ..warning(&condition.type_, &condition.reason, &condition.message)
+        };
+        self.publish(Subject::Object(object.clone()), event);
     }
 
     /// Publishes that the cluster was upgraded while upgrades were held.
@@ -107,32 +98,32 @@ impl EventSink {
              the missing CSI drivers now; windows-storage-operator check names them."
         );
         tracing::warn!("{note}");
-        self.publish(Draft {
-            subject: Subject::Object(object.clone()),
-            warning: true,
-            action: UPGRADEABLE.to_owned(),
-            reason: "UpgradedWhileHeld".to_owned(),
-            note,
-            driver: None,
-        });
+        let event = warning(UPGRADEABLE, "UpgradedWhileHeld", &note);
+        self.publish(Subject::Object(object.clone()), event);
     }
 
     /// Queues an event.
-    pub fn publish(&self, draft: Draft) {
-        let queue = &self.0;
-        if let Err(refused) = queue.sender.try_send(draft)
-            && !queue.overflowed.swap(true, Ordering::Relaxed)
-        {
-            tracing::warn!("{refused}; the event is dropped; the status has the same message");
+    pub fn publish(&self, subject: Subject, event: Event) {
+        if let Err(refused) = self.queue.try_send((subject, event)) {
+            tracing::debug!("{refused}; the event is dropped; the status has the same message");
         }
+    }
+}
+
+/// Returns a warning about a condition. A note that is too long is cut.
+pub fn warning(action: &str, reason: &str, note: &str) -> Event {
+    Event {
+        type_: EventType::Warning,
+        reason: reason.to_owned(),
+        note: Some(shortened(note, NOTE_LIMIT).into_owned()),
+        action: action.to_owned(),
+        secondary: None,
     }
 }
 
 struct Publisher {
     client: Client,
     recorder: Recorder,
-    /// Whether publishing the last event failed and was logged.
-    is_failing: AtomicBool,
 }
 
 impl Publisher {
@@ -144,34 +135,13 @@ impl Publisher {
         Self {
             client: client.clone(),
             recorder: Recorder::new(client.clone(), reporter),
-            is_failing: AtomicBool::new(false),
         }
     }
 
-    async fn publish_all(self, queue: mpsc::Receiver<Draft>) {
-        let drafts = futures::stream::unfold(queue, |mut queue| async {
-            queue.recv().await.map(|draft| (draft, queue))
-        });
-        let publish = async |draft| {
-            let outcome = self.publish_with_retries(&draft).await;
-            let was_failing = self.is_failing.swap(outcome.is_err(), Ordering::Relaxed);
-            match outcome {
-                Err(error) if was_failing => tracing::debug!("{error}; the event is dropped"),
-                Err(error) => {
-                    tracing::warn!(
-                        "{error}; the event is dropped; the status has the same message"
-                    );
-                }
-                Ok(()) => {}
-            }
-        };
-        drafts.for_each_concurrent(CONCURRENT, publish).await;
-    }
-
-    async fn publish_with_retries(&self, draft: &Draft) -> Result<(), CallError> {
+    async fn publish_with_retries(&self, subject: &Subject, event: Event) -> Result<(), CallError> {
         let mut attempt = 1;
         loop {
-            let Err(error) = self.publish(draft).await else {
+            let Err(error) = self.publish(subject, &event).await else {
                 return Ok(());
             };
             // Retrying does not help if the content was rejected.
@@ -180,14 +150,13 @@ impl Publisher {
             if is_refused || attempt == ATTEMPTS {
                 return Err(error);
             }
-            tracing::debug!(%error, attempt, "an event could not be published");
             sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
             attempt += 1;
         }
     }
 
-    async fn publish(&self, draft: &Draft) -> Result<(), CallError> {
-        let regarding = match &draft.subject {
+    async fn publish(&self, subject: &Subject, event: &Event) -> Result<(), CallError> {
+        let regarding = match subject {
             Subject::Object(object) => Some(object.clone()),
             Subject::Named(kind, key) => self.find(*kind, key).await?,
         };
@@ -195,18 +164,7 @@ impl Publisher {
         let Some(regarding) = regarding else {
             return Ok(());
         };
-        let event = Event {
-            type_: if draft.warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
-            reason: draft.reason.clone(),
-            note: Some(shortened(&draft.note, NOTE_LIMIT).into_owned()),
-            action: draft.action.clone(),
-            secondary: draft.driver.as_deref().map(csi_driver),
-        };
-        let publishing = self.recorder.publish(&event, &regarding);
+        let publishing = self.recorder.publish(event, &regarding);
         deadline::call("publish event", publishing).await
     }
 
@@ -228,7 +186,8 @@ impl Publisher {
     }
 }
 
-fn csi_driver(name: &str) -> ObjectReference {
+/// Returns a CSI driver, which distinguishes events with the same reason and object.
+pub fn csi_driver(name: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some("storage.k8s.io/v1".to_owned()),
         kind: Some("CSIDriver".to_owned()),
@@ -239,7 +198,7 @@ fn csi_driver(name: &str) -> ObjectReference {
 
 /// Logs a changed condition, except the verdict, which is logged elsewhere.
 pub(super) fn log(object: &ObjectReference, condition: &Condition) {
-    if condition.type_ == "Upgradeable" {
+    if condition.type_ == UPGRADEABLE {
         return;
     }
     let kind = object.kind.as_deref().unwrap_or_default();

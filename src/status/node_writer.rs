@@ -13,9 +13,10 @@ use kube::{Client, Resource};
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
 use crate::client::backoff;
 use crate::client::deadline::{self, CallError};
+use crate::client::version;
 use crate::http::Metrics;
 use crate::status::EventSink;
-use crate::status::writer::{Unwritten, apply_status, report_changes, version};
+use crate::status::writer::{report_changes, unwritten, write_status};
 
 /// Parallel writes: enough for a distant API server, and not too many for a busy one.
 const CONCURRENT_WRITES: usize = 16;
@@ -108,7 +109,7 @@ impl NodeWriter {
                 }
                 Err(error) => {
                     self.metrics.count_failed_write("WindowsNodeStorage");
-                    let error = Unwritten::from(error).to_string();
+                    let error = unwritten(error).to_string();
                     tracing::warn!("{error}");
                     let (failures, due) = self.failed.entry(name).or_insert((0, now));
                     *failures += 1;
@@ -166,7 +167,7 @@ impl NodeApi {
             "create WindowsNodeStorage",
             "write WindowsNodeStorage status",
         );
-        let written = apply_status(&self.nodes, &object, previous.is_some(), what).await?;
+        let written = write_status(&self.nodes, &object, previous.is_some(), what).await?;
         let reference = written.object_ref(&());
         // The kubelet's own events use the node's name as uid, and `kubectl describe node` searches for that.
         let node = ObjectReference {

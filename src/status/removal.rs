@@ -2,12 +2,9 @@
 
 use crate::node::printable;
 use crate::node::{Halt, Rollout};
-use crate::status::conditions::{NewCondition, condition};
+use crate::status::conditions::{NAMED, NewCondition, condition};
 use crate::status::rollout::PAUSED;
 use crate::visible::some_of;
-
-/// How many nodes a message names before it counts the rest.
-const NAMED: usize = 5;
 
 /// The progress of the removal on managed nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

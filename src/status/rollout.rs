@@ -3,11 +3,9 @@
 use crate::api::{PoolRolloutStatus, RolloutStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, printable};
 use crate::status::ClusterInputs;
-use crate::status::conditions::{NewCondition, condition, find, no, unchanged};
+use crate::status::conditions::{NAMED, NewCondition, condition, find, no, unchanged};
 use crate::visible::some_of;
 
-/// How many nodes a message names before it counts the rest.
-const NAMED: usize = 5;
 /// The reasons of the rollout condition, except during a removal from all nodes.
 pub const PROGRESS: [&str; 7] = [
     "NotManaged",

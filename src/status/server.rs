@@ -60,12 +60,15 @@ impl Server {
         if state.refused.iter().any(|refused| refused == name) {
             return (500, failure(500));
         }
-        let mut object: Value = serde_json::from_slice(body).unwrap();
+        let operations: Value = serde_json::from_slice(body).unwrap();
         state.version += 1;
         let version = state.version.to_string();
-        object["metadata"] = json!({"name": name, "resourceVersion": version});
-        object["spec"] = json!({});
-        (200, object)
+        let metadata = json!({"name": name, "resourceVersion": version});
+        let status = &operations[0]["value"];
+        (
+            200,
+            json!({"metadata": metadata, "spec": {}, "status": status}),
+        )
     }
 }
 

@@ -1,4 +1,4 @@
-//! Writes the statuses of our objects by server-side apply, only if they differ.
+//! Writes the statuses of our objects, only if they differ.
 
 use std::fmt::Debug;
 
@@ -12,38 +12,24 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
-use crate::client::deadline::{self, CallError};
+use crate::client::deadline::{self, CallError, Unwritten};
+use crate::client::version;
 use crate::status::EventSink;
 use crate::status::conditions::{is_fault, news};
 use crate::status::events::log;
 
 const FIELD_MANAGER: &str = "windows-storage-operator";
 
-/// Why a status was not written, and what may help.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause}{}", hint(cause))]
-pub struct Unwritten {
-    #[from]
-    cause: CallError,
-}
-
-fn hint(error: &CallError) -> &'static str {
-    match error.status() {
+pub(super) fn unwritten(error: CallError) -> Unwritten {
+    let hint = match error.status() {
         Some(404) => "; are the custom resource definitions installed? kubectl apply -k crds",
         // How an API server answers for unknown fields or values.
         Some(422 | 500) => {
             "; are the custom resource definitions those of this operator? kubectl apply -k crds"
         }
         _ => "",
-    }
-}
-
-/// Returns the object's resourceVersion; 0, which counts as old, if it has none.
-pub(super) fn version<K: Resource>(object: &K) -> u64 {
-    let version = object.meta().resource_version.as_deref();
-    version
-        .and_then(|version| version.parse().ok())
-        .unwrap_or_default()
+    };
+    Unwritten(error, hint)
 }
 
 /// Writes the status of `WindowsStorage` and publishes events about its changes.
@@ -80,7 +66,8 @@ impl SettingsWriter {
         let mut object = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
         object.status = Some(status.clone());
         let what = ("create WindowsStorage", "write WindowsStorage status");
-        let written = apply_status(&self.api, &object, previous.is_some(), what).await?;
+        let written = write_status(&self.api, &object, previous.is_some(), what).await;
+        let written = written.map_err(unwritten)?;
         self.written = version(&written);
         let reference = written.object_ref(&());
         let conditions = before.map_or(&[][..], |status| &status.conditions);
@@ -94,8 +81,8 @@ impl SettingsWriter {
     }
 }
 
-/// Applies the status of `object`, and creates the object if it is missing.
-pub(super) async fn apply_status<K>(
+/// Writes the status of `object`, and creates the object if it is missing.
+pub(super) async fn write_status<K>(
     api: &Api<K>,
     object: &K,
     exists: bool,
@@ -103,7 +90,7 @@ pub(super) async fn apply_status<K>(
 ) -> Result<K, CallError>
 where
     K: Resource<DynamicType = ()> + HasStatus + Clone + Debug + Serialize + DeserializeOwned,
-    K::Status: PartialEq + Serialize,
+    K::Status: Serialize,
 {
     if !exists {
         let created = deadline::call(create, api.create(&PostParams::default(), object)).await;
@@ -112,24 +99,16 @@ where
             _ => {}
         }
     }
-    let name = object.name_any();
-    let status = Patch::Apply(json!({
-        "apiVersion": K::api_version(&()),
-        "kind": K::kind(&()),
-        "status": object.status(),
-    }));
-    let apply = PatchParams::apply(FIELD_MANAGER).force();
-    let written = deadline::call(write, api.patch_status(&name, &apply, &status)).await?;
-    if written.status() == object.status() {
-        return Ok(written);
-    }
-    // An apply keeps fields of other managers, such as an operator version before server-side apply. Replace the whole
-    // status then.
+    // The whole status: an apply or a merge would keep what others have written into it.
     let whole = json!([{"op": "add", "path": "/status", "value": object.status()}]);
     // A JSON patch always parses; the default would change nothing.
     let whole = Patch::Json::<()>(serde_json::from_value(whole).unwrap_or_default());
-    let replace = PatchParams::default();
-    deadline::call(write, api.patch_status(&name, &replace, &whole)).await
+    let parameters = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let name = object.name_any();
+    deadline::call(write, api.patch_status(&name, &parameters, &whole)).await
 }
 
 /// Logs the conditions worth reporting, and publishes an event for each on all of these objects. The last object is the

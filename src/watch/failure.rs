@@ -16,8 +16,6 @@ pub(super) enum Failure {
     Lost(kube::Error),
     /// A page of the list did not arrive in time.
     SlowList,
-    /// The server's answer has no resourceVersion.
-    NoVersion,
 }
 
 impl From<watcher::Error> for Failure {
@@ -31,7 +29,9 @@ impl From<watcher::Error> for Failure {
             | watcher::Error::WatchStartFailed(error)
             | watcher::Error::WatchFailed(error) => Self::Call(error),
             watcher::Error::WatchError(status) => Self::Call(kube::Error::Api(status)),
-            watcher::Error::NoResourceVersion => Self::NoVersion,
+            watcher::Error::NoResourceVersion => Self::Call(kube::Error::Service(
+                "the answer has no resourceVersion".into(),
+            )),
         }
     }
 }
@@ -62,7 +62,6 @@ impl Failure {
         match self {
             Self::Call(_) => matches!(self.code(), Some(404 | 410)),
             Self::Lost(_) | Self::SlowList => true,
-            Self::NoVersion => false,
         }
     }
 
@@ -92,10 +91,6 @@ impl Failure {
     pub fn explain(&self) -> String {
         match self {
             Self::SlowList => format!("its list did not arrive within {} s", PAGE.as_secs()),
-            Self::NoVersion => "the answer has no resourceVersion".to_owned(),
-            Self::Call(kube::Error::Api(status)) if status.code == 403 => {
-                format!("reading is forbidden: {}", visible(&status.message))
-            }
             Self::Call(kube::Error::Api(status)) if status.code == 404 => {
                 format!(
                     "the API server does not serve it: {}",

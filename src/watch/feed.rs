@@ -18,7 +18,7 @@ use crate::client::backoff;
 use crate::client::{Revisions, WentBack};
 use crate::http::Metrics;
 use crate::index::Listed;
-use crate::objects::{Kind, Received};
+use crate::objects::{Kind, Received, Scope};
 use crate::watch::News;
 use crate::watch::failure::Failure;
 use crate::watch::news::What;
@@ -46,15 +46,11 @@ type Events = Pin<Box<dyn Stream<Item = watcher::Result<Event<Received>>> + Send
 pub(super) struct Feed {
     pub kind: &'static Kind,
     pub api: Api<Received>,
-    /// The field selector.
-    pub fields: Option<String>,
     pub news: mpsc::Sender<News>,
     /// Limits the lists that run at the same time.
     pub lists: Arc<Semaphore>,
-    /// Since when a list must have begun.
-    pub wanted: watch::Receiver<Instant>,
-    /// When the last list began, once it has ended.
-    pub listed: Option<Instant>,
+    /// Changes when a list must begin from now on.
+    pub wanted: watch::Receiver<()>,
     pub revisions: Revisions,
     pub metrics: Metrics,
     pub failures: Failures,
@@ -79,17 +75,18 @@ impl Feed {
 
     /// Lists the kind, then watches it, until it has to be listed anew.
     async fn list_and_watch(&mut self) -> Result<(), WentBack> {
-        let config = watcher::Config {
-            field_selector: self.fields.clone(),
-            ..watcher::Config::default()
-        };
-        let config = config.timeout(WATCH).page_size(PAGE_SIZE);
+        let mut config = watcher::Config::default()
+            .timeout(WATCH)
+            .page_size(PAGE_SIZE);
+        if let Scope::Named(name) = self.kind.scope {
+            config = config.fields(&format!("metadata.name={name}"));
+        }
         let mut events: Events = Box::pin(watcher::watcher(self.api.clone(), config));
         let mut listing = None;
         loop {
             let next = tokio::select! {
                 next = next(&mut events, listing.is_some()) => next,
-                () = is_wanted(self.kind, self.listed, &mut self.wanted), if listing.is_none() => return Ok(()),
+                Ok(()) = self.wanted.changed(), if listing.is_none() && self.kind.decides => return Ok(()),
                 () = self.failures.lapsed() => {
                     self.tell(What::Resumed).await;
                     continue;
@@ -121,12 +118,12 @@ impl Feed {
             // The request follows when the next event is asked for.
             Event::Init => {
                 let queued = timeout(QUEUE, Arc::clone(&self.lists).acquire_owned()).await;
+                self.wanted.mark_unchanged();
                 *listing = Some(Listing {
                     begun: Instant::now(),
                     _permit: queued.ok().and_then(Result::ok),
                 });
                 self.tell(What::Begun).await;
-                return Ok(());
             }
             Event::InitApply(object) => self.tell(What::Listed(object)).await,
             Event::InitDone => {
@@ -144,9 +141,6 @@ impl Feed {
                 self.tell(What::Deleted(object, version)).await;
             }
         }
-        if self.failures.end() {
-            self.tell(What::Resumed).await;
-        }
         Ok(())
     }
 
@@ -157,8 +151,7 @@ impl Feed {
     }
 
     /// Returns when the list ran that ends now, and how far it has read.
-    fn end_list(&mut self, begun: Instant) -> (Listed, u64) {
-        self.listed = Some(begun);
+    fn end_list(&self, begun: Instant) -> (Listed, u64) {
         let version = self.revisions.highest(self.api.resource_url());
         let ended = Instant::now();
         (Listed { begun, ended }, version)
@@ -193,15 +186,6 @@ impl Feed {
     }
 }
 
-/// Waits until a list of a kind that the verdict depends on is wanted that begins later than the last one did.
-async fn is_wanted(kind: &Kind, listed: Option<Instant>, wanted: &mut watch::Receiver<Instant>) {
-    let is_older = |since: &Instant| listed.is_some_and(|begun| begun < *since);
-    if !kind.decides || wanted.wait_for(is_older).await.is_err() {
-        // Nobody wants any.
-        std::future::pending::<()>().await;
-    }
-}
-
 /// Returns the next event. While a list is under way, each is at most a page away.
 async fn next(events: &mut Events, is_listing: bool) -> Result<Event<Received>, Failure> {
     let next = if is_listing {
@@ -215,42 +199,27 @@ async fn next(events: &mut Events, is_listing: bool) -> Result<Event<Received>, 
         .map_err(Failure::from)
 }
 
-/// Failures that follow each other. What succeeds between them does not count: otherwise an overloaded server would get one
-/// list after another.
+/// Failures that follow each other: how many, and when the pause after the last one ends. What succeeds between them does not
+/// count: otherwise an overloaded server would get one list after another.
 #[derive(Debug, Default)]
-pub(super) struct Failures {
-    count: u32,
-    last: Option<Instant>,
-    /// Whether the kind counts as unread.
-    is_failing: bool,
-}
+pub(super) struct Failures(Option<(u32, Instant)>);
 
 impl Failures {
     /// Adds a failure; returns the pause that it requires.
     fn add(&mut self) -> Duration {
-        let now = Instant::now();
-        if self.last.is_some_and(|last| now >= last + LAPSES) {
-            self.count = 0;
-        }
-        self.count += 1;
-        let pause = backoff::pause(self.count, FIRST_PAUSE, LONGEST_PAUSE);
-        self.last = Some(now + pause);
-        self.is_failing = true;
+        let count = self.0.map_or(1, |(count, _)| count + 1);
+        let pause = backoff::pause(count, FIRST_PAUSE, LONGEST_PAUSE);
+        self.0 = Some((count, Instant::now() + pause));
         pause
     }
 
-    /// Notes that something has arrived; returns whether it failed before.
-    fn end(&mut self) -> bool {
-        std::mem::take(&mut self.is_failing)
-    }
-
-    /// Waits until nothing has failed for a while since the last failure; for ever if nothing fails.
+    /// Waits until nothing has failed for a while since the last failure; for ever if nothing has failed.
     async fn lapsed(&mut self) {
-        match self.last.filter(|_| self.is_failing) {
-            Some(last) => sleep_until((last + LAPSES).into()).await,
+        match self.0 {
+            Some((_, last)) => sleep_until((last + LAPSES).into()).await,
             None => std::future::pending().await,
         }
-        self.end();
+        self.0 = None;
     }
 }
 
@@ -268,11 +237,10 @@ mod tests {
             "{first:?} {second:?}"
         );
         assert!((0..10).all(|_| failures.add() < LONGEST_PAUSE.mul_f64(1.3)));
-        assert!(failures.end() && !failures.end());
-        assert!(failures.add() > FIRST_PAUSE * 2, "one success is no end");
-        failures.last = failures.last.and_then(|last| last.checked_sub(LAPSES * 2));
+        assert!(failures.add() > FIRST_PAUSE * 2);
+        let (count, last) = failures.0.unwrap();
+        failures.0 = Some((count, last.checked_sub(LAPSES * 2).unwrap()));
         failures.lapsed().await;
-        assert!(!failures.end(), "nothing fails any more");
         let waits = timeout(Duration::from_millis(10), failures.lapsed()).await;
         assert!(waits.is_err(), "nothing is there to lapse");
         assert!(failures.add() < FIRST_PAUSE * 2);

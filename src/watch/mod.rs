@@ -50,10 +50,6 @@ pub fn start(
     let at_once = Arc::new(Semaphore::new(LISTS));
     let lists = Lists::new();
     for kind in KINDS.iter() {
-        let name = match kind.scope {
-            Scope::Named(name) => Some(name),
-            Scope::Cluster | Scope::OwnNamespace => None,
-        };
         let api = match kind.scope {
             Scope::OwnNamespace => Api::namespaced_with(client.clone(), namespace, &kind.resource),
             Scope::Cluster | Scope::Named(_) => Api::all_with(client.clone(), &kind.resource),
@@ -61,11 +57,9 @@ pub fn start(
         let feed = Feed {
             kind,
             api,
-            fields: name.map(|name| format!("metadata.name={name}")),
             news: sender.clone(),
             lists: Arc::clone(&at_once),
             wanted: lists.subscribe(),
-            listed: None,
             revisions: revisions.clone(),
             metrics: metrics.clone(),
             failures: Failures::default(),

@@ -31,7 +31,7 @@ pub enum What {
     NotInstalled(String, Listed, u64),
     /// Reading fails, for this reason.
     Failed(String),
-    /// Reading goes on without a gap after a failure.
+    /// Nothing has failed for a while after a failure.
     Resumed,
 }
 
@@ -54,14 +54,15 @@ impl News {
                 table.begin();
                 false
             }
-            What::Listed(object) => kind.absorb(cluster, &object),
+            // What arrives is read.
+            What::Listed(object) => table.resume() | kind.absorb(cluster, &object),
             What::Applied(object, version) => {
                 table.come_to(version);
-                kind.absorb(cluster, &object)
+                table.resume() | kind.absorb(cluster, &object)
             }
             What::Deleted(object, version) => {
                 table.come_to(version);
-                table.delete_object(object.meta())
+                table.resume() | table.delete_object(object.meta())
             }
             // A custom resource whose definition was never installed has no objects, so the defaults apply. If it existed
             // before, the data stays: nothing follows from its absence.

@@ -45,15 +45,16 @@ struct Rig {
 impl Rig {
     /// Returns a process that found nothing in the condition.
     fn new() -> Self {
-        Self::finding(Found::Open)
+        Self::finding(false)
     }
 
-    fn finding(found: Found) -> Self {
+    fn finding(was_held: bool) -> Self {
         let start = Instant::now();
-        let mut decider = Decider::default();
-        decider.find(found);
         Self {
-            decider,
+            decider: Decider {
+                was_held: Some(was_held),
+                ..Decider::default()
+            },
             turned: Turned::new(start),
             said: None,
             written: None,
@@ -110,12 +111,12 @@ impl Rig {
         let now = self.after(milliseconds);
         self.turned.note(verdict, is_readable, now);
         let judged = Judged {
-            verdict,
+            verdict: verdict.clone(),
             turned: self.turned,
-            lists: &[("Node", Some(self.listed)), ("Pod", Some(self.listed))],
+            lists: vec![("Node", Some(self.listed)), ("Pod", Some(self.listed))],
             gone: self.gone,
-            in_progress,
-            found: None,
+            in_progress: in_progress.clone(),
+            was_held: None,
         };
         let written = self.written.as_ref();
         self.said = Some(self.decider.judge(&judged, written, now));
@@ -203,35 +204,32 @@ fn false_is_said_at_once_and_true_when_nothing_can_be_on_its_way_back() {
 
 #[test]
 fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
-    for (found, steps) in [
+    for (was_held, steps) in [
+        (false, "0 unknown unknown, 499 open unknown, 500 open open"),
+        (false, "0 unknown unknown, 1000 open open"),
         (
-            Found::Open,
-            "0 unknown unknown, 499 open unknown, 500 open open",
-        ),
-        (Found::Operation, "0 unknown unknown, 1000 open open"),
-        (
-            Found::Held,
+            true,
             "0 unknown unknown, 1000 open unknown, 61000 open unknown, 62000 open open, 63000 held held, 64000 open held, \
              65000 open open",
         ),
         (
-            Found::Held,
+            true,
             "0 unknown unknown, 1000 held held, 2000 open held, 61000 open held, 62000 open open",
         ),
-        (Found::Held, "0 unknown unknown, 1000 overridden overridden"),
+        (true, "0 unknown unknown, 1000 overridden overridden"),
         (
-            Found::Open,
+            false,
             // What appears and disappears before all data is known has held nothing.
             "0 unknown! unknown, 1000 open! open",
         ),
     ] {
-        Rig::finding(found).says(&format!("{found:?}"), steps);
+        Rig::finding(was_held).says(&format!("{was_held}"), steps);
     }
     let mut rig = Rig::new();
-    rig.decider.found = None;
+    rig.decider.was_held = None;
     assert_eq!(rig.at(0, "open"), UNKNOWN);
     assert_eq!(rig.at(90_000, "open"), UNKNOWN, "it is not known yet");
-    rig.decider.find(Found::Open);
+    rig.decider.was_held = Some(false);
     assert_eq!(rig.at(90_001, "open"), OPEN);
 }
 
@@ -310,12 +308,12 @@ fn one_kind_that_was_not_listed_since_keeps_the_gate_closed() {
         for at in [rig.after(5_000), now] {
             rig.turned.note(&verdict, READABLE, at);
             let judged = Judged {
-                verdict: &verdict,
+                verdict: verdict.clone(),
                 turned: rig.turned,
-                lists: &lists,
+                lists: lists.to_vec(),
                 gone: None,
-                in_progress: NOBODY,
-                found: None,
+                in_progress: NOBODY.clone(),
+                was_held: None,
             };
             rig.said = Some(rig.decider.judge(&judged, rig.written.as_ref(), at));
         }

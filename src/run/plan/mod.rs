@@ -15,16 +15,16 @@ use crate::api::{
     WindowsStorageStatus,
 };
 use crate::assess::causes::csi_proxy;
-use crate::assess::report::{NodeReadiness, Verdict};
+use crate::assess::report::NodeReadiness;
 use crate::assess::{Blocked, BlockedKey, Report};
-use crate::gate::{Found, GateReport, Judged, Turned};
+use crate::gate::{GateReport, Judged, is_held};
 use crate::index::{AnyTable, Cluster, Listed, Node};
 use crate::node::payload::Payload;
 use crate::node::{Awaited, NodePlan, Observation, Planner, Present, Rollout, SlotState};
 use crate::run::History;
 use crate::services::{self, Entry, ServicesError, ServicesPlan, csi_proxy_flags, wmco_entry};
 use crate::status::{
-    MOST_BLOCKED, NodeInputs, NodeStatus, NodeStatuses, is_ready, is_used, node_status,
+    MOST_BLOCKED, NodeInputs, NodeStatus, NodeStatuses, find, is_ready, is_used, node_status,
 };
 pub use left::{Left, LeftOver};
 
@@ -73,16 +73,8 @@ pub struct Seen<'a> {
 pub struct Plan {
     /// The settings.
     pub spec: WindowsStorageSpec,
-    /// The verdict, with the announced message.
-    pub verdict: Verdict,
-    /// When the verdict turned.
-    turned: Turned,
-    /// When each kind that the verdict depends on was last listed.
-    lists: Vec<(&'static str, Option<Listed>)>,
-    /// When something last disappeared that would hold upgrades if it came back.
-    gone: Option<Instant>,
-    /// What `WindowsStorage` said before this process wrote it.
-    found: Option<Found>,
+    /// What the gate depends on.
+    pub judged: Judged,
     /// Whether it is based on the complete cluster, not just on what has been read by now.
     pub is_complete: bool,
     /// Whether everything that work on nodes depends on has been read.
@@ -95,8 +87,6 @@ pub struct Plan {
     pub nodes: BTreeMap<String, NodePlan>,
     /// The granted slots, and the progress of the rollout.
     pub rollout: Rollout,
-    /// The nodes that are being changed.
-    pub in_progress: BTreeSet<String>,
     /// The nodes that may begin work in their slots.
     pub allowed: BTreeSet<String>,
     /// The statuses of nodes that differ from what is stored.
@@ -138,7 +128,7 @@ pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
         plan.services = Ok(ServicesPlan::Unneeded);
     }
     let slots_want = plan.decide_slots(inputs, slots, listed);
-    plan.in_progress = plan.of_these(slots.in_progress(&plan.rollout.slots));
+    plan.judged.in_progress = plan.of_these(slots.in_progress(&plan.rollout.slots));
     plan.allowed = plan.allowed(inputs);
     if plan.is_complete {
         plan.plan_statuses(inputs);
@@ -161,18 +151,18 @@ impl Plan {
         } = inputs;
         let spec = cluster.wanted();
         let knows_configuration = cluster.knows_configuration();
+        let verdict = history.announced().map(|(verdict, _)| verdict);
         Self {
-            verdict: history.announced().map_or_else(
-                || inputs.report.verdict.clone(),
-                |(verdict, _)| verdict.clone(),
-            ),
-            turned: history.turned,
-            lists: cluster.lists(),
-            gone: history.gone(cluster, inputs.report),
-            found: inputs
-                .before
-                .and_then(|before| before.found)
-                .or_else(|| found(cluster)),
+            judged: Judged {
+                verdict: verdict.unwrap_or(&inputs.report.verdict).clone(),
+                turned: history.turned,
+                lists: cluster.lists(),
+                gone: history.gone(cluster, inputs.report),
+                in_progress: BTreeSet::new(),
+                was_held: (inputs.before)
+                    .and_then(|before| before.judged.was_held)
+                    .or_else(|| was_held(cluster)),
+            },
             is_complete: cluster.unread().is_empty() && knows_configuration,
             knows_configuration,
             services: plan_services(cluster, &spec),
@@ -181,7 +171,6 @@ impl Plan {
             rollout: inputs
                 .before
                 .map_or_else(Rollout::default, |before| before.rollout.clone()),
-            in_progress: BTreeSet::new(),
             allowed: BTreeSet::new(),
             statuses: NodeStatuses {
                 version: cluster.node_statuses.version(),
@@ -206,31 +195,11 @@ impl Plan {
     /// and the gate has done with the last plan that does, or it could still be opening.
     fn allowed(&self, inputs: &Inputs<'_>) -> BTreeSet<String> {
         let stored = stored_in_progress(inputs.cluster);
-        let gate = inputs.seen.gate.as_ref();
-        let is_allowed = |node: &&String| {
-            stored.contains(*node)
-                && gate.is_some_and(|gate| gate.knows.contains(*node))
-                && (inputs.before).is_some_and(|before| before.in_progress.contains(*node))
+        let (Some(gate), Some(before)) = (&inputs.seen.gate, inputs.before) else {
+            return BTreeSet::new();
         };
-        self.rollout
-            .slots
-            .iter()
-            .filter(is_allowed)
-            .cloned()
-            .collect()
-    }
-
-    /// Returns what the gate depends on.
-    #[must_use]
-    pub fn judged(&self) -> Judged<'_> {
-        Judged {
-            verdict: &self.verdict,
-            turned: self.turned,
-            lists: &self.lists,
-            gone: self.gone,
-            in_progress: &self.in_progress,
-            found: self.found,
-        }
+        let known = &gate.knows & &before.judged.in_progress;
+        &(&self.rollout.slots & &stored) & &known
     }
 
     /// Plans every Windows node. Returns when removals are due that wait only for that time, or for lists since.
@@ -362,14 +331,15 @@ impl Plan {
     }
 }
 
-/// Returns what `WindowsStorage` says about upgrades, once it has been read.
-fn found(cluster: &Cluster) -> Option<Found> {
-    let object = cluster.settings.get(SETTINGS_NAME);
-    let conditions = object.and_then(|object| Some(&object.status.as_ref()?.conditions));
-    let mut said = conditions.into_iter().flatten();
-    let said = said.find(|condition| condition.type_ == UPGRADEABLE);
-    let found = said.map_or(Found::Open, |said| Found::new(&said.status, &said.reason));
-    cluster.settings.is_complete().then_some(found)
+/// Returns whether `WindowsStorage` holds upgrades, once it has been read.
+fn was_held(cluster: &Cluster) -> Option<bool> {
+    let status = cluster
+        .settings
+        .get(SETTINGS_NAME)
+        .and_then(|object| object.status.as_ref());
+    let said = status.and_then(|status| find(&status.conditions, UPGRADEABLE));
+    let is_held = said.is_some_and(|said| is_held(&said.status, &said.reason));
+    cluster.settings.is_complete().then_some(is_held)
 }
 
 /// Plans the services entry. For a complete removal, the entry stays until nothing of this operator is left on any node.

@@ -3,7 +3,7 @@
 use crate::api::SETTINGS_NAME;
 use crate::index::AnyTable;
 use crate::run::plan::{Inputs, LeftOver, Plan};
-use crate::status::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_verdict};
+use crate::status::{ClusterInputs, NodesByKey, cluster_status, with_verdict};
 
 impl Plan {
     /// Returns which keys the nodes need.
@@ -35,9 +35,8 @@ impl Plan {
             managed: self.has_rollout(),
             removal: self.removal_progress(inputs, has_left_keys),
             rollout: self.rollout.clone(),
-            in_progress: self.in_progress.clone(),
+            in_progress: self.judged.in_progress.clone(),
             version: inputs.payload.csi_proxy.version.clone(),
-            node_pools: node_pools(cluster, &self.spec),
             nodes_by_key: self.nodes_by_key(inputs),
             services: self.services.clone(),
             services_problem: seen.services_problem.clone(),

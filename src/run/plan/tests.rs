@@ -139,7 +139,7 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
         "spec": {"nodeName": "win-1", "volumes": [{"name": "data", "azureDisk": {}}]}});
     rig.put(&pod);
     let todo = rig.pass();
-    assert_eq!(todo.verdict.reason, Reason::DriversMissing);
+    assert_eq!(todo.judged.verdict.reason, Reason::DriversMissing);
     assert_eq!(rig.last.ready, 0);
     assert_eq!(names(&todo), ["win-1"]);
     let (_, status) = todo.settings.clone().unwrap();
@@ -184,7 +184,7 @@ fn what_is_not_known_writes_no_node_status() {
     rig.add_node("win-1", "windows");
     rig.read_configuration();
     let todo = rig.pass();
-    assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
+    assert_eq!(todo.judged.verdict.reason, Reason::ReadinessUnknown);
     assert!(names(&todo).is_empty() && todo.settings.is_none());
     rig.read_verdict_kinds();
     let todo = rig.pass();
@@ -293,8 +293,8 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     rig.read_configuration();
     let todo = rig.pass();
     assert!(!todo.knows_configuration && names(&todo).is_empty());
-    assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
-    assert!(todo.verdict.message.contains("WindowsStorage"));
+    assert_eq!(todo.judged.verdict.reason, Reason::ReadinessUnknown);
+    assert!(todo.judged.verdict.message.contains("WindowsStorage"));
     rig.want(&json!({"csiProxy": {"management": "External"}}));
     let todo = rig.pass();
     assert!(todo.knows_configuration);

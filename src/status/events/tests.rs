@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -17,19 +17,13 @@ fn node(name: &str) -> ObjectReference {
     }
 }
 
-fn draft(object: &ObjectReference, reason: &str) -> Draft {
-    Draft {
-        subject: Subject::Object(object.clone()),
-        warning: true,
-        action: "Ready".to_owned(),
-        reason: reason.to_owned(),
-        note: "It is not.".to_owned(),
-        driver: None,
-    }
+fn draft(object: &ObjectReference, reason: &str) -> (Subject, Event) {
+    let subject = Subject::Object(object.clone());
+    (subject, warning("Ready", reason, "It is not."))
 }
 
 /// Publishes drafts to a server that returns `answers`. Returns each request's method, with the reason and the count in its series.
-async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<String> {
+async fn publish(drafts: Vec<(Subject, Event)>, answers: &[u16]) -> Vec<String> {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let (noted, answers) = (Arc::clone(&seen), answers.to_vec());
     let answer = move |method: axum::http::Method, body: String| async move {
@@ -50,9 +44,9 @@ async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<String> {
     let address = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async { axum::serve(listener, router).await });
     let publisher = Publisher::new(&client(&address), None);
-    for draft in drafts {
+    for (subject, event) in drafts {
         // Whether it was published shows in what the server has seen.
-        let _ = publisher.publish_with_retries(&draft).await;
+        let _ = publisher.publish_with_retries(&subject, event).await;
     }
     seen.lock().unwrap().clone()
 }
@@ -60,9 +54,10 @@ async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<String> {
 #[tokio::test]
 async fn an_event_that_happens_again_is_counted_and_one_about_another_driver_is_not() {
     let win = node("win-1");
-    let about = |driver: &str| Draft {
-        driver: Some(driver.to_owned()),
-        ..draft(&win, "A")
+    let about = |driver: &str| {
+        let (subject, mut event) = draft(&win, "A");
+        event.secondary = Some(csi_driver(driver));
+        (subject, event)
     };
     let drafts = vec![
         about("a"),
@@ -87,8 +82,8 @@ async fn nothing_waits_for_a_silent_server_and_the_queue_is_bounded() {
     let address = format!("http://{}", listener.local_addr().unwrap());
     let sink = EventSink::new(&client(&address), None);
     for number in 0..2 * QUEUE {
-        sink.publish(draft(&node(&format!("win-{number}")), "No"));
+        let (subject, event) = draft(&node(&format!("win-{number}")), "No");
+        sink.publish(subject, event);
     }
-    assert_eq!(sink.0.sender.capacity(), 0);
-    assert!(sink.0.overflowed.load(Ordering::Relaxed));
+    assert_eq!(sink.queue.capacity(), 0);
 }

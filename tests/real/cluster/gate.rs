@@ -94,7 +94,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     control_plane.apply(&objects::operator_condition()).unwrap();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
 
-    // Another manager's condition, which a server-side apply alone would not remove.
+    // Another manager's condition.
     let stale = json!({"type": "Stale", "status": "True", "reason": "Old", "message": "",
         "lastTransitionTime": "2024-01-01T00:00:00Z"});
     harness.patch_status(SETTINGS, &json!({"status": {"conditions": [stale]}}));
@@ -240,7 +240,8 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
                 assert!(ours.next().is_none());
             }
             Err(error) => {
-                assert!(matches!(error, GateError::Contended(_)), "{error}");
+                let is_conflict = matches!(&error, GateError::Call(call) if call.is_conflict());
+                assert!(is_conflict, "{error}");
                 contended += 1;
             }
         }

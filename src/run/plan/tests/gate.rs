@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::assess::report::Upgradeable;
-use crate::gate::{Decision, Found};
+use crate::assess::report::Verdict;
+use crate::gate::Decision;
 
 const TYPE: &str = "OperatorConditionWritten";
 
@@ -14,7 +15,7 @@ fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
         reason,
         message: String::new(),
         written: None,
-        acted_on: Some(rig.last.verdict.clone()),
+        acted_on: Some(rig.last.judged.verdict.clone()),
         ..GateReport::default()
     });
     if let Some((_, status)) = rig.pass().settings.clone() {
@@ -46,7 +47,7 @@ fn how_the_gate_stands_is_reported_and_nothing_without_one() {
 fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_known() {
     let mut rig = Rig::new();
     rig.add_node("win-1", "windows");
-    assert_eq!(rig.pass().judged().found, None);
+    assert_eq!(rig.pass().judged.was_held, None);
     let held = upgradeable("False", "DriversMissing");
     rig.write_settings(held);
     rig.read_verdict_kinds();
@@ -60,14 +61,14 @@ fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_kn
         yields: false,
     };
     let plan = rig.pass();
-    assert_eq!(plan.judged().found, Some(Found::Held));
+    assert_eq!(plan.judged.was_held, Some(true));
     rig.gate = Some(GateReport {
         is_of_olm: false,
         status: "True",
         reason: "Confirmed",
         message: String::new(),
         written: Some(written),
-        acted_on: Some(plan.verdict.clone()),
+        acted_on: Some(plan.judged.verdict.clone()),
         ..GateReport::default()
     });
     let (_, status) = rig.pass().settings.clone().unwrap();
@@ -79,7 +80,7 @@ fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_kn
     assert!(status.conditions.iter().all(|said| said.type_ != TYPE));
     // What this process writes itself is nothing that it found.
     rig.write_settings(upgradeable("True", "NoInTreeVolumes"));
-    assert_eq!(rig.pass().judged().found, Some(Found::Held));
+    assert_eq!(rig.pass().judged.was_held, Some(true));
 }
 
 fn upgradeable(status: &str, reason: &str) -> WindowsStorageStatus {
@@ -104,14 +105,14 @@ fn it_is_reported_while_the_cluster_cannot_be_read() {
 #[test]
 fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
     let mut rig = Rig::settled();
-    let after = |rig: &mut Rig, seconds| rig.pass_after(seconds).verdict.reason;
+    let after = |rig: &mut Rig, seconds| rig.pass_after(seconds).judged.verdict.reason;
     assert_eq!(after(&mut rig, 0), Reason::NoInTreeVolumes);
     rig.cluster.pods.fail("reading it is forbidden".to_owned());
     assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes);
     assert_eq!(after(&mut rig, 119), Reason::NoInTreeVolumes, "for a while");
     assert_eq!(after(&mut rig, 1), Reason::ReadinessUnknown);
     let todo = rig.pass_after(1);
-    assert!(!todo.is_complete || todo.verdict.message.contains("Pod"));
+    assert!(!todo.is_complete || todo.judged.verdict.message.contains("Pod"));
     rig.cluster.pods.finish();
     assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes);
     rig.cluster.pods.fail("reading it is forbidden".to_owned());
@@ -135,7 +136,7 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
                 },
                 yields: false,
             }),
-            acted_on: Some(rig.last.verdict.clone()).filter(|_| acted),
+            acted_on: Some(rig.last.judged.verdict.clone()).filter(|_| acted),
             ..GateReport::default()
         });
         if let Some((_, status)) = rig.pass().settings.clone() {

@@ -173,7 +173,7 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
         rig.act();
     }
     let slots = rig.slots();
-    assert_eq!(slots, ["win-2"], "{:?}", rig.last.in_progress);
+    assert_eq!(slots, ["win-2"], "{:?}", rig.last.judged.in_progress);
 }
 
 /// WMCO has taken over a node that was ours; then everything of ours is to be removed.

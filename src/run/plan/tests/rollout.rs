@@ -187,11 +187,11 @@ fn what_an_earlier_process_had_in_hand_on_an_external_node_is_over() {
         ..WindowsStorageStatus::default()
     });
     rig.pass();
-    assert!(rig.last.in_progress.is_empty());
+    assert!(rig.last.judged.in_progress.is_empty());
     // Nor does work of this process on the external node count as in progress.
     rig.slots.restore(["win-1".to_owned()]);
     rig.pass();
-    assert!(rig.last.in_progress.is_empty());
+    assert!(rig.last.judged.in_progress.is_empty());
 }
 
 #[test]
