@@ -9,15 +9,12 @@ pub const FRAME_HEADER: usize = 9;
 /// The longest frame that HTTP/2 allows without a setting that permits more.
 const LONGEST_FRAME: usize = 16 << 10;
 
-const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
 /// The stream of the only call.
-const CALL: u32 = 1;
+const CALL_STREAM: u32 = 1;
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +55,8 @@ impl Frame {
     pub fn verdict(self) -> Option<Verdict> {
         match (self.kind, self.stream) {
             // A response also counts if it denies the path, which csi-proxy does depending on its flags.
-            (HEADERS, CALL) => Some(Verdict::Answered),
-            (RST_STREAM, CALL) | (GOAWAY, _) => Some(Verdict::Refused),
+            (HEADERS, CALL_STREAM) => Some(Verdict::Answered),
+            (RST_STREAM, CALL_STREAM) | (GOAWAY, _) => Some(Verdict::Refused),
             _ => None,
         }
     }
@@ -74,53 +71,29 @@ pub enum Verdict {
     Refused,
 }
 
-/// Returns all bytes that a client sends to call `method`, such as `/v1.Filesystem/PathExists`, with a message whose first
-/// field is `text`. Read the greeting first: csi-proxy's pipes have no buffer, so a write waits for its reader.
+/// The method of csi-proxy's filesystem group that [`CALL`] calls. It changes nothing.
+pub const METHOD: &str = "/v1.Filesystem/PathExists";
+/// All bytes that a client sends to call [`METHOD`] for the kubelet's folder, the only one that csi-proxy serves unless it has
+/// other flags. Read the greeting first: csi-proxy's pipes have no buffer, so a write waits for its reader.
 ///
-/// # Panics
-/// Panics if `method` or `text` has more than 100 bytes; none that the agent uses does.
-#[must_use]
-pub fn call(method: &str, text: &str) -> Vec<u8> {
-    let short = |length: usize| {
-        assert!(length <= 100, "it needs another encoding");
-        u8::try_from(length).unwrap_or_default()
-    };
-    // By their indexes in the static table: POST, http, :path, :authority, content-type.
-    let mut headers = vec![0x83, 0x86];
-    for (name, value) in [
-        (&[0x04][..], method),
-        (&[0x01], "localhost"),
-        (&[0x0f, 0x10], "application/grpc"),
-        (b"\x00\x02te", "trailers"),
-    ] {
-        headers.extend_from_slice(name);
-        headers.push(short(value.len()));
-        headers.extend_from_slice(value.as_bytes());
-    }
-    // The compression flag, the length of the message, then the message: field 1, of type bytes.
-    let mut message = vec![0, 0, 0, 0, short(text.len() + 2), 0x0a, short(text.len())];
-    message.extend_from_slice(text.as_bytes());
-
-    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    for (kind, flags, stream, content) in [
-        (SETTINGS, 0, 0, &[][..]),
-        (HEADERS, END_HEADERS, CALL, &headers),
-        (DATA, END_STREAM, CALL, &message),
-    ] {
-        let length = u32::try_from(content.len())
-            .unwrap_or_default()
-            .to_be_bytes();
-        sent.extend_from_slice(&length[1..]);
-        sent.extend_from_slice(&[kind, flags]);
-        sent.extend_from_slice(&u32::to_be_bytes(stream));
-        sent.extend_from_slice(content);
-    }
-    sent
-}
+/// After the preface there are three frames, each with length, type, flags and stream: SETTINGS without content; HEADERS with
+/// POST, http, `:path`, `:authority` and `content-type` by their indexes in the static table, and `te`; DATA with the compression
+/// flag, the length of the message, and the message, whose field 1 is the path.
+pub const CALL: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
+    \0\0\0\x04\0\0\0\0\0\
+    \0\0\x48\x01\x04\0\0\0\x01\
+    \x83\x86\x04\x19/v1.Filesystem/PathExists\x01\x09localhost\
+    \x0f\x10\x10application/grpc\0\x02te\x08trailers\
+    \0\0\x19\0\x01\0\0\0\x01\
+    \0\0\0\0\x14\x0a\x12C:\\var\\lib\\kubelet";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const DATA: u8 = 0;
+    const END_STREAM: u8 = 1;
+    const END_HEADERS: u8 = 4;
 
     fn frame(header: &[u8]) -> Option<Frame> {
         let mut whole = [0; FRAME_HEADER];
@@ -146,10 +119,16 @@ mod tests {
         use Verdict::{Answered, Refused};
         for (kind, flags, stream, length, verdict) in [
             (SETTINGS, 1, 0, 0, None),
-            (HEADERS, END_HEADERS, CALL, 20, Some(Answered)),
-            (HEADERS, END_HEADERS | END_STREAM, CALL, 30, Some(Answered)),
+            (HEADERS, END_HEADERS, CALL_STREAM, 20, Some(Answered)),
+            (
+                HEADERS,
+                END_HEADERS | END_STREAM,
+                CALL_STREAM,
+                30,
+                Some(Answered),
+            ),
             (HEADERS, END_HEADERS, 3, 20, None),
-            (RST_STREAM, 0, CALL, 4, Some(Refused)),
+            (RST_STREAM, 0, CALL_STREAM, 4, Some(Refused)),
             (GOAWAY, 0, 0, 8, Some(Refused)),
         ] {
             let stream = u8::try_from(stream).unwrap();
@@ -159,19 +138,38 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_a_preface_and_three_frames() {
-        let sent = call("/v1.Filesystem/PathExists", r"C:\k");
-        let mut rest = sent
+    fn the_call_is_a_preface_and_three_frames_of_the_lengths_that_they_name() {
+        let mut rest = CALL
             .strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
             .unwrap();
-        let mut kinds = Vec::new();
+        let mut frames = Vec::new();
         while !rest.is_empty() {
             let (header, content) = rest.split_at(FRAME_HEADER);
             let frame = Frame::parse(header.try_into().unwrap()).unwrap();
-            kinds.push(frame.kind);
-            rest = &content[frame.length..];
+            let (content, after) = content.split_at(frame.length);
+            frames.push((frame.kind, frame.flags, frame.stream, content));
+            rest = after;
         }
-        assert_eq!(kinds, [SETTINGS, HEADERS, DATA]);
-        assert!(sent.ends_with(b"\0\0\0\0\x06\x0a\x04C:\\k"));
+        let [settings, headers, data] = frames.try_into().unwrap();
+        assert_eq!(settings, (SETTINGS, 0, 0, &[][..]));
+        let (kind, flags, stream, mut content) = headers;
+        assert_eq!((kind, flags, stream), (HEADERS, END_HEADERS, CALL_STREAM));
+        // By their indexes in the static table, or by name: each has its length in front.
+        content = content.strip_prefix(&[0x83, 0x86]).unwrap();
+        for (name, value) in [
+            (&[0x04][..], METHOD),
+            (&[0x01], "localhost"),
+            (&[0x0f, 0x10], "application/grpc"),
+            (b"\x00\x02te", "trailers"),
+        ] {
+            content = content.strip_prefix(name).unwrap();
+            let (length, after) = content.split_first().unwrap();
+            let (text, after) = after.split_at(usize::from(*length));
+            assert_eq!(text, value.as_bytes());
+            content = after;
+        }
+        assert!(content.is_empty());
+        let message = b"\0\0\0\0\x14\x0a\x12C:\\var\\lib\\kubelet";
+        assert_eq!(data, (DATA, END_STREAM, CALL_STREAM, &message[..]));
     }
 }

@@ -39,10 +39,9 @@ pub struct Before {
 /// The phase of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Between the old state and the new one.
+    /// Between the old state and the new one, or back at the old one: going back twice is safe.
+    #[serde(alias = "Undone")]
     Changing,
-    /// The old state is restored; only the bookkeeping is left.
-    Undone,
     /// The new state works; only the bookkeeping is left.
     Confirmed,
 }
@@ -56,8 +55,6 @@ pub enum Recovery {
     Undo,
     /// Leave the node as it is: nothing worked before, and the same request may come again.
     Leave,
-    /// Record how the request ended: everything else is done.
-    Close,
 }
 
 impl Journal {
@@ -72,7 +69,6 @@ impl Journal {
     pub fn recovery(&self) -> Recovery {
         match (self.phase, self.is_first()) {
             (Phase::Confirmed, _) => Recovery::Commit,
-            (Phase::Undone, _) => Recovery::Close,
             (Phase::Changing, false) => Recovery::Undo,
             (Phase::Changing, true) => Recovery::Leave,
         }
@@ -129,8 +125,8 @@ mod tests {
 
     #[test]
     fn a_cut_off_change_goes_back_unless_it_worked_or_was_the_first() {
-        use Phase::{Changing, Confirmed, Undone};
-        use Recovery::{Close, Commit, Leave, Undo};
+        use Phase::{Changing, Confirmed};
+        use Recovery::{Commit, Leave, Undo};
         let was_kept = Before {
             was_kept: true,
             ..Before::default()
@@ -141,7 +137,6 @@ mod tests {
             (Changing, was_kept, Undo),
             (Confirmed, was_there(), Commit),
             (Confirmed, Before::default(), Commit),
-            (Undone, was_there(), Close),
         ] {
             assert_eq!(journal(phase, before).recovery(), expected, "{phase:?}");
         }

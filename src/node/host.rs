@@ -87,11 +87,7 @@ impl Host {
     /// before (`is_ours`), what cannot be read is an error; elsewhere it counts as another owner.
     pub fn look(&mut self, replaces: bool, is_ours: bool) -> Result<Look, NodeError> {
         self.phase("look", |host| {
-            if is_ours {
-                look::look_at_ours(&mut host.session, replaces)
-            } else {
-                look::look(&mut host.session, replaces)
-            }
+            look::look(&mut host.session, replaces, is_ours)
         })
     }
 

@@ -49,30 +49,21 @@ impl Look {
 }
 
 /// Checks a node without an agent, and changes nothing. `replaces`: whether a service `csi-proxy` may be taken over. If
-/// Windows does not list its services or processes, that counts as another owner.
-pub fn look(session: &mut Session, replaces: bool) -> Result<Look, NodeError> {
-    let seen = look_with(
-        &mut |command| Ok(session.query(command, LIST)?.stdout),
-        replaces,
-    )?;
-    Ok(seen.unwrap_or_else(Look::unknown))
-}
-
-/// Does the same on a node that this operator manages. There, the error says what Windows printed instead of a list: a
-/// host in trouble has no other owner.
-pub fn look_at_ours(session: &mut Session, replaces: bool) -> Result<Look, NodeError> {
+/// Windows does not list its services or processes, that counts as another owner; on a node of this operator (`is_ours`) it is
+/// an error that says what Windows printed instead: a host in trouble has no other owner.
+pub fn look(session: &mut Session, replaces: bool, is_ours: bool) -> Result<Look, NodeError> {
     let mut printed = String::new();
     let mut run = |command: &str| {
         let output = session.query(command, LIST)?;
         printed = brief(&output);
         Ok(output.stdout)
     };
-    let seen = look_with(&mut run, replaces)?;
-    seen.map_err(|what| {
-        agent_failed(format!(
+    match look_with(&mut run, replaces)? {
+        Err(what) if is_ours => Err(agent_failed(format!(
             "whether the agent is installed cannot be told, because of {what} on the node: {printed}"
-        ))
-    })
+        ))),
+        seen => Ok(seen.unwrap_or_else(Look::unknown)),
+    }
 }
 
 /// The inner `Err` says what Windows does not list.

@@ -19,26 +19,9 @@ pub enum PayloadError {
     /// The manifest does not parse.
     #[error("{path} is not a payload manifest: {1}", path = .0.display())]
     Manifest(PathBuf, serde_json::Error),
-    /// The manifest is not the one that the operator was built for.
-    #[error("{path} has sha256 {found}, but this operator was built for {pinned} and brings nothing else to nodes; the folder was changed or damaged, deploy the image again", path = path.display())]
-    NotBuiltFor {
-        /// The manifest.
-        path: PathBuf,
-        /// Its SHA-256.
-        found: String,
-        /// The SHA-256 that it should have.
-        pinned: &'static str,
-    },
-    /// A file does not match the manifest.
-    #[error("{path} has sha256 {found}, but the manifest pins {pinned}; the folder was changed or damaged, build it again", path = path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-        /// Its SHA-256.
-        found: String,
-        /// The SHA-256 that it should have.
-        pinned: String,
-    },
+    /// A file has another SHA-256, the first of the two, than it should have.
+    #[error("{path} has sha256 {1}, not {2}, which the operator was built for or payload.json pins, so it goes to no node; the folder was changed or damaged, build it or deploy the image again", path = .0.display())]
+    Changed(PathBuf, String, String),
 }
 
 #[derive(Deserialize)]
@@ -90,16 +73,7 @@ impl Program {
         if let Some(content) = in_use.upgrade() {
             return Ok(content);
         }
-        let content = read(&self.path)?;
-        let found = sha256_hex(&content);
-        if found != self.travels_as {
-            return Err(PayloadError::Changed {
-                path: self.path.clone(),
-                found,
-                pinned: self.travels_as.clone(),
-            });
-        }
-        let content = Arc::new(content);
+        let content = Arc::new(read(&self.path, Some(&self.travels_as))?);
         *in_use = Arc::downgrade(&content);
         Ok(content)
     }
@@ -120,19 +94,9 @@ impl Payload {
         Self::load_built_for(BUILT_FOR, folder)
     }
 
-    fn load_built_for(pinned: Option<&'static str>, folder: &Path) -> Result<Self, PayloadError> {
+    fn load_built_for(pinned: Option<&str>, folder: &Path) -> Result<Self, PayloadError> {
         let path = folder.join("payload.json");
-        let text = read(&path)?;
-        if let Some(pinned) = pinned {
-            let found = sha256_hex(&text);
-            if found != pinned {
-                return Err(PayloadError::NotBuiltFor {
-                    path,
-                    found,
-                    pinned,
-                });
-            }
-        }
+        let text = read(&path, pinned)?;
         let manifest: Manifest =
             serde_json::from_slice(&text).map_err(|cause| PayloadError::Manifest(path, cause))?;
         Ok(Self {
@@ -142,8 +106,17 @@ impl Payload {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, PayloadError> {
-    std::fs::read(path).map_err(|cause| PayloadError::Read(path.to_owned(), cause))
+fn read(path: &Path, pinned: Option<&str>) -> Result<Vec<u8>, PayloadError> {
+    let content =
+        std::fs::read(path).map_err(|cause| PayloadError::Read(path.to_owned(), cause))?;
+    let found = sha256_hex(&content);
+    match pinned.filter(|pinned| *pinned != found) {
+        None => Ok(content),
+        Some(pinned) => {
+            let pinned = pinned.to_owned();
+            Err(PayloadError::Changed(path.to_owned(), found, pinned))
+        }
+    }
 }
 
 fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError> {
@@ -214,7 +187,7 @@ mod tests {
             Payload::load(folder.path()).err(),
         ];
         for error in refused {
-            assert!(matches!(error, Some(PayloadError::Changed { .. })));
+            assert!(matches!(error, Some(PayloadError::Changed(..))));
         }
         let missing = Payload::load(Path::new("/nonexistent")).err().unwrap();
         assert!(missing.to_string().contains("make payload"), "{missing}");
@@ -224,8 +197,8 @@ mod tests {
     fn an_operator_that_was_built_for_one_payload_takes_no_other() {
         let folder = folder(&sha256_hex(b"agent"));
         let text = std::fs::read(folder.path().join("payload.json")).unwrap();
-        let pinned: &'static str = sha256_hex(&text).leak();
-        assert!(Payload::load_built_for(Some(pinned), folder.path()).is_ok());
+        let pinned = sha256_hex(&text);
+        assert!(Payload::load_built_for(Some(&pinned), folder.path()).is_ok());
         // Both program and manifest are changed: they match each other, but not the operator.
         std::fs::write(folder.path().join("a.exe"), b"evil!").unwrap();
         let changed = String::from_utf8(text).unwrap();
@@ -233,8 +206,8 @@ mod tests {
         std::fs::write(folder.path().join("payload.json"), changed).unwrap();
         assert!(Payload::load_built_for(None, folder.path()).is_ok());
         assert!(matches!(
-            Payload::load_built_for(Some(pinned), folder.path()),
-            Err(PayloadError::NotBuiltFor { .. })
+            Payload::load_built_for(Some(&pinned), folder.path()),
+            Err(PayloadError::Changed(..))
         ));
     }
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::node::connect::place;
 use crate::node::session::Session;
 use crate::node::{
-    Awaited, HostKey, Judgement, Look, NodeError, NodePlan, Target, Trust, inspect, look::look,
-    printable, state,
+    Awaited, Judgement, Look, NodeError, NodePlan, Target, Trust, inspect, look::look, printable,
+    state,
 };
 
 /// Time limit for all checks, from the login on.
@@ -61,38 +61,23 @@ impl Preflight {
         };
         match plan {
             NodePlan::External(who) => seen.owned_by(who),
-            NodePlan::Release(who, _) => Self {
-                next: "remove the agent and leave csi-proxy as it is".to_owned(),
-                ..seen.owned_by(who)
-            },
-            NodePlan::Undecided(Awaited::Time(_)) => Self {
-                next: "wait: another owner may be setting the node up".to_owned(),
-                ..seen
-            },
-            NodePlan::Undecided(Awaited::DaemonSet(set)) => Self {
-                next: format!("nothing while DaemonSet {set} runs csi-proxy there"),
-                ..seen
-            },
-            NodePlan::RemovalWaits(hold) => Self {
-                next: hold.to_string(),
-                ..seen
-            },
-            NodePlan::Absent(_) => Self {
-                next: "nothing: csi-proxy is not to be installed there".to_owned(),
-                ..seen
-            },
-            NodePlan::Waiting => Self {
-                next: "wait: the operator's own objects are being written".to_owned(),
-                ..seen
-            },
-            NodePlan::Reconcile(Err(error)) | NodePlan::Remove(_, Err(error)) => seen.failed(error),
-            NodePlan::Remove(_, Ok(target)) => {
-                let next = "remove csi-proxy and the agent".to_owned();
-                Self {
-                    next,
-                    ..seen.visit(target, namespace, replaces).await
-                }
+            NodePlan::Release(who, _) => seen
+                .owned_by(who)
+                .next("remove the agent and leave csi-proxy as it is"),
+            NodePlan::Undecided(Awaited::Time(_)) => {
+                seen.next("wait: another owner may be setting the node up")
             }
+            NodePlan::Undecided(Awaited::DaemonSet(set)) => seen.next(format!(
+                "nothing while DaemonSet {set} runs csi-proxy there"
+            )),
+            NodePlan::RemovalWaits(hold) => seen.next(hold.to_string()),
+            NodePlan::Absent(_) => seen.next("nothing: csi-proxy is not to be installed there"),
+            NodePlan::Waiting => seen.next("wait: the operator's own objects are being written"),
+            NodePlan::Reconcile(Err(error)) | NodePlan::Remove(_, Err(error)) => seen.failed(error),
+            NodePlan::Remove(_, Ok(target)) => seen
+                .visit(target, namespace, replaces)
+                .await
+                .next("remove csi-proxy and the agent"),
             NodePlan::Reconcile(Ok(target)) => seen.visit(target, namespace, replaces).await,
         }
     }
@@ -103,127 +88,94 @@ impl Preflight {
         self.problems.is_empty()
     }
 
-    fn owned_by(self, who: &str) -> Self {
-        Self {
-            next: "leave csi-proxy to its owner".to_owned(),
-            other_owner: Some(printable(who)),
-            ..self
-        }
+    fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = next.into();
+        self
+    }
+
+    fn owned_by(mut self, who: &str) -> Self {
+        self.other_owner = Some(printable(who));
+        self.next("leave csi-proxy to its owner")
     }
 
     fn failed(mut self, error: &NodeError) -> Self {
         self.problems
             .push(format!("{}: {error}", error.reason.as_str()));
         if self.next.is_empty() {
-            "nothing until this problem is solved".clone_into(&mut self.next);
+            return self.next("nothing until this problem is solved");
         }
         self
     }
 
+    /// Logs in, and derives the problems and the next action from what is found.
     async fn visit(mut self, target: &Target, namespace: &str, replaces: bool) -> Self {
         self.address = Some(place(&target.address, target.port));
         self.user = Some(target.user.clone());
+        let mut seen = self.clone();
         let looked = inspect(target, namespace, Trust::AsOperator, LOOK, move |session| {
-            Looked::at(session, replaces)
+            let key = session.host_key();
+            let owner = seen.look_around(session, replaces);
+            (seen, key, owner)
         });
         match looked.await {
-            Ok(looked) => {
-                let host_key = looked.host_key.as_ref().map(|key| {
-                    match target.host_keys.judge(namespace, &target.node, key) {
-                        Judgement::New => format!("{} (not known yet)", key.summary()),
-                        _ => key.summary(),
-                    }
-                });
-                Self {
-                    host_key,
-                    ..self.take(looked, target.is_given)
-                }
+            Ok((mut seen, key, owner)) => {
+                seen.host_key =
+                    key.map(
+                        |key| match target.host_keys.judge(namespace, &target.node, &key) {
+                            Judgement::New => format!("{} (not known yet)", key.summary()),
+                            _ => key.summary(),
+                        },
+                    );
+                seen.reached = true;
+                seen.conclude(owner, target.is_given)
             }
             Err(error) => self.failed(&error),
         }
     }
 
-    /// Takes over what was found on the host, and derives the problems and the next action.
-    fn take(mut self, looked: Looked, is_given: bool) -> Self {
-        let Looked {
-            host_key: _,
-            administrator,
-            shell,
-            free_bytes,
-            agent,
-            owner,
-            problem,
-        } = looked;
-        self.reached = true;
-        (self.administrator, self.shell, self.free_bytes) = (administrator, shell, free_bytes);
-        if administrator == Some(false) {
-            let user = self.user.as_deref().unwrap_or_default();
-            self.problems
-                .push(format!("user {user} is no administrator there"));
-        }
-        if let Some(free) = free_bytes.filter(|free| *free < ROOM) {
-            let (free, room) = (free >> 20, ROOM >> 20);
-            let few = format!("drive C: has {free} MiB of free space, less than {room}");
-            self.problems.push(few);
-        }
-        self.next = match (&owner, &agent) {
-            (Look::Owner(who), None) => {
-                self.other_owner = Some(who.clone());
-                if is_given {
-                    self.problems.push(format!(
-                        "a csi-proxy is there that the operator neither replaces nor leaves to its owner: {who}; remove it, or set \
-                         spec.csiProxy.foreignService to Replace"
-                    ));
-                }
-                "leave csi-proxy to its owner".to_owned()
-            }
-            (_, Some(_)) => {
-                "update the agent or csi-proxy if the operator ships another version".to_owned()
-            }
-            (_, None) => "install the agent and csi-proxy".to_owned(),
-        };
-        self.agent = agent;
-        match problem {
-            Some(error) => self.failed(&error),
-            None => self,
-        }
-    }
-}
-
-/// What was found on a host.
-#[derive(Default)]
-struct Looked {
-    host_key: Option<HostKey>,
-    administrator: Option<bool>,
-    shell: Option<&'static str>,
-    free_bytes: Option<u64>,
-    agent: Option<String>,
-    owner: Look,
-    problem: Option<NodeError>,
-}
-
-impl Looked {
-    fn at(session: &mut Session, replaces: bool) -> Self {
-        let mut looked = Self {
-            host_key: session.host_key(),
-            ..Self::default()
-        };
-        looked.problem = looked.fill_in(session, replaces).err();
-        looked
-    }
-
-    fn fill_in(&mut self, session: &mut Session, replaces: bool) -> Result<(), NodeError> {
+    /// Notes what there is on a host; returns the owner of csi-proxy on one without an agent.
+    fn look_around(&mut self, session: &mut Session, replaces: bool) -> Result<Look, NodeError> {
         let mut run = |command: &str| Ok(session.query(command, COMMAND)?.stdout);
         self.shell = shell(&run("echo %COMSPEC% $PSHOME")?);
         self.administrator = administrator(&run("whoami /groups")?);
         // A backslash at the end would take the quote with it that sshd sets behind a command for PowerShell.
         self.free_bytes = free_bytes(&run(r"cmd.exe /c dir /-c C:\.")?);
         // SFTP comes last, so that the facts above are known even if it fails.
-        match state(session)? {
-            Some(state) => self.agent = Some(printable(&state.agent_version)),
-            None => self.owner = look(session, replaces)?,
+        let Some(state) = state(session)? else {
+            return look(session, replaces, false);
+        };
+        self.agent = Some(printable(&state.agent_version));
+        Ok(Look::NotTaken)
+    }
+
+    /// Derives the problems and the next action from what was noted.
+    fn conclude(mut self, owner: Result<Look, NodeError>, is_given: bool) -> Self {
+        if self.administrator == Some(false) {
+            let user = self.user.as_deref().unwrap_or_default();
+            self.problems
+                .push(format!("user {user} is no administrator there"));
         }
-        Ok(())
+        if let Some(free) = self.free_bytes.filter(|free| *free < ROOM) {
+            let (free, room) = (free >> 20, ROOM >> 20);
+            let few = format!("drive C: has {free} MiB of free space, less than {room}");
+            self.problems.push(few);
+        }
+        match owner {
+            Ok(Look::Owner(who)) => {
+                if is_given {
+                    self.problems.push(format!(
+                        "a csi-proxy is there that the operator neither replaces nor leaves to its owner: {who}; remove it, or set \
+                         spec.csiProxy.foreignService to Replace"
+                    ));
+                }
+                self.owned_by(&who)
+            }
+            Ok(_) if self.agent.is_some() => {
+                self.next("update the agent or csi-proxy if the operator ships another version")
+            }
+            Ok(_) => self.next("install the agent and csi-proxy"),
+            Err(error) => self.next("install the agent and csi-proxy").failed(&error),
+        }
     }
 }
 
@@ -306,43 +258,44 @@ mod tests {
 
     #[test]
     fn what_is_in_the_way_is_named() {
-        let seen = |change: fn(&mut Looked), is_given| {
-            let mut looked = Looked::default();
-            change(&mut looked);
-            Preflight::default().take(looked, is_given)
+        let seen = |change: fn(&mut Preflight), owner, is_given| {
+            let mut seen = Preflight::default();
+            change(&mut seen);
+            seen.conclude(owner, is_given)
         };
-        let well = |looked: &mut Looked| {
-            looked.administrator = Some(true);
-            looked.free_bytes = Some(1 << 40);
+        let well = |seen: &mut Preflight| {
+            seen.administrator = Some(true);
+            seen.free_bytes = Some(1 << 40);
         };
-        let fine = seen(well, false);
+        let fine = seen(well, Ok(Look::Nobody), false);
         let installs = fine.next.starts_with("install");
         assert!(fine.is_fine() && installs, "{fine:?}");
-        let owned = |looked: &mut Looked| {
-            looked.owner = Look::Owner("unknown owner by service x".to_owned());
-        };
-        for (change, is_given, problem) in [
+        let owned = || Ok(Look::Owner("unknown owner by service x".to_owned()));
+        for (change, owner, is_given, problem) in [
             (
-                (|looked| looked.administrator = Some(false)) as fn(&mut Looked),
+                (|seen| seen.administrator = Some(false)) as fn(&mut Preflight),
+                Ok(Look::Nobody),
                 false,
                 "no administrator",
             ),
             (
-                |it| it.free_bytes = Some(1 << 20),
+                |seen| seen.free_bytes = Some(1 << 20),
+                Ok(Look::Nobody),
                 false,
                 "1 MiB of free space",
             ),
             (
-                |it| it.problem = Some(Reason::TransferFailed.error("no SFTP")),
+                |_| {},
+                Err(Reason::TransferFailed.error("no SFTP")),
                 false,
                 "TransferFailed: no SFTP",
             ),
-            (owned, true, "service x"),
+            (|_| {}, owned(), true, "service x"),
         ] {
-            let seen = seen(change, is_given);
+            let seen = seen(change, owner, is_given);
             assert!(seen.problems[0].contains(problem), "{seen:?}");
         }
-        let other = seen(owned, false);
+        let other = seen(|_| {}, owned(), false);
         assert!(other.is_fine() && other.other_owner.is_some(), "{other:?}");
     }
 }

@@ -26,20 +26,7 @@ pub fn notice_loss(stream: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the peer has ended the connection.
-#[cfg(unix)]
-pub fn has_ended(stream: &TcpStream) -> bool {
-    use rustix::net::{RecvFlags, recv};
-
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    match recv(stream, &mut [0; 1], flags) {
-        Ok((_, length)) => length == 0,
-        Err(error) => error != rustix::io::Errno::AGAIN,
-    }
-}
-
 /// Returns whether the peer has ended the connection. libssh2 has made the socket non-blocking.
-#[cfg(windows)]
 pub fn has_ended(stream: &TcpStream) -> bool {
     match stream.peek(&mut [0; 1]) {
         Ok(length) => length == 0,

@@ -1,4 +1,4 @@
-//! Brings csi-proxy to a wanted state, whoever wants it: a request or a rollback.
+//! Brings csi-proxy to a wanted state, whoever wants it: a request, a rollback or the keeper.
 
 use std::time::{Duration, Instant};
 

@@ -135,8 +135,8 @@ impl Engine {
         let why = name_blocked(why, &journal.request);
         log::line(format!("{}: {:?}: {why}", journal.request.id, why.category));
         journal.end = Some(End::bad(Outcome::RolledBack, why));
-        // If this fails, a crash from here on loses only the reason.
-        save_journal(journal);
+        // If this fails, on a full disk for example, a crash from here on loses only the reason.
+        log::unless_ok("saving the journal", store::save(JOURNAL_FILE, journal));
         point("reason saved");
         if journal.is_first() {
             return self.leave(journal);
@@ -167,7 +167,7 @@ impl Engine {
     }
 
     /// Restores what was there before the change; if something is in the way, tries again later.
-    fn go_back(&mut self, journal: &mut Journal) -> Result<End, Failure> {
+    fn go_back(&mut self, journal: &Journal) -> Result<End, Failure> {
         let problem = self.undo(journal).inspect_err(|failure| {
             let id = &journal.request.id;
             log::line(format!("{id}: rolling back is not finished: {failure}"));
@@ -176,9 +176,6 @@ impl Engine {
             self.try_again_later();
         }
         let end = journal.bad_end(Recovery::Undo, problem?);
-        journal.phase = Phase::Undone;
-        journal.end = Some(end.clone());
-        save_journal(journal);
         point("undone");
         self.close(journal, &end);
         Ok(end)
@@ -243,7 +240,7 @@ impl Engine {
     }
 
     fn recover(&mut self) -> Result<(), Failure> {
-        let Some(mut journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
+        let Some(journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
             self.again = None;
             return Ok(());
         };
@@ -252,15 +249,14 @@ impl Engine {
             "request {} was cut off: {recovery:?}",
             journal.request.id
         ));
-        let end = match recovery {
-            Recovery::Commit => return self.commit(&journal).map(drop),
-            Recovery::Undo => return self.go_back(&mut journal).map(drop),
-            Recovery::Close => journal.end.clone(),
-            Recovery::Leave => None,
-        };
-        let end = end.unwrap_or_else(|| journal.bad_end(recovery, None));
-        self.close(&journal, &end);
-        Ok(())
+        match recovery {
+            Recovery::Commit => self.commit(&journal).map(drop),
+            Recovery::Undo => self.go_back(&journal).map(drop),
+            Recovery::Leave => {
+                self.close(&journal, &journal.bad_end(recovery, None));
+                Ok(())
+            }
+        }
     }
 
     /// Settles an earlier change. If it cannot be rolled back for now, another request starts from the current state, unless
@@ -339,11 +335,6 @@ impl Engine {
 /// Adds the program to a failure that is about a blocked one.
 fn name_blocked(failure: Failure, request: &Request) -> Failure {
     named(failure, [(CSI_PROXY_EXE, request.sha256.as_str())])
-}
-
-/// Saves the journal where a failure, such as a full disk, is acceptable.
-fn save_journal(journal: &Journal) {
-    log::unless_ok("saving the journal", store::save(JOURNAL_FILE, journal));
 }
 
 fn make_log_folders(request: &Request) -> Result<(), Failure> {

@@ -25,23 +25,15 @@ impl OpenService {
         } else {
             Vec::new()
         };
-        self.set_failure_actions(ServiceFailureResetPeriod::After(DAY), actions)?;
-        // A service that stops with an error counts as crashed too. Wine does not support this setting.
-        let _ = self.0.set_failure_actions_on_non_crash_failures(on);
-        Ok(())
-    }
-
-    fn set_failure_actions(
-        &self,
-        reset_period: ServiceFailureResetPeriod,
-        actions: Vec<ServiceAction>,
-    ) -> io::Result<()> {
         let update = ServiceFailureActions {
-            reset_period,
+            reset_period: ServiceFailureResetPeriod::After(DAY),
             reboot_msg: None,
             command: None,
             actions: Some(actions),
         };
-        self.0.update_failure_actions(update).map_err(plain)
+        self.0.update_failure_actions(update).map_err(plain)?;
+        // A service that stops with an error counts as crashed too. Wine does not support this setting.
+        let _ = self.0.set_failure_actions_on_non_crash_failures(on);
+        Ok(())
     }
 }

@@ -1,13 +1,12 @@
 //! Keeps csi-proxy running and configured as the stored request says.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{Failing, Request, ServiceState};
 use windows_storage_agent::keep::{Health, Keeper};
 use windows_storage_agent::probe::Problem;
-use windows_storage_agent::wanted::ServiceSettings;
+use windows_storage_agent::wanted::{ServiceSettings, Step, Wanted};
 use windows_sys::Win32::Foundation::ERROR_SERVICE_NEVER_STARTED;
 
 use super::bring::Limits;
@@ -66,13 +65,10 @@ impl Engine {
             return true;
         };
         let before = self.kept.memory.clone();
-        let limits = Limits::of(&request);
+        let start = Limits::of(&request).start;
         let (health, mut why) = self.check(&request);
-        if self
-            .watched
-            .keeper
-            .check(health, Instant::now(), limits.start)
-            && let Err(error) = self.bring_back(&request, health, &why, limits)
+        if self.watched.keeper.check(health, Instant::now(), start)
+            && let Err(error) = self.bring_back(&request, health, &why)
         {
             self.watched.keeper.attempt_failed();
             why = error;
@@ -118,10 +114,8 @@ impl Engine {
             if self.is_marked() {
                 return wrong(Health::Marked, MARKED);
             }
-            if self
-                .settings()
-                .is_ok_and(|now| now != Some(ServiceSettings::of(request)))
-            {
+            let now = self.services.scm.settings(CSI_PROXY_SERVICE);
+            if now.is_ok_and(|now| now != Some(ServiceSettings::of(request))) {
                 return wrong(Health::Changed, "its configuration was changed");
             }
             self.watched.compared = Some(Instant::now());
@@ -187,11 +181,6 @@ impl Engine {
         marked.unwrap_or(false)
     }
 
-    /// Returns the service's configuration. One that cannot be read is not treated as wrong.
-    fn settings(&self) -> io::Result<Option<ServiceSettings>> {
-        self.services.scm.settings(CSI_PROXY_SERVICE)
-    }
-
     /// Counts restarts by others, such as by Windows after a crash.
     fn note_process(&mut self, process: Option<u32>) {
         let before = std::mem::replace(&mut self.watched.process, process);
@@ -233,18 +222,15 @@ impl Engine {
         }
     }
 
-    /// Stops what is left of csi-proxy, configures its service and starts it. The next checks show whether it comes up.
-    fn bring_back(
-        &mut self,
-        request: &Request,
-        health: Health,
-        why: &str,
-        limits: Limits,
-    ) -> Result<(), String> {
+    /// Brings csi-proxy to what its request wants again: stops what is left of it, configures its service and starts it. The
+    /// next checks show whether it answers.
+    fn bring_back(&mut self, request: &Request, health: Health, why: &str) -> Result<(), String> {
         let wanted = ServiceSettings::of(request);
-        let now = self.settings();
+        // One that cannot be read is not treated as wrong.
+        let now = self.services.scm.settings(CSI_PROXY_SERVICE);
+        let is_wrong = now.as_ref().is_ok_and(|now| now.as_ref() != Some(&wanted));
         // One that is marked for deletion is disabled by Windows itself.
-        let is_changed = matches!(&now, Ok(Some(now)) if *now != wanted) && !self.is_marked();
+        let is_changed = is_wrong && matches!(now, Ok(Some(_))) && !self.is_marked();
         let changed_back = self.watched.changed_back;
         if is_changed && changed_back.is_some_and(|at| at.elapsed() < CONTEST) {
             self.kept.memory.contested = true;
@@ -252,31 +238,25 @@ impl Engine {
         }
         log::line(format!("csi-proxy is brought back: {why}"));
         let is_right = self.watched.process == self.watched.right_process;
-        let goes_on = health == Health::Changed && is_right;
-        if !goes_on && health != Health::Down {
-            let stopped = self.stop(&request.pipes, limits.stop);
-            stopped.map_err(|failure| failure.message)?;
-        }
-        if now.is_ok_and(|now| now.as_ref() != Some(&wanted)) {
-            // Windows keeps a deleted service until every program has closed it. This does not wait for that: the keeper
-            // tries again.
-            let configured = self
-                .services
-                .configure(CSI_PROXY_SERVICE, &wanted, Duration::ZERO);
-            configured.map_err(|failure| failure.message)?;
+        let restarts = health != Health::Changed || !is_right;
+        let steps = [
+            (restarts && health != Health::Down).then_some(Step::Stop),
+            is_wrong.then_some(Step::Configure(wanted)),
+            restarts.then_some(Step::Start),
+        ];
+        let steps: Vec<Step> = steps.into_iter().flatten().collect();
+        let brought = self.bring(&Wanted::of(request), &steps, Limits::of(request));
+        self.services.set_recovery(CSI_PROXY_SERVICE, true);
+        let stuck = brought.as_ref().err().map(|stuck| &stuck.step);
+        if matches!(stuck, None | Some(Step::Start)) {
             if is_changed {
                 self.watched.changed_back = Some(Instant::now());
             }
+            if restarts {
+                (self.watched.process, self.watched.answered) = (None, None);
+                self.count_restart();
+            }
         }
-        self.services.set_recovery(CSI_PROXY_SERVICE, true);
-        if goes_on {
-            return Ok(());
-        }
-        (self.watched.process, self.watched.answered) = (None, None);
-        self.count_restart();
-        let started = self
-            .services
-            .start(CSI_PROXY_SERVICE, Instant::now() + limits.start);
-        started.map_err(|failure| failure.message)
+        brought.map(drop).map_err(|stuck| stuck.failure.message)
     }
 }

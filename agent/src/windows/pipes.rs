@@ -54,7 +54,7 @@ impl Listener {
     /// Opens a pipe that only SYSTEM and Administrators of this machine can use. Its name is random: any account may create
     /// pipes, and a predictable name could be taken first.
     pub fn open() -> io::Result<Self> {
-        let path = format!("{AGENT_PIPE}-{:032x}", random()?);
+        let path = format!("{AGENT_PIPE}-{}", random()?);
         let next = instance(&path, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
         Ok(Self { path, next })
     }
@@ -80,8 +80,8 @@ impl Listener {
     }
 }
 
-/// Returns a unique random number.
-fn random() -> io::Result<u128> {
+/// Returns a unique random text.
+fn random() -> io::Result<String> {
     let mut id = GUID::from_u128(0);
     // SAFETY: the result goes to a valid place.
     let made = unsafe { UuidCreate(&raw mut id) };
@@ -89,9 +89,10 @@ fn random() -> io::Result<u128> {
         return Err(io::Error::from_raw_os_error(made));
     }
     let rest = u64::from_be_bytes(id.data4);
-    let begin =
-        u128::from(id.data1) << 96 | u128::from(id.data2) << 80 | u128::from(id.data3) << 64;
-    Ok(begin | u128::from(rest))
+    Ok(format!(
+        "{:08x}{:04x}{:04x}{rest:016x}",
+        id.data1, id.data2, id.data3
+    ))
 }
 
 /// Creates one instance of a pipe, which only SYSTEM and Administrators of this machine can use.

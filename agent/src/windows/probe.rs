@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use protocol::Failure;
 use protocol::seen::SeenProcess;
 use windows_storage_agent::errors::Context;
-use windows_storage_agent::grpc::{self, FRAME_HEADER, Frame, Verdict};
+use windows_storage_agent::grpc::{CALL, FRAME_HEADER, Frame, METHOD, Verdict};
 use windows_storage_agent::probe::{self, Probe, Problem};
 use windows_sys::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND, ERROR_PIPE_BUSY};
 
@@ -20,11 +20,9 @@ use super::{machine, pipes};
 /// How long a server may take to greet before it counts as stuck.
 pub const GREETING: Duration = Duration::from_secs(3);
 /// How long a call may take: Windows may have to read from a slow disk.
-const CALL: Duration = Duration::from_secs(10);
-/// The only folder that csi-proxy serves unless it has other flags.
-const KUBELET: &str = r"C:\var\lib\kubelet";
-/// A pipe of csi-proxy, and a call on it that changes nothing.
-const CALLED: (&str, &str) = ("csi-proxy-filesystem-v1", "/v1.Filesystem/PathExists");
+const ANSWER: Duration = Duration::from_secs(10);
+/// The pipe of csi-proxy that serves [`METHOD`].
+const CALLED: &str = "csi-proxy-filesystem-v1";
 
 /// Probes all these pipes at the same time.
 pub fn all<'a>(
@@ -97,31 +95,32 @@ pub fn first_of(
 
 /// Checks that csi-proxy answers a real call, if one of these pipes supports it.
 pub fn check_call(names: &[String]) -> Result<(), String> {
-    let (name, method) = CALLED;
-    if !names.iter().any(|known| known == name) {
+    if !names.iter().any(|name| name == CALLED) {
         return Ok(());
     }
     // In a separate thread: a write to a pipe whose server does not read blocks for as long as that server lives.
     let (sender, result) = channel();
     let thread = thread::Builder::new().spawn(move || {
-        let _ = sender.send(call(name, method));
+        let _ = sender.send(call());
     });
     let ended = thread.and_then(|_| {
-        let ended = result.recv_timeout(CALL);
+        let ended = result.recv_timeout(ANSWER);
         ended.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     });
     match ended {
         Ok(Verdict::Answered) => Ok(()),
-        Ok(Verdict::Refused) => Err(format!("{method} is refused on pipe {name}")),
-        Err(error) => Err(format!("{method} is not answered on pipe {name}: {error}")),
+        Ok(Verdict::Refused) => Err(format!("{METHOD} is refused on pipe {CALLED}")),
+        Err(error) => Err(format!(
+            "{METHOD} is not answered on pipe {CALLED}: {error}"
+        )),
     }
 }
 
-fn call(name: &str, method: &str) -> io::Result<Verdict> {
-    let deadline = Instant::now() + CALL;
-    let pipe = pipes::connect(&path(name), deadline)?;
+fn call() -> io::Result<Verdict> {
+    let deadline = Instant::now() + ANSWER;
+    let pipe = pipes::connect(&path(CALLED), deadline)?;
     greeting(&pipe, deadline)?;
-    (&pipe).write_all(&grpc::call(method, KUBELET))?;
+    (&pipe).write_all(CALL)?;
     loop {
         if let Some(verdict) = read_frame(&pipe, deadline)?.verdict() {
             return Ok(verdict);
