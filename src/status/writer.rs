@@ -1,4 +1,4 @@
-//! Writes the statuses of our objects, only if they differ.
+//! Writes the statuses of our objects by server-side apply, only if they differ.
 
 use std::fmt::Debug;
 
@@ -90,7 +90,7 @@ pub(super) async fn write_status<K>(
 ) -> Result<K, CallError>
 where
     K: Resource<DynamicType = ()> + HasStatus + Clone + Debug + Serialize + DeserializeOwned,
-    K::Status: Serialize,
+    K::Status: PartialEq + Serialize,
 {
     if !exists {
         let created = deadline::call(create, api.create(&PostParams::default(), object)).await;
@@ -99,16 +99,25 @@ where
             _ => {}
         }
     }
-    // The whole status: an apply or a merge would keep what others have written into it.
+    let name = object.name_any();
+    // An apply refuses what older definitions lack; a patch would lose it in silence, each time anew.
+    let status = Patch::Apply(json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "status": object.status(),
+    }));
+    let apply = PatchParams::apply(FIELD_MANAGER).force();
+    let written = deadline::call(write, api.patch_status(&name, &apply, &status)).await?;
+    if written.status() == object.status() {
+        return Ok(written);
+    }
+    // An apply keeps fields of other managers, such as an operator version before server-side apply. Replace the whole
+    // status then.
     let whole = json!([{"op": "add", "path": "/status", "value": object.status()}]);
     // A JSON patch always parses; the default would change nothing.
     let whole = Patch::Json::<()>(serde_json::from_value(whole).unwrap_or_default());
-    let parameters = PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let name = object.name_any();
-    deadline::call(write, api.patch_status(&name, &parameters, &whole)).await
+    let replace = PatchParams::default();
+    deadline::call(write, api.patch_status(&name, &replace, &whole)).await
 }
 
 /// Logs the conditions worth reporting, and publishes an event for each on all of these objects. The last object is the
