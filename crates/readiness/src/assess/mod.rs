@@ -23,20 +23,17 @@ pub mod plugins;
 mod preview;
 mod redirection;
 pub mod report;
-mod selection;
 mod verdict;
 pub mod versions;
 mod volumes;
 
 pub use csi_proxy::CSI_PROXY_PIPES;
 pub use judgement::{
-    Blocked, BlockedKey, BlockedKind, BlockingGroup, BlockingVolumes, CsiProxyUse, Departed,
-    ExternalOwner, Memory, Report, assess,
+    Blocked, BlockedKey, BlockedKind, CsiProxyUse, Departed, ExternalOwner, Memory, Report, assess,
 };
-pub use preview::{Moving, Preview, PreviewError, Reason as StuckReason, Stuck, Way, preview};
+pub use preview::{Preview, PreviewError, Reason as StuckReason, Stuck, Way, preview};
 pub use redirection::{Loss, check_target, today};
-pub use selection::NodeSelection;
-pub use verdict::{Reach, only_fresh_data_opens, when_lost};
+pub use verdict::{BlockingGroup, BlockingVolumes, Reach, only_fresh_data_opens, when_lost};
 
 use crate::index::Cluster;
 use report::ReadinessReport;

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::assess::verdict::list;
 use crate::index::{
     AnyTable, Cluster, CsiNode, Name, ObjectKey, PersistentVolume, ReadFrom, Unread, VolumeType,
-    WorkloadKind,
+    WorkloadKind, list,
 };
 
 /// The kinds that volumes of Windows workloads refer to and of which files have nothing, each with the first such volume and

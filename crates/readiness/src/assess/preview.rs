@@ -2,37 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::assess::NodeSelection;
 use crate::assess::judgement::Report;
 use crate::index::{
-    Access, Cluster, LeftOut, Name, Node, ObjectKey, PersistentVolume, Pod, PodVolumeSource,
-    Toleration, WorkloadKey,
+    Access, Cluster, LeftOut, Moving, Name, Node, NodeSelection, ObjectKey, PersistentVolume, Pod,
+    PodVolumeSource, WorkloadKey,
 };
-
-/// What decides which nodes can take a pod.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Moving {
-    /// The node selector and required node affinity.
-    pub selection: NodeSelection,
-    /// The tolerations.
-    pub tolerations: Vec<Toleration>,
-}
-
-impl Moving {
-    /// Serializes this. Equal values give equal text, so that it can be interned.
-    pub(crate) fn to_text(&self) -> String {
-        // Maps with string keys always serialize.
-        serde_json::to_string(self).unwrap_or_default()
-    }
-
-    fn takes(&self, name: &str, node: &Node) -> bool {
-        let mut taints = node.taints.iter();
-        self.selection.matches(name, &node.labels)
-            && taints.all(|taint| self.tolerations.iter().any(|it| it.covers(taint)))
-    }
-}
 
 /// Where the pods of a node go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,21 +1,39 @@
 //! Computes the verdict: the first matching row of the table.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::UpgradeGate;
-use crate::assess::judgement::{BlockingGroup, BlockingVolumes};
+use crate::api::{BlockingVolume, UpgradeGate};
 use crate::assess::redirection::Loss;
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::assess::volumes::Resolved;
-use crate::index::{Name, Unread, WorkloadKey, list_unread};
-use crate::visible::some_of;
+use crate::index::{Name, Unread, WorkloadKey, list, list_unread};
 
 /// How many volumes a message names before it counts the rest.
 pub const NAMED_VOLUMES: usize = 10;
-/// How many nodes a message names per volume before it counts the rest.
-const NAMED_NODES: usize = 10;
 /// The maximum message length of an `OperatorCondition`.
 const MESSAGE_LIMIT: usize = 32_768;
+
+/// The volumes that hold upgrades.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockingVolumes {
+    /// The number of such volumes.
+    pub count: usize,
+    /// The same volumes by when they are lost, sorted.
+    pub groups: BTreeMap<Option<Loss>, BlockingGroup>,
+    /// The first volumes, as the status names them.
+    pub first: Vec<BlockingVolume>,
+}
+
+/// The volumes that hold upgrades and are lost at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockingGroup {
+    /// The number of such volumes.
+    pub count: usize,
+    /// Those of them that are among the first, as the verdict's message names them.
+    pub named: Vec<String>,
+    /// Whether one of them can be mounted on some Windows node.
+    pub partly: bool,
+}
 
 /// The inputs of the verdict when everything has been read.
 #[derive(Clone, Debug)]
@@ -204,11 +222,6 @@ pub fn name_volume(
         _ => "has no CSI driver that takes over".to_owned(),
     };
     format!("{kind} {}: {what} ({plugin}) {fault}", workload.object)
-}
-
-/// Joins node names, and counts the rest beyond a limit.
-pub fn list(names: &BTreeSet<Name>) -> String {
-    some_of(names.iter().map(Name::as_str), NAMED_NODES)
 }
 
 impl Verdict {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::assess::NodeSelection;
+use crate::index::NodeSelection;
 use crate::index::{Name, Node};
 
 /// The node side of a CSI driver, as a pod template shows it.

@@ -6,6 +6,7 @@ mod objects;
 mod owners;
 mod placement;
 mod platform;
+mod selection;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +21,14 @@ pub use objects::{
 pub use owners::{ClaimTemplate, Owner, Revision, WorkloadKey, WorkloadKind};
 pub use placement::{AddedSelector, Placement, System};
 pub use platform::{Platform, PlatformSignal};
+pub use selection::{Moving, NodeSelection};
 pub use table::{AnyTable, Key, Listed, Table};
 
 use crate::api::{
     CsiProxyStatus, SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
 };
 use crate::objects::KINDS;
+use crate::visible::some_of;
 
 /// Where the cluster was read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,6 +151,14 @@ impl Unread {
             problem: Some(problem.into()),
         }
     }
+}
+
+/// How many nodes or namespaces a message names before it counts the rest.
+const NAMED: usize = 10;
+
+/// Joins names, and counts the rest beyond ten.
+pub(crate) fn list(names: &BTreeSet<Name>) -> String {
+    some_of(names.iter().map(Name::as_str), NAMED)
 }
 
 /// Names what was not read, and what several kinds have in common, such as a missing right, once.

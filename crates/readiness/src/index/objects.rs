@@ -146,7 +146,7 @@ pub struct Pod {
     pub placement: Placement,
     /// The uid of the Pod's controller.
     pub controller: Option<Name>,
-    /// Which nodes could take the Pod if it left its own, as a [`Moving`](crate::assess::Moving)'s text. Absent for a Pod
+    /// Which nodes could take the Pod if it left its own, as a [`Moving`](crate::index::Moving)'s text. Absent for a Pod
     /// without relevant volumes, and for one that does not move: of a DaemonSet, or static.
     pub moving: Option<Name>,
     /// The Pod's relevant volumes.
@@ -227,7 +227,7 @@ pub struct PersistentVolume {
     pub source: Option<VolumeType>,
     /// Whether deleting the claim deletes the data: `persistentVolumeReclaimPolicy` is `Delete`.
     pub goes_with_claim: bool,
-    /// The nodes that can use it, as a [`NodeSelection`](crate::assess::NodeSelection)'s text; absent for all.
+    /// The nodes that can use it, as a [`NodeSelection`](crate::index::NodeSelection)'s text; absent for all.
     pub node_affinity: Option<Name>,
     /// Who can use it at a time.
     pub access: Access,

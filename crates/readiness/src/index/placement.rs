@@ -24,7 +24,7 @@ pub struct Placement {
     pub runtime_class: Option<Name>,
     /// The Node that a template names in `spec.nodeName`.
     pub node: Option<Name>,
-    /// The node selector and required node affinity as a [`NodeSelection`](crate::assess::NodeSelection)'s text; absent if
+    /// The node selector and required node affinity as a [`NodeSelection`](crate::index::NodeSelection)'s text; absent if
     /// it is not needed to tell the operating system.
     pub selector: Option<Name>,
 }

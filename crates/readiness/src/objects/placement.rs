@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
 
-use crate::assess::NodeSelection;
+use crate::index::NodeSelection;
 use crate::index::{AddedSelector, Placement, System, intern};
 use crate::objects::metadata::Meta;
 use crate::objects::pod::PodSpec;

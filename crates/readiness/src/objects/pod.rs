@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
-use crate::assess::Moving;
 use crate::assess::plugins::{self, Plugin};
+use crate::index::Moving;
 use crate::index::{
     Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
     Toleration, VolumeType, WantedImage, intern,

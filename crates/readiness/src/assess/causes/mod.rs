@@ -20,10 +20,9 @@ use serde_json::Value;
 use crate::assess::drivers;
 use crate::assess::judgement::Report;
 use crate::assess::report::Finding;
-use crate::assess::verdict::list;
 use crate::index::{
     AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System,
-    WorkloadKind,
+    WorkloadKind, list,
 };
 
 /// The DaemonSets of a driver.

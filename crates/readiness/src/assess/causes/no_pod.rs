@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::assess::NodeSelection;
 use crate::assess::causes::on_node::BUILD_LABEL;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
+use crate::index::NodeSelection;
 use crate::index::{ObjectKey, Taint};
 use crate::visible::some_of;
 

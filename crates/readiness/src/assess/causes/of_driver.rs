@@ -5,9 +5,10 @@ use serde_json::json;
 
 use crate::assess::advisories::{self, Advisory, Form, Reader, Switch, minors};
 use crate::assess::causes::{DaemonSet, DaemonSets};
+use crate::assess::drivers;
 use crate::assess::report::Finding;
 use crate::assess::versions::{self, Distribution, Release};
-use crate::assess::{NodeSelection, drivers};
+use crate::index::NodeSelection;
 use crate::index::{AnyTable, Cluster, ConfigMap, Image, NodeSide, ObjectKey, ReadFrom};
 
 /// The name of the upstream vSphere driver's image.

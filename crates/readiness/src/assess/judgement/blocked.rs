@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::assess::judgement::Report;
 use crate::assess::redirection::Loss;
 use crate::assess::report::Reason;
-use crate::assess::verdict::list;
 use crate::assess::volumes::Resolved;
-use crate::index::{Cluster, Name, ObjectKey, WorkloadKey, WorkloadKind};
+use crate::index::{Cluster, Name, ObjectKey, WorkloadKey, WorkloadKind, list};
 
 /// A kind of object that gets an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

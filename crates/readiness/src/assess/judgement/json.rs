@@ -10,11 +10,10 @@ use crate::assess::report::{
     API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,
     VolumeUse, Workload,
 };
-use crate::assess::verdict::list;
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
 use crate::assess::{advice, codes, plugins, redirection};
-use crate::index::{Cluster, Name, ReadFrom, WorkloadKey};
+use crate::index::{Cluster, Name, ReadFrom, WorkloadKey, list};
 
 /// Why drivers are missing, by driver, with the nodes of each cause.
 type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;

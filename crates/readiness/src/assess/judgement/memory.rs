@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::assess::NodeSelection;
+use crate::index::NodeSelection;
 use crate::index::{Cluster, Labels, Name, Node, Placement, Pod, System, intern};
 use crate::objects::named_by_labels;
 

@@ -18,7 +18,7 @@ use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::redirection::{self, Loss};
 use crate::assess::report::{Finding, Verdict};
-use crate::assess::verdict::{self, Facts, NAMED_VOLUMES, only_fresh_data_opens};
+use crate::assess::verdict::{self, BlockingVolumes, Facts, NAMED_VOLUMES, only_fresh_data_opens};
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey};
@@ -54,28 +54,6 @@ pub struct Report {
     pods: HashMap<Name, Vec<ObjectKey>>,
     /// The operating systems that DaemonSets with the node side of a driver ask for.
     asked: HashMap<ObjectKey, System>,
-}
-
-/// The volumes that hold upgrades.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockingVolumes {
-    /// The number of such volumes.
-    pub count: usize,
-    /// The same volumes by when they are lost, sorted.
-    pub groups: BTreeMap<Option<Loss>, BlockingGroup>,
-    /// The first volumes, as the status names them.
-    pub first: Vec<BlockingVolume>,
-}
-
-/// The volumes that hold upgrades and are lost at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockingGroup {
-    /// The number of such volumes.
-    pub count: usize,
-    /// Those of them that are among the first, as the verdict's message names them.
-    pub named: Vec<String>,
-    /// Whether one of them can be mounted on some Windows node.
-    pub partly: bool,
 }
 
 /// Judges a cluster, for a future version if one is given: volumes that in-tree plugins still serve there do not hold

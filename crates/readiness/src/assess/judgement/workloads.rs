@@ -3,13 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::assess::NodeSelection;
-use crate::assess::judgement::Memory;
-use crate::assess::judgement::memory::NodeKind;
+use crate::assess::judgement::memory::{Memory, NodeKind};
 use crate::assess::judgement::ownership::Ownership;
 use crate::assess::partial::{self, Lacking};
 use crate::assess::report::Finding;
 use crate::assess::volumes::{self, Lookup, Resolution, Resolved};
+use crate::index::NodeSelection;
 use crate::index::{Cluster, Name, ObjectKey, Owner, Placement, Pod, System, WorkloadKey};
 use crate::visible::some_of;
 

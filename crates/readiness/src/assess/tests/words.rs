@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::assess::verdict::{self, Facts};
-use crate::index::Name;
+use crate::index::{Name, list};
 
 /// The maximum message length of an `OperatorCondition`.
 const LIMIT: usize = 32_768;
@@ -83,8 +83,8 @@ fn ten_nodes_are_named_and_only_more_are_counted() {
             .collect()
     };
     let ten = "w00, w01, w02, w03, w04, w05, w06, w07, w08, w09";
-    assert_eq!(verdict::list(&names(0)), "");
-    assert_eq!(verdict::list(&names(1)), "w00");
-    assert_eq!(verdict::list(&names(10)), ten);
-    assert_eq!(verdict::list(&names(11)), format!("{ten} and 1 more"));
+    assert_eq!(list(&names(0)), "");
+    assert_eq!(list(&names(1)), "w00");
+    assert_eq!(list(&names(10)), ten);
+    assert_eq!(list(&names(11)), format!("{ten} and 1 more"));
 }

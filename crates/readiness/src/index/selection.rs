@@ -7,7 +7,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use serde::{Deserialize, Serialize};
 
-use crate::index::{Labels, Name};
+use crate::index::{Labels, Name, Node, Toleration};
 use crate::visible::some_of;
 
 /// How many terms of an affinity are named in words.
@@ -158,6 +158,30 @@ fn is_met(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
 fn label<'a>(labels: &'a Labels, key: &str) -> Option<&'a str> {
     let place = labels.binary_search_by(|(known, _)| known.as_str().cmp(key));
     place.ok().map(|place| Name::as_str(&labels[place].1))
+}
+
+/// What decides which nodes can take a pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moving {
+    /// The node selector and required node affinity.
+    pub selection: NodeSelection,
+    /// The tolerations.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl Moving {
+    /// Serializes this. Equal values give equal text, so that it can be interned.
+    pub(crate) fn to_text(&self) -> String {
+        // Maps with string keys always serialize.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether the node could take the pod.
+    pub(crate) fn takes(&self, name: &str, node: &Node) -> bool {
+        let mut taints = node.taints.iter();
+        self.selection.matches(name, &node.labels)
+            && taints.all(|taint| self.tolerations.iter().any(|it| it.covers(taint)))
+    }
 }
 
 #[cfg(test)]
