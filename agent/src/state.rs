@@ -26,6 +26,8 @@ pub struct Memory {
 pub enum Call {
     /// Ask whether the service is up.
     Ping,
+    /// Finish the current request, then end, so that Windows starts the program that is in place by then.
+    Retire,
     /// Carry out the request in a file.
     Apply {
         /// The path of the file.
@@ -39,10 +41,14 @@ pub enum Call {
 pub enum Reply {
     /// Reply to [`Call::Ping`].
     Pong {
+        /// The service's version.
+        version: String,
         /// SHA-256 of the program that it runs, if known.
         #[serde(default)]
         sha256: Option<String>,
     },
+    /// Reply to [`Call::Retire`]: the service ends as soon as it can.
+    Retiring,
     /// Reply to a [`Call::Apply`] whose request could be read.
     Result {
         /// The result.

@@ -67,7 +67,8 @@ impl Gate {
         if self.track.is_due(&decision, now) {
             if !decision.holds() {
                 // Before `opens` is asked: work that begins on a node is seen here, or the node waits for this to be done.
-                self.report.send_modify(|report| report.knows.clear());
+                self.report
+                    .send_if_modified(|report| !std::mem::take(&mut report.knows).is_empty());
             }
             self.ensure(&decision, opens).await;
         }

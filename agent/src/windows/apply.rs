@@ -43,7 +43,7 @@ pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
 fn hand_over(path: &str, timeout: Duration, deadline: Instant) -> Result<Answer, Failure> {
     let request = path.to_owned();
     let reached_by = deadline.min(Instant::now() + START);
-    let pipe = call(&Call::Apply { request }, reached_by, true)?;
+    let pipe = call(&Call::Apply { request }, reached_by)?;
     let error = match pipes::read_line(&pipe, deadline) {
         Ok(line) => return understand(&line),
         Err(error) => error,
@@ -66,15 +66,35 @@ fn hand_over(path: &str, timeout: Duration, deadline: Instant) -> Result<Answer,
     }))
 }
 
-/// Waits for an answer from the service until the deadline; `starts`: starts the service if it is stopped. Returns the SHA-256
-/// of the program that it runs, if the service reports it.
-pub fn ping(deadline: Instant, starts: bool) -> Result<Option<String>, Failure> {
-    let pipe = call(&Call::Ping, deadline, starts)?;
+/// Checks that the service answers, without starting a service that is stopped.
+pub fn check_answers(deadline: Instant) -> Result<(), Failure> {
+    let pipe = reach(deadline, false)?;
+    say(&pipe, &Call::Ping)?;
     match serde_json::from_str(&hear(&pipe, deadline)?) {
-        Ok(Reply::Pong { sha256 }) => Ok(sha256),
         Ok(Reply::Refused { failure }) => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// Waits for an answer from the service until the deadline. Returns the SHA-256 of the program that it runs, if the service
+/// reports it.
+pub fn ping(deadline: Instant) -> Result<Option<String>, Failure> {
+    match ask(&Call::Ping, deadline)? {
+        Some(Reply::Pong { sha256, .. }) => Ok(sha256),
         _ => Ok(None),
     }
+}
+
+/// Asks the service to end after the current request; returns false if the service does not understand the call.
+pub fn retire(deadline: Instant) -> Result<bool, Failure> {
+    let reply = ask(&Call::Retire, deadline)?;
+    Ok(matches!(reply, Some(Reply::Retiring)))
+}
+
+/// Returns the service's reply, if it can be understood.
+fn ask(question: &Call, deadline: Instant) -> Result<Option<Reply>, Failure> {
+    let line = hear(&call(question, deadline)?, deadline)?;
+    Ok(serde_json::from_str(&line).ok())
 }
 
 fn hear(pipe: &File, deadline: Instant) -> Result<String, Failure> {
@@ -82,12 +102,16 @@ fn hear(pipe: &File, deadline: Instant) -> Result<String, Failure> {
     line.map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))
 }
 
-fn call(call: &Call, deadline: Instant, starts: bool) -> Result<File, Failure> {
-    let pipe = reach(deadline, starts)?;
-    let line = serde_json::to_string(call).map_err(io::Error::from);
-    line.and_then(|line| pipes::write_line(&pipe, &line))
-        .map_err(|error| unavailable(format!("calling the agent's service: {error}")))?;
+fn call(call: &Call, deadline: Instant) -> Result<File, Failure> {
+    let pipe = reach(deadline, true)?;
+    say(&pipe, call)?;
     Ok(pipe)
+}
+
+fn say(pipe: &File, call: &Call) -> Result<(), Failure> {
+    let line = serde_json::to_string(call).map_err(io::Error::from);
+    line.and_then(|line| pipes::write_line(pipe, &line))
+        .map_err(|error| unavailable(format!("calling the agent's service: {error}")))
 }
 
 /// Connects to the service's pipe. If `starts` is set, starts the service if it is installed but stopped.

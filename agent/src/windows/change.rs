@@ -252,15 +252,15 @@ impl Engine {
         match recovery {
             Recovery::Commit => self.commit(&journal).map(drop),
             Recovery::Undo => self.go_back(&journal).map(drop),
-            // A program that is already in place is kept, or it would run and nobody would keep it running.
-            Recovery::Leave
-                if files::sha256(CSI_PROXY_EXE)?.as_ref() == Some(&journal.request.sha256) =>
-            {
-                self.leave(&journal);
-                Ok(())
-            }
             Recovery::Leave => {
-                self.close(&journal, &journal.bad_end(recovery, None));
+                let in_place = files::sha256(CSI_PROXY_EXE);
+                let in_place = in_place.inspect_err(|_| self.try_again_later())?;
+                // A program that is already in place is kept, or it would run and nobody would keep it running.
+                if in_place.as_ref() == Some(&journal.request.sha256) {
+                    self.leave(&journal);
+                } else {
+                    self.close(&journal, &journal.bad_end(recovery, None));
+                }
                 Ok(())
             }
         }

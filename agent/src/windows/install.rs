@@ -18,12 +18,12 @@ use windows_storage_agent::errors::{Context, named};
 use windows_storage_agent::wanted::{AUTO_START, ServiceSettings};
 
 use super::apply::ANSWER;
-use super::services::Services;
+use super::services::{Held, Services};
 use super::win32::retry_for;
 use super::{acl, apply, events, files, log, observe, owners, point};
 
-/// How long the service may take to stop: it waits a little less for the current request.
-const STOP: Duration = Duration::from_secs(25);
+/// How long the service may take to finish the current request.
+const RETIRE: Duration = Duration::from_secs(25);
 /// How long the agent may take from its start to its first answer.
 const START: Duration = Duration::from_secs(60);
 /// How long to wait for another install that runs at the same time. Together with the other limits this is less than the
@@ -57,8 +57,7 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     point_service_at(&services, AGENT_EXE)?;
     point("install: service points at the new program");
     let runs = services.is_running(AGENT_SERVICE)
-        && apply::ping(Instant::now() + ANSWER, true)
-            .is_ok_and(|runs| runs.as_ref() == Some(&sha256));
+        && apply::ping(Instant::now() + ANSWER).is_ok_and(|runs| runs.as_ref() == Some(&sha256));
     if !runs {
         end_running(&mut services)?;
         point("install: old service ended");
@@ -139,16 +138,28 @@ fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
     service.set_recovery(true).context(SETTING_UP)
 }
 
-/// Stops the old service, which finishes the current request first if that does not take long.
+/// Ends the old service, after the current request if the service supports that.
 pub(super) fn end_running(services: &mut Services) -> Result<(), Failure> {
-    services.stop(AGENT_SERVICE, &[], STOP).map(drop)
+    let status = services.scm.status(AGENT_SERVICE).context(SETTING_UP)?;
+    let process = status.and_then(|status| status.process_id);
+    let alive = services.hold(AGENT_SERVICE, process) == Held::Alive;
+    if !alive || !apply::retire(Instant::now() + ANSWER).unwrap_or(false) {
+        return services.stop(AGENT_SERVICE, &[], RETIRE).map(drop);
+    }
+    let process = services.process(AGENT_SERVICE);
+    if process.is_none_or(|process| process.wait(RETIRE)) {
+        return Ok(());
+    }
+    Err(FailureCategory::Other.failure(
+        "the agent's service is busy with a request; it ends after that, and Windows starts the new program; run install again to see it",
+    ))
 }
 
 /// Starts the service and checks that the installed program answers.
 fn start(services: &mut Services, sha256: &str) -> Result<(), Failure> {
     let deadline = Instant::now() + START;
     services.start(AGENT_SERVICE, deadline)?;
-    match apply::ping(deadline, true)? {
+    match apply::ping(deadline)? {
         Some(runs) if runs != sha256 => {
             let message = format!("the agent that answers has sha256 {runs}");
             Err(FailureCategory::Other.failure(message))

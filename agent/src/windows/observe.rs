@@ -51,7 +51,7 @@ pub fn status(extra_pipes: &[String]) -> Result<NodeState, Failure> {
     };
     let mut state = node_state(journal, &kept, extra_pipes)?;
     if state.agent_service == ServiceState::Running {
-        let answers = apply::ping(Instant::now() + apply::ANSWER, false);
+        let answers = apply::check_answers(Instant::now() + apply::ANSWER);
         state.agent_problem = answers.err().map(|failure| failure.message);
     }
     Ok(state)

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use windows_storage_agent::state::{Call, Reply};
 use super::engine::Job;
 use super::log;
 use super::pipes::{self, Listener};
-use super::service::Jobs;
+use super::service::{Jobs, News};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longer than any single wait of the agent, such as for the start of csi-proxy.
@@ -29,6 +29,8 @@ pub struct Service {
     pub pulse: Arc<Pulse>,
     /// Where jobs are added.
     pub jobs: Jobs,
+    /// Ends the service.
+    pub news: Sender<News>,
 }
 
 /// Accepts callers forever, each in its own thread.
@@ -79,15 +81,20 @@ fn reply(line: &str, service: &Service) -> Reply {
 }
 
 fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
-    // The caller must learn that the thread is stuck: it then installs the agent again.
+    // The caller must learn that the thread is stuck: it then stops or terminates the process instead of asking it to end.
     if let Some(still) = service.pulse.stuck_for(Instant::now(), stuck_after()) {
         let message = format!("the agent has been stuck for {} s", still.as_secs());
         return Err(FailureCategory::Other.failure(message));
     }
     match call {
         Call::Ping => Ok(Reply::Pong {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             sha256: service.sha256.clone(),
         }),
+        Call::Retire => {
+            let _ = service.news.send(News::Retire);
+            Ok(Reply::Retiring)
+        }
         Call::Apply { request } => {
             let (sender, result) = channel();
             let handed = service.jobs.add(Job::Apply(request, sender));

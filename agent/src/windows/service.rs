@@ -47,6 +47,8 @@ pub fn run() -> ExitCode {
 pub enum News {
     /// Windows stops the service, on its own or for a caller.
     Stop,
+    /// A new program is in place: the service ends after the current request, and Windows starts it again.
+    Retire,
     /// Windows shuts down.
     Shutdown,
     /// The thread that does all work has ended.
@@ -102,22 +104,35 @@ fn service_main(_arguments: Vec<OsString>) {
 
 /// Waits until the service is to end; returns the exit code. After one other than 0 Windows restarts the service.
 fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
-    match heard.recv() {
-        Ok(News::Stop) => {
-            let _ = jobs.add(Job::Stop);
-            let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded));
-            log::line(if finished {
-                "agent stops"
-            } else {
-                "agent stops in the middle of a request; it is rolled back at the next start"
-            });
-            0
+    let mut retires = false;
+    loop {
+        match heard.recv() {
+            Ok(News::Retire) => {
+                log::line("agent ends after the request in hand: another program is in its place");
+                let _ = jobs.add(Job::Stop);
+                retires = true;
+            }
+            Ok(News::Stop | News::Shutdown) if retires => {
+                // Windows may wait for less time than the current request takes.
+                let _ = heard.recv_timeout(FINISH);
+                return 0;
+            }
+            Ok(News::Stop) => {
+                let _ = jobs.add(Job::Stop);
+                let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded));
+                log::line(if finished {
+                    "agent stops"
+                } else {
+                    "agent stops in the middle of a request; it is rolled back at the next start"
+                });
+                return 0;
+            }
+            Ok(News::Shutdown) => {
+                log::line("agent stops: Windows shuts down");
+                return 0;
+            }
+            Ok(News::EngineEnded) | Err(_) => return 1,
         }
-        Ok(News::Shutdown) => {
-            log::line("agent stops: Windows shuts down");
-            0
-        }
-        Ok(News::EngineEnded) | Err(_) => 1,
     }
 }
 
@@ -170,6 +185,7 @@ fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
         sha256: this.clone(),
         pulse: Arc::clone(&pulse),
         jobs: jobs.clone(),
+        news: news.clone(),
     });
     let ended = news.clone();
     thread::Builder::new().spawn(move || {

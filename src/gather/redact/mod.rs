@@ -11,8 +11,7 @@ mod text;
 use serde_json::{Map, Value};
 
 pub use lines::Lines;
-use lines::cut;
-use text::{hides, is_secret_flag, program};
+use text::{has_secret, hides, is_secret_flag, program};
 
 /// The placeholder for redacted values.
 pub const REDACTED: &str = "(left out)";
@@ -60,10 +59,10 @@ pub fn object(kind: &str, value: &mut Value) {
     }
 }
 
-/// Redacts a value that is not an object of the API server. Of a text, all from the first secret on is left out.
+/// Redacts a value that is not an object of the API server.
 pub fn other(value: &mut Value) {
     match value {
-        Value::String(text) => *text = cut(text).unwrap_or_else(|| std::mem::take(text)),
+        Value::String(text) if has_secret(text) => *value = REDACTED.into(),
         Value::Array(items) => {
             arguments(items);
             items.iter_mut().for_each(other);
@@ -71,7 +70,7 @@ pub fn other(value: &mut Value) {
         Value::Object(fields) => fields
             .iter_mut()
             .for_each(|(name, value)| field(name, value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        _ => {}
     }
 }
 
@@ -109,8 +108,6 @@ fn field(name: &str, value: &mut Value) {
         Value::Object(_) if LABELS.contains(&name) => {}
         // Not secrets, but settings that matter.
         Value::Null | Value::Bool(_) => {}
-        // A name with a colon, not an assignment.
-        Value::String(_) if name == "image" => {}
         value if hides(name) => *value = REDACTED.into(),
         value => other(value),
     }

@@ -1,5 +1,7 @@
 //! Recognizes secrets by field names and in texts.
 
+use serde_json::Value;
+
 use super::REDACTED;
 
 /// Words in a name that mark its value as secret.
@@ -59,6 +61,41 @@ pub fn hides(name: &str) -> bool {
     is_secret(name) && !is_reference(name)
 }
 
+/// Whether a text may contain a secret: after a name that marks one, or as the user of a URL.
+pub fn has_secret(text: &str) -> bool {
+    // The separators in mount options and connection strings.
+    const SEPARATORS: [char; 6] = [' ', ',', ';', '&', '\n', '\t'];
+    let words = text.split(SEPARATORS).filter(|word| !word.is_empty());
+    let words: Vec<&str> = words.collect();
+    let precedes = |word: &str| is_secret_flag(word) || ["Bearer", "Basic"].contains(&word);
+    is_secret_document(text)
+        || user_at(text).is_some()
+        || words.iter().any(|word| has_secret_value(word))
+        || words.windows(2).any(|pair| precedes(pair[0]))
+}
+
+/// Whether a text is a JSON document that contains a secret.
+fn is_secret_document(text: &str) -> bool {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return false;
+    }
+    serde_json::from_str(text).is_ok_and(|document: Value| {
+        let mut redacted = document.clone();
+        super::other(&mut redacted);
+        redacted != document
+    })
+}
+
+/// Whether a word assigns a secret, as in `password=x`, `https://a.example/b?sig=x` or `/password:x`.
+fn has_secret_value(word: &str) -> bool {
+    let is_flag = word.starts_with(['-', '/']);
+    word.match_indices(['=', ':']).any(|(at, sign)| {
+        let name = word[..at].rsplit(['=', '?', '"', '\'', '{', '(']).next();
+        let has_value = at + 1 < word.len() && (is_flag || sign == "=");
+        has_value && name.is_some_and(hides)
+    })
+}
+
 /// Whether the next word is a secret, as after `--password`, `-Password` or `/password`.
 pub fn is_secret_flag(word: &str) -> bool {
     let name = word.trim_start_matches(['-', '/']);
@@ -97,6 +134,35 @@ pub fn program(command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_in_a_text_is_found_in_every_notation() {
+        for secret in [
+            "password=hunter2",
+            "Server=s;Pwd=hunter2",
+            "https://a.example/b?sv=1&sig=hunter2",
+            "https://a.example/b?sig=hunter2",
+            "https://u:hunter2@a.example/b",
+            "--set=auth.password=hunter2",
+            "login --password hunter2 now",
+            "New-SmbGlobalMapping -Password hunter2",
+            "cmdkey /password:hunter2",
+            "-H Authorization: Bearer hunter2",
+            r#"{"tokens":["hunter2"]}"#,
+            r#"{"a":{"password":{"value":"hunter2"}}}"#,
+        ] {
+            assert!(has_secret(secret), "{secret}");
+        }
+        for plain in [
+            "vers=3.0,dir_mode=0777",
+            "--v=5",
+            r#"{"a": 1}"#,
+            "https://a.example/b@c",
+            "MountVolume.SetUp failed for volume \"a\" : secret \"b\" not found",
+        ] {
+            assert!(!has_secret(plain), "{plain}");
+        }
+    }
 
     #[test]
     fn of_a_command_the_program_stays() {

@@ -3,6 +3,31 @@
 //! The same types decode watch events and files. A used field of an unexpected type is an error that names the field;
 //! unused fields are ignored.
 
+/// Makes these structs decode from JSON objects only: serde's derive also accepts a list, with items in field order. The
+/// structs derive with `remote = "Self"`, which leaves the trait implementation to this macro.
+macro_rules! object_only {
+    ($($struct:ty),+) => {$(
+        impl<'de> serde::Deserialize<'de> for $struct {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Object;
+                impl<'de> serde::de::Visitor<'de> for Object {
+                    type Value = $struct;
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str("an object")
+                    }
+                    fn visit_map<M: serde::de::MapAccess<'de>>(
+                        self,
+                        fields: M,
+                    ) -> Result<$struct, M::Error> {
+                        <$struct>::deserialize(serde::de::value::MapAccessDeserializer::new(fields))
+                    }
+                }
+                deserializer.deserialize_map(Object)
+            }
+        }
+    )+};
+}
+
 mod gathered;
 mod kinds;
 mod load;

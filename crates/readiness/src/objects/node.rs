@@ -18,6 +18,8 @@ use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, WINDOWS_BUILD_LABEL, adde
 use crate::objects::platform::platform;
 use crate::objects::pod::Condition;
 
+object_only!(NodeSpec, NodeStatus, NodeInfo, CsiNodeSpec, CsiNodeEntry);
+
 /// The plugins that the kubelet redirects, comma-separated.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
@@ -40,12 +42,13 @@ pub(super) struct NodeObject {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct NodeSpec {
     taints: Option<Vec<Taint>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 struct NodeStatus {
     node_info: Option<NodeInfo>,
     addresses: Option<Vec<NodeAddress>>,
@@ -53,7 +56,7 @@ struct NodeStatus {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 struct NodeInfo {
     operating_system: Option<String>,
     kubelet_version: Option<String>,
@@ -155,11 +158,13 @@ pub(super) struct CsiNodeObject {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct CsiNodeSpec {
     drivers: Option<Vec<CsiNodeEntry>>,
 }
 
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct CsiNodeEntry {
     #[serde(deserialize_with = "interned")]
     name: Name,

@@ -20,6 +20,8 @@ use crate::objects::node_side::{Container, SecurityContext, node_side};
 use crate::objects::placement::{Affinity, placement, selection};
 use crate::objects::storage::ClaimTemplateObject;
 
+object_only!(PodSpec, PodStatus, Volume, ClaimSource);
+
 /// The reasons of a container that waits for its image.
 const WITHOUT_IMAGE: [&str; 6] = [
     "ErrImagePull",
@@ -47,7 +49,7 @@ pub(super) struct PodObject {
 
 /// The spec of a pod or pod template.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct PodSpec {
     node_name: Option<String>,
     pub(super) os: Option<PodOS>,
@@ -62,7 +64,7 @@ pub struct PodSpec {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 struct PodStatus {
     phase: Option<String>,
     conditions: Option<Vec<Condition>>,
@@ -105,7 +107,7 @@ struct Stopped {
 
 /// A volume of a pod.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct Volume {
     #[serde(deserialize_with = "interned")]
     pub(super) name: Name,
@@ -118,7 +120,7 @@ pub struct Volume {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 struct ClaimSource {
     #[serde(deserialize_with = "interned")]
     claim_name: Name,

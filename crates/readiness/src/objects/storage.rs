@@ -12,6 +12,8 @@ use crate::index::{
 use crate::objects::metadata::{Meta, Texts};
 use crate::objects::pod::{CsiSource, InTreeSource, MANAGED, volume_type};
 
+object_only!(ClaimSpec, VolumeSpec, ClaimReference);
+
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
     "volume.kubernetes.io/storage-provisioner",
@@ -29,7 +31,7 @@ pub(super) struct ClaimObject {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 struct ClaimSpec {
     volume_name: Option<String>,
     storage_class_name: Option<String>,
@@ -100,6 +102,7 @@ struct VolumeStatus {
 }
 
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct ClaimReference {
     namespace: Option<String>,
     name: Option<String>,
@@ -111,7 +114,7 @@ struct VolumeAffinity {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 struct VolumeSpec {
     persistent_volume_reclaim_policy: Option<String>,
     claim_ref: Option<ClaimReference>,

@@ -9,6 +9,8 @@ use crate::objects::placement::placement;
 use crate::objects::pod::{Condition, PodSpec};
 use crate::objects::storage::ClaimTemplateObject;
 
+object_only!(OwnerSpec, Template, OwnerStatus);
+
 /// An object of any kind that creates pods: each kind has some of the fields.
 #[derive(Deserialize)]
 pub(super) struct OwnerObject {
@@ -18,7 +20,7 @@ pub(super) struct OwnerObject {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 struct OwnerSpec {
     replicas: Option<i64>,
     template: Option<Template>,
@@ -27,6 +29,7 @@ struct OwnerSpec {
 }
 
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct Template {
     spec: Option<PodSpec>,
 }
@@ -42,6 +45,7 @@ struct JobTemplateSpec {
 }
 
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct OwnerStatus {
     conditions: Option<Vec<Condition>>,
 }
