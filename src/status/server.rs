@@ -60,15 +60,12 @@ impl Server {
         if state.refused.iter().any(|refused| refused == name) {
             return (500, failure(500));
         }
-        let operations: Value = serde_json::from_slice(body).unwrap();
+        let mut object: Value = serde_json::from_slice(body).unwrap();
         state.version += 1;
         let version = state.version.to_string();
-        let metadata = json!({"name": name, "resourceVersion": version});
-        let status = &operations[0]["value"];
-        (
-            200,
-            json!({"metadata": metadata, "spec": {}, "status": status}),
-        )
+        object["metadata"] = json!({"name": name, "resourceVersion": version});
+        object["spec"] = json!({});
+        (200, object)
     }
 }
 
