@@ -78,12 +78,7 @@ impl Gate {
         let is_done = !self.track.is_due(&next.decision, now);
         self.publish(GateReport {
             acted_on: is_done.then(|| judged.verdict.clone()),
-            knows: judged
-                .in_progress
-                .iter()
-                .filter(|_| is_done)
-                .cloned()
-                .collect(),
+            knows: (is_done.then(|| judged.in_progress.clone())).unwrap_or_default(),
             wants_lists: next.wants_lists,
             ..self.track.report(now)
         });
