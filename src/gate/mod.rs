@@ -78,7 +78,11 @@ impl Gate {
         let is_done = !self.track.is_due(&next.decision, now);
         self.publish(GateReport {
             acted_on: is_done.then(|| judged.verdict.clone()),
-            knows: (is_done.then(|| judged.in_progress.clone())).unwrap_or_default(),
+            knows: if is_done {
+                judged.in_progress.clone()
+            } else {
+                Default::default()
+            },
             wants_lists: next.wants_lists,
             ..self.track.report(now)
         });
