@@ -11,6 +11,7 @@ mod object;
 mod operations;
 mod report;
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use tokio::sync::watch;
@@ -81,7 +82,7 @@ impl Gate {
             knows: if is_done {
                 judged.in_progress.clone()
             } else {
-                Default::default()
+                BTreeSet::new()
             },
             wants_lists: next.wants_lists,
             ..self.track.report(now)
@@ -154,7 +155,6 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use super::*;
