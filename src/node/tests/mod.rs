@@ -22,10 +22,8 @@ use crate::node::{
 impl Target {
     /// Creates a target on this machine, with an unknown key.
     pub(crate) fn of_test_host(port: u16) -> Self {
-        let pem = openssl::rsa::Rsa::generate(2048)
-            .unwrap()
-            .private_key_to_pem()
-            .unwrap();
+        let key = openssl::pkey::PKey::generate_ed25519().unwrap();
+        let pem = key.private_key_to_pem_pkcs8().unwrap();
         Self {
             node: "win-1".to_owned(),
             uid: String::new(),
