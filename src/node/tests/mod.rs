@@ -22,8 +22,6 @@ use crate::node::{
 impl Target {
     /// Creates a target on this machine, with an unknown key.
     pub(crate) fn of_test_host(port: u16) -> Self {
-        let key = openssl::pkey::PKey::generate_ed25519().unwrap();
-        let pem = key.private_key_to_pem_pkcs8().unwrap();
         Self {
             node: "win-1".to_owned(),
             uid: String::new(),
@@ -31,7 +29,7 @@ impl Target {
             address: "127.0.0.1".to_owned(),
             port,
             user: "Administrator".to_owned(),
-            key: PrivateKey::of_test(pem),
+            key: PrivateKey::of_test(PrivateKey::new_pem()),
             host_keys: HostKeyPolicy {
                 trust_on_first_use: true,
                 ..HostKeyPolicy::default()
@@ -45,6 +43,12 @@ impl Target {
 }
 
 impl PrivateKey {
+    /// Makes a key of the kind that is made and read fastest, in PEM.
+    pub(crate) fn new_pem() -> Vec<u8> {
+        let key = openssl::pkey::PKey::generate_ed25519().unwrap();
+        key.private_key_to_pem_pkcs8().unwrap()
+    }
+
     /// Parses a key.
     pub(crate) fn of_test(pem: Vec<u8>) -> Self {
         let wanted = PrivateKeySecretRef::default();

@@ -25,7 +25,7 @@ use crate::gate::GateReport;
 use crate::index::{
     AnyTable, ConfigMap, CsiNode, NodeAddress, ObjectKey, Platform, PlatformSignal, Secret, Taint,
 };
-use crate::node::{Observation, Purpose, RolloutSlots, Standing};
+use crate::node::{Observation, PrivateKey, Purpose, RolloutSlots, Standing};
 use crate::objects::{KINDS, kind};
 use rig::Rig;
 

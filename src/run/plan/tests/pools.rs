@@ -145,8 +145,7 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
     let mut rig = pools(&json!({}));
     let secret = rig.ssh_secret();
     let old = secret["private-key.pem"].clone();
-    let new = openssl::pkey::PKey::generate_ed25519().unwrap();
-    let new = Zeroizing::new(new.private_key_to_pem_pkcs8().unwrap());
+    let new = Zeroizing::new(PrivateKey::new_pem());
     secret.insert("private-key.pem".to_owned(), new);
     secret.insert("private-key.pem.previous".to_owned(), old);
     let (reason, message) = said(&rig.pass(), "CredentialsValid").unwrap();

@@ -105,8 +105,7 @@ impl Rig {
     }
 
     pub(super) fn add_configuration(&mut self) {
-        let key = openssl::pkey::PKey::generate_ed25519().unwrap();
-        self.add_configuration_with(key.private_key_to_pem_pkcs8().unwrap());
+        self.add_configuration_with(PrivateKey::new_pem());
     }
 
     pub(super) fn add_configuration_with(&mut self, private_key: Vec<u8>) {

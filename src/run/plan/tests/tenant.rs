@@ -264,8 +264,7 @@ fn connects(plan: &NodePlan) -> bool {
 
 #[test]
 fn a_tenant_changes_nothing_outside_its_namespace_except_by_holding() {
-    let private_key = openssl::pkey::PKey::generate_ed25519().unwrap();
-    let private_key = private_key.private_key_to_pem_pkcs8().unwrap();
+    let private_key = PrivateKey::new_pem();
     let mut counts = Counts::default();
     for seed in 0..CLUSTERS {
         let mut world = World::new(seed, &private_key);
