@@ -107,8 +107,9 @@ image-check: image image-must-gather ## Test the images of make image as make te
 
 # Most tests spend more time waiting for programs, deadlines and watches than computing.
 TEST_THREADS := 10
-# API servers and kubectl are started often, and live briefly: they collect garbage only at this limit of memory.
-TEST = GOGC=off GOMEMLIMIT=600MiB RUST_TEST_THREADS=$(TEST_THREADS)
+# API servers and kubectl are started often, and live briefly: they collect garbage only at this limit of memory, and one
+# thread each takes the fewest processor seconds.
+TEST = GOGC=off GOMEMLIMIT=600MiB GOMAXPROCS=1 RUST_TEST_THREADS=$(TEST_THREADS)
 
 .PHONY: test
 test: setup-test parts-test payload test-programs ## Test the operator, agent, docs and manifests on real parts; TEST_THREADS=N at one time

@@ -25,8 +25,10 @@ use crate::watch::{Lists, News};
 
 /// News within this time are judged together.
 const GATHER: Duration = Duration::from_millis(10);
-/// The shortest pause after a judgement, as a multiple of its duration: judging takes at most a fifth of a core.
-const PAUSE_TIMES: u32 = 4;
+/// Judging takes at most one of so many parts of a core, over time.
+const PARTS: u32 = 5;
+/// How far judgements may be ahead of that part, so that the first ones after a quiet time follow their news at once.
+const AHEAD: Duration = Duration::from_secs(5);
 /// How often unused memory is returned to the system.
 const GIVE_BACK: Duration = Duration::from_secs(30);
 /// The longest time between two judgements if nothing changes.
@@ -81,6 +83,7 @@ impl Judge {
         let mut observed = self.observations.changes();
         let mut problems = self.board.problems();
         let mut given_back = Instant::now();
+        let mut pace = Pace(given_back);
         loop {
             observed.mark_unchanged();
             problems.mark_unchanged();
@@ -96,7 +99,7 @@ impl Judge {
             let mut next = (judged + IDLE).min(plan.due.unwrap_or(judged + IDLE));
             let by_plan = plan.wants_lists;
             drop(plan);
-            let rested = judged + (judged - began) * PAUSE_TIMES;
+            let rested = pace.rested(began, judged);
             loop {
                 // At once, not only with the next judgement: the gate opens only after them.
                 let wanted = self.gate.borrow().wants_lists.max(by_plan);
@@ -205,5 +208,40 @@ impl Judge {
     }
 }
 
+/// Until when the judgements so far have used their part of a core.
+struct Pace(Instant);
+
+impl Pace {
+    /// Returns when the next judgement may begin.
+    fn rested(&mut self, began: Instant, judged: Instant) -> Instant {
+        self.0 = self.0.max(began) + (judged - began) * PARTS;
+        self.0.checked_sub(AHEAD).unwrap_or(judged)
+    }
+}
+
 /// The actor of the services entry, on the board.
 pub const SERVICES: &str = "ConfigMap";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judgements_follow_one_another_at_once_after_a_quiet_time_and_take_their_part_of_a_core_in_a_busy_one()
+     {
+        let start = Instant::now() + Duration::from_secs(1000);
+        let one = Duration::from_millis(500);
+        let mut pace = Pace(start);
+        let mut now = start;
+        let mut next = |now: &mut Instant| {
+            let judged = *now + one;
+            let waits = pace.rested(*now, judged).saturating_duration_since(judged);
+            *now = judged + waits;
+            waits
+        };
+        let waits: Vec<u128> = (0..4).map(|_| next(&mut now).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 1000, 2000]);
+        now += AHEAD;
+        assert_eq!(next(&mut now), Duration::ZERO, "after a quiet time");
+    }
+}
