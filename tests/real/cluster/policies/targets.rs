@@ -5,9 +5,8 @@
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
 
-/// The namespace of objects about the cluster itself, by its label, and one about other clusters.
-pub const OURS: &str = "capi";
-pub const OTHERS: &str = "fleet-default";
+/// The namespace of objects about the cluster itself, by its label.
+const OURS: &str = "capi";
 /// The annotation that lets an upgrade pass.
 pub const ANYWAY: &str = "windowsstorage.dev/upgrade-anyway";
 /// API paths of what is changed.
@@ -83,63 +82,8 @@ fn definitions() -> Vec<Value> {
 }
 
 /// Returns a Plan, as in the examples of its controller.
-pub fn plan(name: &str, version: &Value) -> Value {
-    let mut plan = json!({"apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",
-        "metadata": {"name": name, "namespace": OURS},
-        "spec": {"concurrency": 1, "serviceAccountName": "system-upgrade", "upgrade": {"image": "rancher/rke2-upgrade"}}});
-    let members = version.as_object().unwrap().clone();
-    plan["spec"].as_object_mut().unwrap().extend(members);
-    plan
-}
-
-fn cluster_api(group: &str, kind: &str, namespace: &str, name: &str, spec: &Value) -> Value {
-    json!({"apiVersion": format!("{group}/v1beta2"), "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec})
-}
-
-/// What there is before an upgrade.
-fn objects() -> Vec<Value> {
-    let reference = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "MachineTemplate", "name": "m"});
-    let machines = json!({"clusterName": "c", "replicas": 1, "selector": {"matchLabels": {"a": "b"}},
-        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"clusterName": "c", "version": "v1.30.4",
-            "bootstrap": {"dataSecretName": "b"}, "infrastructureRef": reference}}});
-    let mut pool = machines.clone();
-    pool.as_object_mut().unwrap().remove("selector");
-    let control_plane = json!({"version": "v1.30.4", "replicas": 3, "machineTemplate": {"spec": {"infrastructureRef": reference}}});
-    let cluster = json!({"topology": {"classRef": {"name": "t"}, "version": "v1.30.4"}});
-    let (core, of_kubeadm) = ("cluster.x-k8s.io", "controlplane.cluster.x-k8s.io");
-    let mut owned = cluster_api(
-        of_kubeadm,
-        "KubeadmControlPlane",
-        OURS,
-        "owned",
-        &control_plane,
-    );
-    owned["metadata"]["labels"] = json!({"topology.cluster.x-k8s.io/owned": ""});
-    let rancher = |namespace: &str, name: &str| {
-        json!({"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": {"name": name, "namespace": namespace},
-            "spec": {"kubernetesVersion": "v1.30.4+rke2r1"}})
-    };
-    vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OURS, "labels": {"windowsstorage.dev/this-cluster": "true"}}}),
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHERS}}),
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet-local"}}),
-        json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
-            "spec": {"clusterID": "5f2c8a1e-0000-4000-8000-000000000001"}}),
-        plan("server", &json!({"version": "v1.30.4+rke2r1"})),
-        plan(
-            "channel",
-            &json!({"channel": "https://update.rke2.io/v1-release/channels/stable"}),
-        ),
-        plan("agent", &json!({"version": "v0.3.14-suc"})),
-        cluster_api(core, "Cluster", OURS, "c", &cluster),
-        cluster_api(core, "Cluster", OTHERS, "c", &cluster),
-        cluster_api(core, "MachineDeployment", OURS, "c", &machines),
-        cluster_api(core, "MachinePool", OURS, "c", &pool),
-        cluster_api(of_kubeadm, "KubeadmControlPlane", OURS, "c", &control_plane),
-        owned,
-        rancher("fleet-local", "local"),
-        rancher(OTHERS, "downstream"),
-    ]
+pub fn plan(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "metadata": {"name": name, "namespace": OURS}, "spec": spec})
 }
 
 /// What the operators of these objects have written before an upgrade.
@@ -159,13 +103,13 @@ fn statuses() -> [(&'static str, Value); 2] {
 
 /// Adds everything to a control plane.
 pub fn install(control_plane: &ControlPlane) {
-    let add = |all: Vec<Value>| {
+    let add = |all: Value| {
         let list = json!({"items": all}).to_string();
         control_plane.apply(&list).unwrap();
     };
-    add(definitions());
+    add(definitions().into());
     control_plane.await_definitions().unwrap();
-    add(objects());
+    add(listed("objects"));
     for (path, status) in statuses() {
         control_plane.patch(path, &status).unwrap();
     }
@@ -231,92 +175,16 @@ pub fn anyway(mut change: Value, version: &str) -> Value {
 
 /// What passes while upgrades to another minor version do not.
 pub fn harmless() -> Vec<(String, Value)> {
-    let openshift = |change: Value| (OPENSHIFT.to_owned(), change);
-    let with = |member: &str, value: Value| {
-        let mut change = order("4.18.3");
-        change["spec"]["desiredUpdate"][member] = value;
-        openshift(change)
-    };
-    let mut all = vec![
-        // Patches, the same, and versions before.
-        openshift(order("4.17.9")),
-        openshift(order("4.17.5")),
-        openshift(order("4.16.30")),
-        openshift(
-            json!({"spec": {"desiredUpdate": {"architecture": "Multi", "version": "4.17.5"}}}),
-        ),
-        openshift(
-            json!({"spec": {"desiredUpdate": {"image": "quay.io/ocp@sha256:aa", "version": ""}}}),
-        ),
-        (
-            plans("server"),
-            json!({"spec": {"version": "v1.30.9+rke2r1"}}),
-        ),
-        (
-            plans("server"),
-            json!({"spec": {"version": "v1.29.9+rke2r1"}}),
-        ),
-        (
-            CHANNEL.to_owned(),
-            json!({"status": {"latestVersion": "v1.30.9-rke2r1"}}),
-        ),
-        (
-            core("clusters/c"),
-            json!({"spec": {"topology": {"version": "v1.30.9"}}}),
-        ),
-        (
-            core("machinedeployments/c"),
-            json!({"spec": {"template": {"spec": {"version": "v1.30.9"}}}}),
-        ),
-        (kubeadm("c"), json!({"spec": {"version": "v1.29.9"}})),
-        (
-            rancher("fleet-local/local"),
-            json!({"spec": {"kubernetesVersion": "v1.30.9+rke2r1"}}),
-        ),
-        // Forced, or not meant.
-        with("force", true.into()),
-        with("mode", "Preflight".into()),
-        // What is not for the policies to hold.
-        openshift(json!({"spec": {"channel": "stable-4.18", "desiredUpdate": null}})),
-        (
-            format!("{OPENSHIFT}/status"),
-            json!({"status": {"desired": {"version": "4.18.3"}}}),
-        ),
-        (
-            plans("server"),
-            json!({"spec": {"concurrency": 2, "version": null, "channel": "https://update.rke2.io/v1-release/channels/v1.30"}}),
-        ),
-        (plans("agent"), json!({"spec": {"version": "v0.4.0-suc"}})),
-        (core("clusters/c"), json!({"spec": {"paused": true}})),
-        (
-            core("machinedeployments/c"),
-            json!({"spec": {"replicas": 5}}),
-        ),
-        (
-            core("machinedeployments/c"),
-            json!({"spec": {"template": {"spec": {"version": null}}}}),
-        ),
-        (kubeadm("c"), json!({"spec": {"replicas": 5}})),
-        (kubeadm("owned"), json!({"spec": {"version": "v1.99.2"}})),
-        (
-            rancher("fleet-local/local"),
-            json!({"spec": {"rkeConfig": {"provisionGeneration": 1}}}),
-        ),
-        // Other clusters.
-        (
-            core("clusters/c").replace(OURS, OTHERS),
-            json!({"spec": {"topology": {"version": "v1.99.2"}}}),
-        ),
-        (
-            rancher("fleet-default/downstream"),
-            json!({"spec": {"kubernetesVersion": "v1.99.2+rke2r1"}}),
-        ),
-    ];
-    for (path, change, version) in upgrades() {
-        // An annotation cannot be given with the status.
-        if path != CHANNEL {
-            all.push((path, anyway(change, version)));
-        }
-    }
-    all
+    let listed: Vec<(String, Value)> = serde_json::from_value(listed("harmless")).unwrap();
+    // An annotation cannot be given with the status.
+    let of_spec = upgrades().into_iter().filter(|(path, ..)| path != CHANNEL);
+    let anyway = of_spec.map(|(path, change, version)| (path, anyway(change, version)));
+    listed.into_iter().chain(anyway).collect()
+}
+
+/// Reads a part of the file beside this one.
+fn listed(part: &str) -> Value {
+    let mut all: serde_yaml::Value = serde_yaml::from_str(include_str!("targets.yaml")).unwrap();
+    all.apply_merge().unwrap();
+    serde_json::to_value(&all[part]).unwrap()
 }
