@@ -105,7 +105,7 @@ image-check: image image-must-gather ## Test the images of make image as make te
 
 ##@ Test and check
 
-# Most tests spend more time waiting for programs, deadlines and watches than computing.
+# Most tests wait for programs, deadlines and watches. So many keep two cores busy; more take as long.
 TEST_THREADS := 10
 # API servers and kubectl are started often, and live briefly: they collect garbage only at this limit of memory, and one
 # thread each takes the fewest processor seconds.

@@ -81,9 +81,12 @@ fn definitions() -> Vec<Value> {
     ]
 }
 
-/// Returns a Plan, as in the examples of its controller.
-pub fn plan(name: &str, spec: &Value) -> Value {
-    json!({"apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "metadata": {"name": name, "namespace": OURS}, "spec": spec})
+/// Returns a new Plan, as in the examples of its controller.
+pub fn plan(version: &Value) -> Value {
+    let mut plan = listed("plan");
+    let spec = plan["spec"].as_object_mut().unwrap();
+    spec.extend(version.as_object().unwrap().clone());
+    plan
 }
 
 /// What the operators of these objects have written before an upgrade.
