@@ -125,8 +125,7 @@ impl Harness {
 
     /// Returns an object such as `node/win-1`, from the operator's namespace if it is namespaced, or null.
     pub fn get(&self, object: &str) -> Value {
-        let (kind, name) = object.split_once('/').unwrap();
-        self.read(&format!("{}/{name}", folder(&format!("{kind}s"))))
+        self.read(&path(object))
     }
 
     /// Returns all objects of a kind such as `nodes`, from the operator's namespace if they are namespaced.
@@ -221,18 +220,13 @@ impl Harness {
 
     /// Merges this into an object, such as `windowsstorage/cluster`, from the operator's namespace if it is namespaced.
     pub fn patch(&self, object: &str, patch: &Value) {
-        self.patch_with(object, &[], patch);
+        self.control_plane().patch(&path(object), patch).unwrap();
     }
 
     /// Merges this into the status of an object.
     pub fn patch_status(&self, object: &str, patch: &Value) {
-        self.patch_with(object, &["--subresource=status"], patch);
-    }
-
-    fn patch_with(&self, object: &str, further: &[&str], patch: &Value) {
-        let line = ["patch", object, "-n", NAMESPACE, "--type=merge"];
-        let patch = ["-p", &patch.to_string()];
-        self.kubectl_with(&[&line, further, &patch].concat());
+        let path = format!("{}/status", path(object));
+        self.control_plane().patch(&path, patch).unwrap();
     }
 
     /// Returns how often the operator has opened the gate, from the audit log: a watch would end with the API server.
@@ -383,6 +377,12 @@ pub fn assert_has(text: &str, all: &[&str]) {
 /// Returns whether this is the full run of `make chaos`.
 pub fn is_full() -> bool {
     std::env::var("CHAOS").is_ok_and(|chaos| chaos == "full")
+}
+
+/// Returns the API path of an object such as `node/win-1`.
+fn path(object: &str) -> String {
+    let (kind, name) = object.split_once('/').unwrap();
+    format!("{}/{name}", folder(&format!("{kind}s")))
 }
 
 /// Returns the API path of a kind's collection.

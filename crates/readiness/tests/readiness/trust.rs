@@ -41,6 +41,7 @@ claimRef Bound namespace
 ";
 
 #[test]
+#[ignore = "make test-random: it tests the random clusters, not the judgement"]
 fn the_random_clusters_find_out_who_does_not_see() {
     let decisive = DECISIVE.split_whitespace();
     let mut unfound: Vec<String> = decisive.map(|part| format!("{part:?}")).collect();
