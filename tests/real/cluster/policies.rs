@@ -83,7 +83,8 @@ fn said_of(control_plane: &ControlPlane, line: &str) -> Said {
 
 /// Returns the answer to the creation of an object, as a dry run.
 fn to_new(control_plane: &ControlPlane, object: &Value) -> Said {
-    said(control_plane, &["create", "--dry-run=server"], Some(object))
+    let (is_taken, warnings) = control_plane.try_create(object).unwrap();
+    Said { is_taken, warnings }
 }
 
 /// Like [`to_new`], for the user of a kubeconfig.
@@ -172,8 +173,7 @@ fn types_are_right(control_plane: &ControlPlane, number: usize) {
 /// Starts a control plane with the policies of a folder and two namespaces, of which only `drivers` may reach the
 /// pipes. Returns `None` if the API server does not support such policies.
 fn with_policies(folder: &str) -> Option<ControlPlane> {
-    let control_plane = ControlPlane::start().unwrap();
-    sandbox::install(&control_plane).unwrap();
+    let control_plane = sandbox::installed().unwrap();
     if !apply(&control_plane, folder) {
         return None;
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -27,19 +27,14 @@ pub struct Sandbox {
     pub control_plane: Reused,
 }
 
-/// The content of the first control plane after the installation. Others in this process start with it.
-static INSTALLED: Mutex<Option<Arc<Content>>> = Mutex::new(None);
-
-fn installed() -> Result<ControlPlane> {
-    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(content) = installed.clone() {
-        drop(installed);
-        return ControlPlane::start_with_content(&content);
-    }
-    let control_plane = ControlPlane::start()?;
-    install(&control_plane)?;
-    *installed = Some(Arc::new(control_plane.content()?));
-    Ok(control_plane)
+/// Starts a control plane on which everything that the operator needs is installed.
+pub fn installed() -> Result<ControlPlane> {
+    static INSTALLED: Mutex<Option<Arc<Content>>> = Mutex::new(None);
+    ControlPlane::start_like(&INSTALLED, || {
+        let control_plane = ControlPlane::start()?;
+        install(&control_plane)?;
+        Ok(control_plane)
+    })
 }
 
 /// Installs everything that the operator needs on a control plane.

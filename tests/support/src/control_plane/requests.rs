@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::header::CONTENT_TYPE;
-use hyper::{Method, Request, StatusCode};
+use hyper::header::{CONTENT_TYPE, WARNING};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_openssl::client::legacy::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -67,14 +67,14 @@ impl Administrator {
         })
     }
 
-    /// Sends a request and returns status code and body, or an error if there is no answer.
+    /// Sends a request and returns the answer, or an error if there is none.
     pub fn ask(
         &self,
         method: Method,
         address: SocketAddr,
         path: &str,
         (content_type, body): (&str, String),
-    ) -> Result<(StatusCode, Bytes)> {
+    ) -> Result<Response<Bytes>> {
         let request = Request::builder()
             .method(method)
             .uri(format!("https://{address}{path}"))
@@ -83,12 +83,11 @@ impl Administrator {
         let client = self.client.clone();
         let answer = async move {
             loop {
-                let answer = client.request(request.clone()).await?;
-                let status = answer.status();
-                let body = answer.into_body().collect().await?.to_bytes();
+                let (head, body) = client.request(request.clone()).await?.into_parts();
+                let body = body.collect().await?.to_bytes();
                 // The API server answers 429 while it starts.
-                if status != StatusCode::TOO_MANY_REQUESTS {
-                    return anyhow::Ok((status, body));
+                if head.status != StatusCode::TOO_MANY_REQUESTS {
+                    return anyhow::Ok(Response::from_parts(head, body));
                 }
                 tokio::time::sleep(AGAIN).await;
             }
@@ -196,11 +195,30 @@ impl ControlPlane {
     pub(super) fn answers(&self, address: SocketAddr, path: &str) -> bool {
         let nothing = ("application/json", String::new());
         let answer = self.administrator.ask(Method::GET, address, path, nothing);
-        answer.is_ok_and(|(status, _)| status == StatusCode::OK)
+        answer.is_ok_and(|answer| answer.status() == StatusCode::OK)
     }
 
     fn ask(&self, method: Method, path: &str, body: (&str, String)) -> Result<(StatusCode, Bytes)> {
-        self.administrator.ask(method, self.api_address, path, body)
+        let answer = self.administrator.ask(method, self.api_address, path, body);
+        answer.map(|answer| (answer.status(), answer.into_body()))
+    }
+
+    /// Asks for the creation of an object as a dry run. Returns whether it was accepted, and what `kubectl` would print.
+    pub fn try_create(&self, object: &Value) -> Result<(bool, String)> {
+        let path = self.path_of(object)?;
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let path =
+            format!("{folder}?dryRun=All&fieldManager=kubectl-create&fieldValidation=Strict");
+        let body = ("application/json", object.to_string());
+        let answer = (self.administrator).ask(Method::POST, self.api_address, &path, body)?;
+        let warnings = answer.headers().get_all(WARNING).into_iter();
+        let warnings = warnings.map(|warning| Ok(format!("Warning: {}\n", warning.to_str()?)));
+        let mut said: String = warnings.collect::<Result<_>>()?;
+        let is_taken = answer.status().is_success();
+        if !is_taken {
+            said += &String::from_utf8_lossy(answer.body());
+        }
+        Ok((is_taken, said))
     }
 
     fn path_of(&self, object: &Value) -> Result<String> {
