@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::browser::{DARK, DESK, LIGHT, Report, hostile};
+use crate::browser::{DARK, DESK, LIGHT, Report, ask, hostile};
 
 /// Width of the narrowest common phone.
 const PHONE: u32 = 360;
@@ -47,17 +47,18 @@ fn large() -> Report {
     Report::of_text(&(0..200).map(object).collect::<String>())
 }
 
-/// Evaluates an expression with the functions of `look.js`.
-fn look(report: &Report, width: u32, scheme: u8, expression: &str) -> Value {
+/// Evaluates an expression with the functions of `look.js` in each of the reports, and returns their names and answers.
+fn look(width: u32, scheme: u8, expression: &str) -> Vec<(&'static str, Value)> {
     let expression = format!("(() => {{ {LOOK}; return {expression}; }})()");
-    report.ask(width, scheme, &expression)
+    let (names, reports): (Vec<_>, Vec<_>) = reports().into_iter().unzip();
+    let answers = ask(&reports, width, scheme, &expression);
+    names.into_iter().zip(answers).collect()
 }
 
 #[test]
 fn a_phone_shows_the_page_without_scrolling_sideways() {
-    for (name, report) in reports() {
-        let widths = "[innerWidth, document.scrollingElement.scrollWidth, tooWide()]";
-        let widths = look(&report, PHONE, LIGHT, widths);
+    let widths = "[innerWidth, document.scrollingElement.scrollWidth, tooWide()]";
+    for (name, widths) in look(PHONE, LIGHT, widths) {
         assert_eq!(widths[0], PHONE, "{name}");
         let width = widths[1].as_u64().unwrap();
         assert!(width <= PHONE.into(), "{name}: {widths}");
@@ -66,9 +67,8 @@ fn a_phone_shows_the_page_without_scrolling_sideways() {
 
 #[test]
 fn text_stands_out_in_light_and_dark() {
-    for (name, report) in reports() {
-        for (scheme, is_bright) in [(LIGHT, true), (DARK, false)] {
-            let found = look(&report, DESK, scheme, "[brightness(), contrasts()]");
+    for (scheme, is_bright) in [(LIGHT, true), (DARK, false)] {
+        for (name, found) in look(DESK, scheme, "[brightness(), contrasts()]") {
             let brightness = found[0].as_f64().unwrap();
             let as_asked = if is_bright {
                 brightness > 0.8
@@ -88,8 +88,7 @@ fn text_stands_out_in_light_and_dark() {
 
 #[test]
 fn a_screen_reader_finds_its_way_and_nothing_is_told_by_colour_alone() {
-    for (name, report) in reports() {
-        let problems = look(&report, DESK, LIGHT, "[structure(), onlyByColor()]");
+    for (name, problems) in look(DESK, LIGHT, "[structure(), onlyByColor()]") {
         assert_eq!(problems, serde_json::json!([[], []]), "{name}");
     }
 }

@@ -11,9 +11,9 @@ use std::process::Command;
 use serde_json::Value;
 use testbed::commands::printed;
 
-/// Holds the page in a frame, because a headless Chromium has no narrower window, and keeps its answer.
-const FRAME: &str = "<!DOCTYPE html><body><script>onmessage = it => document.body.dataset.answer = it.data</script>\
-    <iframe src=page.html width=WIDTH height=800 style='border: 0'></iframe>";
+/// Holds each page in a frame, because a headless Chromium has no narrower window, and keeps its answer.
+const KEEP: &str = "<!DOCTYPE html><body><script>onmessage = it => {\
+    for (let i = 0; i < frames.length; i++) if (frames[i] === it.source) document.body.dataset['page' + i] = it.data }</script>";
 /// Sends the answer as the numbers of its letters, which no markup can change.
 const ASK: &str = "<script>onload = () => parent.postMessage([...JSON.stringify(ANSWER)].map(it => it.codePointAt(0)).join(), '*')</script></head>";
 
@@ -46,35 +46,42 @@ impl Report {
         assert!(page.contains("</html>"), "{page}");
         Self(page)
     }
+}
 
-    /// Evaluates an expression in the page. Its policy is taken away, so that anything that it kept from being run is.
-    fn ask(&self, width: u32, scheme: u8, expression: &str) -> Value {
-        let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str| -> PathBuf { folder.path().join(name) };
-        let page = self
-            .0
-            .replace("http-equiv=\"Content-Security-Policy\"", "name=\"policy\"");
+/// Evaluates an expression in each page. Its policy is taken away, so that anything that it kept from being run is. They
+/// share a browser, because each takes a second of CPU time to start.
+fn ask(reports: &[Report], width: u32, scheme: u8, expression: &str) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| -> PathBuf { folder.path().join(name) };
+    let mut frame = KEEP.to_owned();
+    for (number, Report(page)) in reports.iter().enumerate() {
+        let page = page.replace("http-equiv=\"Content-Security-Policy\"", "name=\"policy\"");
         let page = page.replace("</head>", &ASK.replace("ANSWER", expression));
-        std::fs::write(file("page.html"), page).unwrap();
-        let frame = FRAME.replace("WIDTH", &width.to_string());
-        std::fs::write(file("frame.html"), frame).unwrap();
-        let mut chromium = Command::new("timeout");
-        // `--no-sandbox`, because Chromium's sandbox does not work for root and in many containers.
-        let flags = "120 chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
-            --window-size=1300,900 --virtual-time-budget=10000 --dump-dom";
-        chromium
-            .args(flags.split_whitespace())
-            .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
-            .arg(format!("--user-data-dir={}", file("profile").display()))
-            .arg(file("frame.html"))
-            .env("HOME", folder.path());
-        let shown = printed(&mut chromium).unwrap();
-        let (_, answer) = shown.split_once("data-answer=\"").unwrap();
+        std::fs::write(file(&format!("{number}.html")), page).unwrap();
+        frame += &format!(
+            "<iframe src={number}.html width={width} height=800 style='border: 0'></iframe>"
+        );
+    }
+    std::fs::write(file("frame.html"), frame).unwrap();
+    let mut chromium = Command::new("timeout");
+    // `--no-sandbox`, because Chromium's sandbox does not work for root and in many containers.
+    let flags = "120 chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
+        --window-size=1300,900 --virtual-time-budget=10000 --dump-dom";
+    chromium
+        .args(flags.split_whitespace())
+        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
+        .arg(format!("--user-data-dir={}", file("profile").display()))
+        .arg(file("frame.html"))
+        .env("HOME", folder.path());
+    let shown = printed(&mut chromium).unwrap();
+    let answer = |number| {
+        let (_, answer) = shown.split_once(&format!("data-page{number}=\"")).unwrap();
         let (answer, _) = answer.split_once('"').unwrap();
         let letters = answer.split(',').map(|number| number.parse().unwrap());
         let letters = letters.map(|number| char::from_u32(number).unwrap());
         serde_json::from_str(&letters.collect::<String>()).unwrap()
-    }
+    };
+    (0..reports.len()).map(answer).collect()
 }
 
 /// Creates a report with hostile names: markup, direction marks, and no place to break a line.

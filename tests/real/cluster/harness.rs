@@ -388,7 +388,7 @@ fn path(object: &str) -> String {
 /// Returns the API path of a kind's collection.
 fn folder(kind: &str) -> String {
     match kind {
-        "configmaps" | "secrets" => format!("/api/v1/namespaces/{NAMESPACE}/{kind}"),
+        "configmaps" | "pods" | "secrets" => format!("/api/v1/namespaces/{NAMESPACE}/{kind}"),
         "csinodes" => "/apis/storage.k8s.io/v1/csinodes".to_owned(),
         "events" => "/apis/events.k8s.io/v1/events".to_owned(),
         "leases" => format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"),

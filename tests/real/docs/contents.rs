@@ -5,7 +5,6 @@ use std::fs;
 use std::process::Command;
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
-use serde::Deserialize;
 use windows_storage_operator::assess::codes::CODES;
 use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
 use windows_storage_operator::assess::plugins::{PLUGINS, by_name};

@@ -69,24 +69,6 @@ fn every_block_of_every_page_is_run_or_says_why_not() {
     assert!(run > 40, "only {run} blocks are run");
 }
 
-/// `make bundle` writes the name of an image into what these commands apply.
-#[test]
-fn no_page_applies_an_image_that_nobody_has_built() {
-    let mut applied = 0;
-    for page in pages() {
-        let mut has_image = false;
-        for line in page.blocks.iter().flat_map(|block| block.code.lines()) {
-            let line = line.trim_start_matches("$ ");
-            has_image |= line.starts_with("make bundle IMAGE=") || line.contains("newName:");
-            if ["kubectl apply -k manifests", "kubectl apply -f olm.yaml"].contains(&line) {
-                assert!(has_image, "{}: {line}", page.path);
-                applied += 1;
-            }
-        }
-    }
-    assert!(applied >= 5, "{applied}");
-}
-
 #[test]
 fn targets_and_flags_in_the_prose_exist() {
     let exists = exists();
