@@ -189,6 +189,7 @@ docs-check: setup-test parts-test payload ## Run the commands of the documentati
 lint: setup-build ## Check format, clippy, documentation, workflows, dependencies
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
+	@cargo clippy --test real --test image --test platforms --test release -- -D warnings
 	@if [ -d "$$(rustc --print target-libdir --target $(WINDOWS))" ]; then \
 		cargo clippy -p windows-storage-agent --all-targets --target $(WINDOWS) -- -D warnings && \
 		cargo clippy -p windows-storage-agent --all-targets --all-features --target $(WINDOWS) -- -D warnings; \

@@ -55,7 +55,11 @@ impl Image {
     }
 
     fn unpack(archive: &Path) -> Vec<Self> {
-        assert!(archive.exists(), "{archive:?} is not there: make image-dev");
+        assert!(
+            archive.exists(),
+            "{} is not there: make image-dev",
+            archive.display()
+        );
         let guardian = Arc::new(Guardian::temp("image").unwrap());
         let archived = guardian.dir().join("archive");
         untar(archive, &archived);

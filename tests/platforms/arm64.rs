@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::{assert_alike, assert_judges_files, build, held_cluster, here, input, root};
+use crate::{assert_alike, assert_judges_files, built, held_cluster, here, input, root};
 
 /// Longer than the controller takes; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -11,7 +11,7 @@ use testbed::objects::NAMESPACE;
 use testbed::windows_host::{Fleet, WindowsHost};
 use windows_storage_operator::node::HOST_KEYS_CONFIG_MAP;
 
-use crate::{assert_alike, assert_judges_files, build, held_cluster, here, input};
+use crate::{assert_alike, assert_judges_files, built, held_cluster, here, input};
 
 /// Wine needs seconds to start a program on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);

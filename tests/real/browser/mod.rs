@@ -58,8 +58,8 @@ fn ask(reports: &[Report], width: u32, scheme: u8, expression: &str) -> Vec<Valu
         let page = page.replace("http-equiv=\"Content-Security-Policy\"", "name=\"policy\"");
         let page = page.replace("</head>", &ASK.replace("ANSWER", expression));
         std::fs::write(file(&format!("{number}.html")), page).unwrap();
-        frame += &format!(
-            "<iframe src={number}.html width={width} height=800 style='border: 0'></iframe>"
+        frame = format!(
+            "{frame}<iframe src={number}.html width={width} height=800 style='border: 0'></iframe>"
         );
     }
     std::fs::write(file("frame.html"), frame).unwrap();

@@ -225,8 +225,8 @@ impl Harness {
 
     /// Merges this into the status of an object.
     pub fn patch_status(&self, object: &str, patch: &Value) {
-        let path = format!("{}/status", path(object));
-        self.control_plane().patch(&path, patch).unwrap();
+        let status = format!("{}/status", path(object));
+        self.control_plane().patch(&status, patch).unwrap();
     }
 
     /// Returns how often the operator has opened the gate, from the audit log: a watch would end with the API server.
