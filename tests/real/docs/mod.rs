@@ -1,6 +1,6 @@
 //! Tests the documentation: links resolve, tables match the code, and commands do what the pages show.
 //!
-//! Run with `cargo test --test docs`, or with `make docs-check`, which also prepares everything it needs.
+//! Run with `cargo test --test real docs::`, or with `make docs-check`, which also prepares everything it needs.
 
 #![allow(
     clippy::unwrap_used,
