@@ -112,7 +112,8 @@ TEST_THREADS := 10
 # No test trusts the system's authorities, and OpenSSL reads all of them for each client.
 TEST = GOGC=off GOMEMLIMIT=600MiB GOMAXPROCS=1 RUST_TEST_THREADS=$(TEST_THREADS) SSL_CERT_FILE=/dev/null SSL_CERT_DIR=/dev/null
 
-# The whole system is tested beside all else, because each alone often waits. What cargo has to download needs authorities.
+# The whole system is tested beside all else, because each alone often waits. Cargo builds before: downloads
+# need authorities.
 .PHONY: test
 test: setup-test parts-test payload test-programs ## Test the operator, agent, docs and manifests on real parts; TEST_THREADS=N at one time
 	@cargo test --no-run
@@ -139,6 +140,7 @@ CORE := versions main_job gate check replacement external removal without_olm po
 
 .PHONY: test-versions
 test-versions: setup-test parts-test payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28"
+	@cargo test --no-run --test real
 	@for version in $(VERSIONS); do \
 		echo "Kubernetes $$version"; \
 		tools/part "kube-apiserver-$$version" >/dev/null; \
@@ -151,6 +153,7 @@ UPGRADES := newest 1.24
 .PHONY: test-upgrade
 test-upgrade: setup-test parts-test payload ## Upgrade from the version before and back; UPGRADES="newest 1.24"
 	@tools/before >/dev/null
+	@cargo test --no-run --test real
 	@for version in $(UPGRADES); do \
 		echo "Kubernetes $$version"; \
 		[ "$$version" = newest ] && unset TEST_KUBERNETES || export TEST_KUBERNETES="$$version"; \

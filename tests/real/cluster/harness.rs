@@ -287,7 +287,7 @@ impl Harness {
                 "not within {PATIENCE:?}: {what}\nthe operator's log:\n{}",
                 self.log()
             );
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
