@@ -149,7 +149,7 @@ fn a_broken_document_stops_nothing_that_runs(harness: &Harness, good: &WindowsHo
     csi_proxy_answers(good).unwrap();
     let kept = &harness.get("configmap/windows-services")["data"]["services"];
     assert_eq!(kept, "{not json", "what cannot be read is not overwritten");
-    harness.kubectl(&format!("delete configmap windows-services -n {NAMESPACE}"));
+    harness.delete("configmap/windows-services");
     harness.expect(SETTINGS, "ServicesValid", "True", "Valid");
 }
 

@@ -152,7 +152,7 @@ fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() 
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
 
     // Deleting the lease does not end the leader.
-    harness.kubectl(&format!("delete {LEASE} -n {NAMESPACE}"));
+    harness.delete(LEASE);
     harness.eventually("there is a lease again", || harness.holder() == "second");
     harness.register("win-1", true);
     harness.expect_registered("win-1", true);

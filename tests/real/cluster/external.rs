@@ -12,8 +12,6 @@ use testbed::objects;
 
 use crate::cluster::harness::{Harness, logins};
 
-/// The identity of the Windows Machine Config Operator and of its daemon on nodes.
-const WMCO: &str = "system:serviceaccount:openshift-windows-machine-config-operator:windows-machine-config-operator";
 const PREFIX: &str = "windowsmachineconfig.openshift.io";
 
 /// What happens to the Node of a host that WMCO 11.0.0 configures, upgrades and removes, in order: as recorded beside the
@@ -71,26 +69,15 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
     let sandbox = &harness.sandbox;
     let theirs = sandbox.add_windows_node("theirs").unwrap();
     let address = harness.get("node/theirs")["status"]["addresses"].clone();
-    harness.kubectl("delete node theirs");
+    harness.delete("node/theirs");
     sandbox.give_access().unwrap();
-    harness.kubectl(&format!(
-        "create clusterrolebinding wmco --clusterrole=cluster-admin --serviceaccount={}",
-        WMCO.trim_start_matches("system:serviceaccount:")
-    ));
     harness.apply(&objects::azure_disk_workload("theirs"));
     let _operator = harness.start();
     // Every status that the operator ever writes for the node.
     let managed = Written::watch(&harness);
-    let by_wmco = |line: &str, patch: &Value| {
-        let mut words: Vec<&str> = line.split(' ').collect();
-        let (who, patch) = (format!("--as={WMCO}"), patch.to_string());
-        words.extend([&who, "--type=merge", "-p", &patch]);
-        harness.kubectl_with(&words);
-    };
-    let change = |patch: &Value| {
-        let line = "patch node theirs --subresource=status";
-        let is_status = patch["status"].is_object();
-        by_wmco(if is_status { line } else { "patch node theirs" }, patch);
+    let change = |patch: &Value| match patch["status"].is_object() {
+        true => harness.patch_status("node/theirs", patch),
+        false => harness.patch("node/theirs", patch),
     };
     // The kubelet registers it with its label and WMCO's taint.
     let registered = objects::windows_node("theirs").replace(
@@ -111,7 +98,7 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
             assert_eq!(theirs.relay().bytes_to_server(), 0, "{round}, {phase}");
         }
         // A permanent removal.
-        harness.kubectl_with(&["delete", "node", "theirs", &format!("--as={WMCO}")]);
+        harness.delete("node/theirs");
     }
     let written = managed.end();
     assert!(written.contains("External"), "{written}");

@@ -45,7 +45,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     let harness = Harness::held();
     let control_plane = harness.control_plane();
     let object = format!("operatorcondition/{OPERATOR_CONDITION}");
-    harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
+    harness.delete(&object);
     let _operator = harness.start_with_arguments(SERVED);
     let message = harness.expect_written("False", "NotFound");
     assert!(message.contains(OPERATOR_CONDITION) && message.contains("--operator-condition"));
@@ -78,7 +78,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     assert_has(&metrics, &["winstorage_operator_condition_written 1"]);
 
     // Deleted while the operator runs: noticed when the next verdict is written.
-    harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
+    harness.delete(&object);
     harness.register("win-1", true);
     harness.expect_written("False", "NotFound");
     harness.expect_readyz("503", "operatorcondition failed");
@@ -117,7 +117,7 @@ fn an_object_without_spec_is_written_and_one_of_another_operator_is_not() {
         }]);
         harness.patch(&object, &json!({"metadata": {"ownerReferences": owner}}));
     };
-    harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
+    harness.delete(&object);
     control_plane
         .apply(&format!(
             "apiVersion: operators.coreos.com/v2\nkind: OperatorCondition\nmetadata: {{name: {OPERATOR_CONDITION}, namespace: {NAMESPACE}}}\n"

@@ -229,6 +229,11 @@ impl Harness {
         self.control_plane().patch(&status, patch).unwrap();
     }
 
+    /// Deletes an object.
+    pub fn delete(&self, object: &str) {
+        self.control_plane().delete(&path(object)).unwrap();
+    }
+
     /// Returns how often the operator has opened the gate, from the audit log: a watch would end with the API server.
     pub fn openings(&self) -> usize {
         let mut requests = Vec::new();
@@ -278,15 +283,11 @@ impl Harness {
         note
     }
 
-    /// Waits until `check` returns true. On timeout, the failure shows the operator's log.
+    /// Waits until `check` returns true.
     pub fn eventually(&self, what: &str, mut check: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !check() {
-            assert!(
-                Instant::now() < deadline,
-                "not within {PATIENCE:?}: {what}\nthe operator's log:\n{}",
-                self.log()
-            );
+            assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -312,6 +313,14 @@ impl Harness {
             .control_plane
             .requests_of(NAMESPACE, "windows-storage-operator")
             .unwrap()
+    }
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the operator's log:\n{}", self.log());
+        }
     }
 }
 

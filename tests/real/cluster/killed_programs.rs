@@ -75,6 +75,7 @@ fn an_agent_that_is_dead_is_restarted() {
 }
 
 #[test]
+#[ignore = "make chaos"]
 fn programs_that_are_killed_at_random_all_come_back() {
     let seed = std::env::var("CHAOS_SEED").ok();
     let seed = seed.and_then(|seed| seed.parse().ok());

@@ -104,7 +104,7 @@ fn every_right_is_needed_and_no_other_is() {
     let simulation = Simulation::new(2);
     let harness = &simulation.harness;
     // The operator itself creates the settings.
-    harness.kubectl("delete windowsstorage cluster");
+    harness.delete(SETTINGS);
     harness.apply(&objects::azure_disk_workload("win-000"));
     let payload = simulation.payload("v1.1.3");
     let _operator = harness.start_with_both(
@@ -144,7 +144,7 @@ fn every_right_is_needed_and_no_other_is() {
     harness.eventually("the ignored node has no status", || {
         harness.get(node).is_null()
     });
-    harness.kubectl("delete node win-001");
+    harness.delete("node/win-001");
     harness.eventually("the host key of the node that left is forgotten", || {
         harness.get("configmap/windows-storage-host-keys")["data"]["win-001"].is_null()
     });

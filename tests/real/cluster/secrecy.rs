@@ -53,8 +53,9 @@ impl Simulation {
             "metadata": {"name": "cloud-private-key", "namespace": NAMESPACE}});
         let control_plane = self.harness.control_plane();
         // Deletes the old one first, so that no trace of it is left.
-        let name = format!("cloud-private-key -n {NAMESPACE} --ignore-not-found");
-        self.harness.kubectl(&format!("delete secret {name}"));
+        if !self.harness.get("secret/cloud-private-key").is_null() {
+            self.harness.delete("secret/cloud-private-key");
+        }
         control_plane
             .kubectl_with_input(&["apply", "-f", "-"], &secret.to_string())
             .unwrap();
@@ -231,10 +232,15 @@ fn look_at(
 ) {
     let harness = &simulation.harness;
     println!("looking while {what}");
-    let kinds =
-        "windowsstorages,windowsnodestorages,events,events.events.k8s.io,leases,operatorconditions";
-    let objects = harness.kubectl(&format!("get {kinds} -A -o json --show-managed-fields"));
-    outputs.put("objects", objects.as_bytes());
+    for kind in [
+        "windowsstorages",
+        "windowsnodestorages",
+        "events",
+        "leases",
+        "operatorconditions",
+    ] {
+        outputs.put("objects", harness.list(kind).to_string().as_bytes());
+    }
     for name in ["windows-services", "windows-storage-host-keys"] {
         let map = harness.get(&format!("configmap/{name}"));
         outputs.put("objects", map.to_string().as_bytes());

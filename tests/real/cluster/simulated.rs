@@ -131,9 +131,7 @@ impl Simulation {
 
     /// Returns the nodes whose condition `CSIProxyReady` is True.
     pub fn ready(&self) -> Vec<String> {
-        let list: serde_json::Value =
-            serde_json::from_str(&self.harness.kubectl("get windowsnodestorages -o json")).unwrap();
-        list["items"]
+        self.harness.list("windowsnodestorages")["items"]
             .as_array()
             .unwrap()
             .iter()

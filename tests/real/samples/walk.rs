@@ -32,8 +32,8 @@ impl Cluster {
         let apply = |object: &str| cluster.control_plane.apply(object).unwrap();
         for node in WINDOWS {
             apply(&objects::windows_node(node));
-            let status = objects::node_status("192.0.2.1");
-            cluster.patch_status(&["node", node], &status);
+            let status = objects::node_status("192.0.2.1").parse().unwrap();
+            cluster.patch_status(&format!("/api/v1/nodes/{node}"), &status);
             cluster.register(node, &[]);
         }
         apply(&objects::linux_node());
@@ -60,9 +60,9 @@ impl Cluster {
         self.control_plane.read(path).unwrap().unwrap()
     }
 
-    fn patch_status(&self, object: &[&str], status: &str) {
-        let merge = ["--subresource=status", "--type=merge", "-p", status];
-        self.kubectl(&[&["patch"], object, &merge].concat());
+    fn patch_status(&self, object: &str, status: &Value) {
+        let path = format!("{object}/status");
+        self.control_plane.patch(&path, status).unwrap();
     }
 
     fn apply(&self, folder: &Path) -> String {
@@ -120,16 +120,13 @@ impl Cluster {
             "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/binding");
-        let create = ["create", "--raw", &path, "-f", "-"];
-        let bound = self
-            .control_plane
-            .kubectl_with_input(&create, &binding.to_string());
-        bound.unwrap();
+        let pod = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+        let path = format!("{pod}/binding");
+        self.control_plane.post(&path, &binding).unwrap();
         let status = json!({"status": {
             "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
         }});
-        self.patch_status(&["pod", pod, "-n", namespace], &status.to_string());
+        self.patch_status(&pod, &status);
     }
 
     /// Returns whether the driver's ServiceAccount has this permission.

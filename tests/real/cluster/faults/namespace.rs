@@ -66,8 +66,8 @@ fn a_namespace_that_is_deleted_and_recreated_takes_nothing_from_a_node() {
         .start_controller_manager("namespace-controller")
         .unwrap();
     harness.eventually("the namespace is gone", || {
-        let found = ["get", "namespace", NAMESPACE, "--ignore-not-found"];
-        harness.kubectl_with(&found).is_empty()
+        let path = format!("/api/v1/namespaces/{NAMESPACE}");
+        control_plane.read(&path).unwrap().is_none()
     });
     assert_eq!(NODES.map(|node| scene.node(node)), nodes);
     // Its pod went with the namespace; a new installation brings a new one, with a token of the new ServiceAccount.

@@ -158,7 +158,7 @@ fn the_operator_goes_on_with_a_node_whose_new_key_is_accepted() {
     assert!(stderr.contains("trusted already"), "{stderr}");
 
     // An accepted pin is removed with its node, like any other.
-    harness.kubectl("delete node win-000");
+    harness.delete("node/win-000");
     harness.eventually("the pin has gone with its node", || {
         pins(&simulation).1.is_null()
     });

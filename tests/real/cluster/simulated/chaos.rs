@@ -60,6 +60,7 @@ struct Chaos {
 }
 
 #[test]
+#[ignore = "make chaos"]
 fn killed_at_any_moment_of_rollouts_it_ends_where_an_undisturbed_one_does() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let kills = number("CHAOS_KILLS").unwrap_or(KILLS);
@@ -203,8 +204,7 @@ impl Chaos {
         harness.eventually("all hosts have the new csi-proxy", || self.has_arrived());
         let version = Payloads::version(self.version);
         harness.eventually("all statuses say so", || {
-            let list = harness.kubectl("get windowsnodestorages -o json");
-            let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+            let list = harness.list("windowsnodestorages");
             let nodes = list["items"].as_array().unwrap();
             let is_there = |node: &&serde_json::Value| {
                 node["status"]["csiProxy"]["version"] == version.as_str()

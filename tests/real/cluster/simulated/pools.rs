@@ -58,7 +58,7 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
         "stringData": {"ssh": key},
     });
     let namespace = objects::NAMESPACE;
-    harness.kubectl(&format!("delete secret cloud-private-key -n {namespace}"));
+    harness.delete("secret/cloud-private-key");
     harness.apply(&secret.to_string());
     pools(&simulation, &json!({}));
     let operator = harness.start_with(&simulation.payload("v1.1.3"));
