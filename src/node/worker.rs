@@ -234,10 +234,16 @@ async fn wait(
 }
 
 /// Returns whether a change calls for a reconcile at once. A pin or a record that the reconcile itself made does not.
-/// After a failure, neither does a slot: granting slots must not cut the pause short.
+/// After a failure, neither does a slot: granting slots must not cut the pause short. After a success, neither does another
+/// node at its address: that matters at first contact.
 fn calls_for_reconcile(known: &Assignment, new: &Assignment, has_failed: bool) -> bool {
     let slot = new.has_slot && !known.has_slot && !has_failed;
-    slot || !is_same_work(&known.target, &new.target)
+    let mut target = Target::clone(&new.target);
+    if !has_failed {
+        let known = &known.target.host_keys;
+        target.host_keys.address_of.clone_from(&known.address_of);
+    }
+    slot || !is_same_work(&known.target, &target)
 }
 
 fn is_same_work(known: &Target, new: &Target) -> bool {

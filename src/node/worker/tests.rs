@@ -45,6 +45,18 @@ fn only_news_of_others_call_for_a_reconcile() {
         "the reconcile itself has pinned the key"
     );
     assert!(calls_for_reconcile(&pinned(b"one"), &pinned(b"two"), false));
+    let shared = new(|new| {
+        let target = Arc::make_mut(&mut new.target);
+        target.host_keys.address_of = Some("win-2".to_owned());
+    });
+    assert!(
+        !calls(&shared),
+        "it was reached before the other took its address"
+    );
+    assert!(
+        calls_for_reconcile(&shared, &known, true),
+        "it was refused while the other had its address"
+    );
 }
 
 #[tokio::test]

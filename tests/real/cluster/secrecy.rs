@@ -232,13 +232,8 @@ fn look_at(
 ) {
     let harness = &simulation.harness;
     println!("looking while {what}");
-    for kind in [
-        "windowsstorages",
-        "windowsnodestorages",
-        "events",
-        "leases",
-        "operatorconditions",
-    ] {
+    let kinds = "windowsstorages windowsnodestorages events leases operatorconditions";
+    for kind in kinds.split(' ') {
         outputs.put("objects", harness.list(kind).to_string().as_bytes());
     }
     for name in ["windows-services", "windows-storage-host-keys"] {

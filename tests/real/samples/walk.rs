@@ -130,16 +130,19 @@ impl Cluster {
     }
 
     /// Returns whether the driver's ServiceAccount has this permission.
-    fn may(&self, what: &[&str]) -> bool {
-        let (namespace, name) = self.driver_set();
-        let mut kubectl = self.control_plane.kubectl_command();
-        kubectl
-            .args(["auth", "can-i", "--as"])
-            .arg(format!("system:serviceaccount:{namespace}:{name}"));
-        let output = kubectl.args(what).output().unwrap();
-        let answer = String::from_utf8(output.stdout).unwrap();
-        assert!(["yes", "no"].contains(&answer.trim()), "{what:?}: {answer}");
-        output.status.success()
+    fn may(&self, [verb, resource, name, namespace]: [&str; 4]) -> bool {
+        let (of, account) = self.driver_set();
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+                "user": format!("system:serviceaccount:{of}:{account}"),
+                "resourceAttributes": {
+                    "verb": verb, "resource": resource, "name": name, "namespace": namespace,
+                },
+            },
+        });
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = self.control_plane.post(path, &review).unwrap();
+        answer["status"]["allowed"].as_bool().unwrap()
     }
 
     fn sample(&self, form: &Form) -> std::path::PathBuf {
@@ -158,16 +161,16 @@ impl Cluster {
     fn assert_rights(&self) {
         let folder = &*self.driver.folder;
         let (namespace, _) = self.driver_set();
-        assert_eq!(self.may(&["get", "nodes"]), folder != "smb");
-        let in_workloads = ["get", "secrets", "-n", WORKLOADS];
-        assert_eq!(self.may(&in_workloads), folder == "azure-file");
-        let configuration = ["get", "secrets/azure-cloud-provider", "-n", "kube-system"];
-        assert_eq!(self.may(&configuration), folder.starts_with("azure-"));
+        assert_eq!(self.may(["get", "nodes", "", ""]), folder != "smb");
+        let in_workloads = ["get", "secrets", "", WORKLOADS];
+        assert_eq!(self.may(in_workloads), folder == "azure-file");
+        let configuration = ["get", "secrets", "azure-cloud-provider", "kube-system"];
+        assert_eq!(self.may(configuration), folder.starts_with("azure-"));
         for refused in [
-            &["get", "secrets", "-n", "kube-system"][..],
-            &["list", "secrets", "--all-namespaces"],
-            &["patch", "nodes"],
-            &["create", "pods", "-n", namespace],
+            ["get", "secrets", "", "kube-system"],
+            ["list", "secrets", "", ""],
+            ["patch", "nodes", "", ""],
+            ["create", "pods", "", namespace],
         ] {
             assert!(!self.may(refused), "{refused:?}");
         }
