@@ -75,9 +75,12 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
     let _operator = harness.start();
     // Every status that the operator ever writes for the node.
     let managed = Written::watch(&harness);
-    let change = |patch: &Value| match patch["status"].is_object() {
-        true => harness.patch_status("node/theirs", patch),
-        false => harness.patch("node/theirs", patch),
+    let change = |patch: &Value| {
+        if patch["status"].is_object() {
+            harness.patch_status("node/theirs", patch);
+        } else {
+            harness.patch("node/theirs", patch);
+        }
     };
     // The kubelet registers it with its label and WMCO's taint.
     let registered = objects::windows_node("theirs").replace(

@@ -284,6 +284,7 @@ impl Harness {
     }
 
     /// Waits until `check` returns true.
+    #[expect(clippy::unused_self, reason = "a test that waits has a harness")]
     pub fn eventually(&self, what: &str, mut check: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !check() {

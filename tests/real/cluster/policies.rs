@@ -10,6 +10,7 @@ mod upgrades;
 mod whole;
 
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -203,6 +204,12 @@ fn with_policies(folder: &str) -> Option<ControlPlane> {
             .all(|said| said.warnings.contains("ValidatingAdmissionPolicy"))
     });
     Some(control_plane)
+}
+
+/// Returns one control plane with the enforcing policies for all tests that change nothing that others see.
+fn enforced() -> Option<&'static ControlPlane> {
+    static ENFORCED: LazyLock<Option<ControlPlane>> = LazyLock::new(|| with_policies(DENY));
+    ENFORCED.as_ref()
 }
 
 /// Returns the kubeconfig of a user who has all permissions for ConfigMaps and no others.

@@ -174,25 +174,6 @@ fn rows(page: &str, beginning: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_release_notes_name_every_release_and_the_csi_proxy_of_the_newest() {
-    let releases: serde_yaml::Value =
-        serde_yaml::from_str(&read("manifests/olm/releases.yaml")).unwrap();
-    let releases = releases["releases"].as_sequence().unwrap();
-    let versions = releases.iter().map(|it| it["version"].as_str().unwrap());
-    let notes: Vec<String> = versions
-        .map(|version| rows("docs/upgrade.md", &format!("| {version} |")).concat())
-        .collect();
-    assert!(notes.iter().all(|note| !note.is_empty()), "{notes:?}");
-    let payload = read("tools/payload");
-    let (_, brought) = payload.split_once("csi_proxy_version=${2:-").unwrap();
-    let (brought, _) = brought.split_once('}').unwrap();
-    assert!(
-        notes[0].contains(&format!(" {brought} |")),
-        "{brought}: {notes:?}"
-    );
-}
-
-#[test]
 fn the_table_of_plugins_is_that_of_the_code() {
     let expected: Vec<String> = PLUGINS
         .iter()

@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn new_in_tree_volumes_for_windows_are_refused() {
-    let Some(control_plane) = with_policies(DENY) else {
+    let Some(control_plane) = enforced() else {
         return;
     };
-    let new = |object: &Value| to_new(&control_plane, object);
+    let new = |object: &Value| to_new(control_plane, object);
     for plugin in &PLUGINS {
         let volume = in_tree(plugin.field);
         let driver = plugin.driver.unwrap_or("none takes over");
@@ -149,10 +149,10 @@ fn old_in_tree_volumes_count_when_an_object_newly_asks_for_windows() {
 
 #[test]
 fn persistent_volumes_are_refused_but_not_what_a_class_provisions() {
-    let Some(control_plane) = with_policies(DENY) else {
+    let Some(control_plane) = enforced() else {
         return;
     };
-    let new = |object: &Value| to_new(&control_plane, object);
+    let new = |object: &Value| to_new(control_plane, object);
     let volume = |source: Value, annotations: Value| {
         let mut volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv", "annotations": annotations},
             "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}});
@@ -179,7 +179,7 @@ fn persistent_volumes_are_refused_but_not_what_a_class_provisions() {
     let kubeconfig = control_plane
         .kubeconfig_for_service_account("kube-system", binder)
         .unwrap();
-    let taken = by(&control_plane, &kubeconfig, &provisioned);
+    let taken = by(control_plane, &kubeconfig, &provisioned);
     assert!(taken.is_silent(), "{taken:?}");
     for taken in [
         volume(

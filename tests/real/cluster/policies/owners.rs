@@ -10,7 +10,7 @@ fn owned(mut object: Value, version: &str, kind: &str) -> Value {
 
 #[test]
 fn what_a_controller_makes_from_a_checked_template_goes_on() {
-    let Some(control_plane) = with_policies(DENY) else {
+    let Some(control_plane) = enforced() else {
         return;
     };
     let pod = pod("shop", &windows(&in_tree("azureDisk")));
@@ -39,16 +39,16 @@ fn what_a_controller_makes_from_a_checked_template_goes_on() {
         let who = control_plane
             .kubeconfig_for_service_account("kube-system", controller)
             .unwrap();
-        let taken = by(&control_plane, &who, &owned(child.clone(), version, kind));
+        let taken = by(control_plane, &who, &owned(child.clone(), version, kind));
         assert!(taken.is_silent(), "{controller}: {taken:?}");
-        let refused = by(&control_plane, &who, child);
+        let refused = by(control_plane, &who, child);
         assert!(refused.is_refused("in-tree volumes"), "{refused:?}");
     }
 }
 
 #[test]
 fn others_cannot_claim_an_owner() {
-    let Some(control_plane) = with_policies(DENY) else {
+    let Some(control_plane) = enforced() else {
         return;
     };
     let spec = windows(&in_tree("azureDisk"));
@@ -65,16 +65,16 @@ fn others_cannot_claim_an_owner() {
         owned(deployment("shop", &spec), "apps/v1", "Deployment"),
         owned(cron_job("shop", &spec), "batch/v1", "CronJob"),
     ] {
-        let refused = to_new(&control_plane, &object);
+        let refused = to_new(control_plane, &object);
         assert!(refused.is_refused("in-tree volumes"), "{refused:?}");
     }
     // All rights in a namespace are not enough.
     let binding = "create rolebinding tenants --clusterrole=cluster-admin --group=tenants -n shop";
-    assert!(said_of(&control_plane, binding).is_taken);
+    assert!(said_of(control_plane, binding).is_taken);
     let tenant = control_plane.kubeconfig_for("eve", &["tenants"]).unwrap();
     let harmless = self::pod("shop", &json!({}));
     eventually("the tenant may create pods", || {
-        by(&control_plane, &tenant, &harmless).is_silent()
+        by(control_plane, &tenant, &harmless).is_silent()
     });
     for object in [
         owned(pod.clone(), "apps/v1", "ReplicaSet"),
@@ -82,7 +82,7 @@ fn others_cannot_claim_an_owner() {
         owned(replica_set, "apps/v1", "Deployment"),
         owned(job, "batch/v1", "CronJob"),
     ] {
-        let refused = by(&control_plane, &tenant, &object);
+        let refused = by(control_plane, &tenant, &object);
         assert!(refused.is_refused("in-tree volumes"), "{refused:?}");
     }
 }

@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn what_reaches_csi_proxys_pipes_is_for_namespaces_with_the_label() {
-    let Some(control_plane) = with_policies(DENY) else {
+    let Some(control_plane) = enforced() else {
         return;
     };
-    let new = |object: &Value| to_new(&control_plane, object);
+    let new = |object: &Value| to_new(control_plane, object);
     for path in REACHING {
         let refused = new(&pod("shop", &host_path(path)));
         assert!(

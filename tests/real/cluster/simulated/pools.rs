@@ -57,7 +57,6 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
         "metadata": {"name": "blue", "namespace": objects::NAMESPACE},
         "stringData": {"ssh": key},
     });
-    let namespace = objects::NAMESPACE;
     harness.delete("secret/cloud-private-key");
     harness.apply(&secret.to_string());
     pools(&simulation, &json!({}));
