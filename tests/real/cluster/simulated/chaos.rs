@@ -28,8 +28,8 @@ use moment::{Before, Moment, PHASES, Phase};
 use payloads::Payloads;
 
 const HOSTS: usize = 10;
-/// Default number of kills, which takes seconds; `make chaos` uses 200.
-const KILLS: u64 = 12;
+/// Default number of kills.
+const KILLS: u64 = 200;
 /// With at least this many kills, each phase must have been hit.
 const MANY: u64 = 150;
 /// How long csi-proxy is stopped for an update: long enough to be hit, and short compared with the check interval.
