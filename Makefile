@@ -116,7 +116,7 @@ TEST = GOGC=off GOMEMLIMIT=600MiB GOMAXPROCS=1 RUST_TEST_THREADS=$(TEST_THREADS)
 # need authorities.
 .PHONY: test
 test: setup-test parts-test payload test-programs ## Test the operator, agent, docs and manifests on real parts; TEST_THREADS=N at one time
-	@cargo test --no-run
+	@cargo test --no-run; cargo test --no-run --test real
 	@$(TEST) cargo test --no-fail-fast & others=$$!; failed=''; \
 	$(TEST) cargo test --test real || failed+=' real'; \
 	wait "$$others" || failed+=' others'; \

@@ -291,7 +291,8 @@ pub fn request(id: &str) -> Request {
         replace_foreign: false,
         pipes: PIPES.map(str::to_owned).to_vec(),
         stop_timeout_seconds: 30,
-        start_timeout_seconds: 20,
+        // Longer than it takes on a loaded machine; only a failure waits this long.
+        start_timeout_seconds: 120,
     }
 }
 

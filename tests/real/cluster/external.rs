@@ -1,8 +1,6 @@
 //! Nodes that are managed by another owner are assessed but never touched.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
@@ -73,8 +71,7 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
     sandbox.give_access().unwrap();
     harness.apply(&objects::azure_disk_workload("theirs"));
     let _operator = harness.start();
-    // Every status that the operator ever writes for the node.
-    let managed = Written::watch(&harness);
+    let begun = harness.list("windowsnodestorages")["metadata"]["resourceVersion"].clone();
     let change = |patch: &Value| {
         if patch["status"].is_object() {
             harness.patch_status("node/theirs", patch);
@@ -103,13 +100,11 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
         // A permanent removal.
         harness.delete("node/theirs");
     }
-    let written = managed.end();
-    assert!(written.contains("External"), "{written}");
-    // A new object has no status yet.
-    let other = written
-        .lines()
-        .find(|line| !matches!(*line, "External" | ""));
-    assert_eq!(other, None, "{written}");
+    // Every status that the operator has ever written for the node. A new object has none yet.
+    let written = harness.written_since("windowsnodestorages", begun.as_str().unwrap());
+    let managed = |object: &Value| object["status"]["management"].as_str().map(str::to_owned);
+    let managed: BTreeSet<String> = written.iter().filter_map(managed).collect();
+    assert_eq!(managed, BTreeSet::from(["External".to_owned()]));
 
     // What is left when WMCO itself is removed, and an administrator takes the label away.
     harness.apply(&registered);
@@ -127,35 +122,6 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
     harness.expect_csi_proxy("theirs");
     let status = &harness.get("windowsnodestorage/theirs")["status"];
     assert_eq!(status["managedBy"], "windows-storage-operator");
-}
-
-/// Writes down who manages the node, at each change of its status, one line each.
-struct Written {
-    kubectl: Child,
-    file: PathBuf,
-}
-
-impl Written {
-    fn watch(harness: &Harness) -> Self {
-        let control_plane = harness.control_plane();
-        let file = control_plane.dir().join("managed.txt");
-        let kubectl = control_plane
-            .kubectl_command()
-            .args(["get", "windowsnodestorages", "--watch-only"])
-            .args(["-o", r#"jsonpath={.status.management}{"\n"}"#])
-            .stdout(File::create(&file).unwrap())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self { kubectl, file }
-    }
-
-    /// Ends the watch, and returns what it has seen.
-    fn end(mut self) -> String {
-        self.kubectl.kill().unwrap();
-        self.kubectl.wait().unwrap();
-        fs::read_to_string(&self.file).unwrap()
-    }
 }
 
 #[test]

@@ -133,6 +133,12 @@ impl Harness {
         self.read(&folder(kind))
     }
 
+    /// Returns the objects of a kind as they were after each change since a version.
+    pub fn written_since(&self, kind: &str, version: &str) -> Vec<Value> {
+        let events = self.control_plane().watch(&folder(kind), version).unwrap();
+        events.iter().map(|event| event["object"].clone()).collect()
+    }
+
     /// Returns what the API has at a path, or null.
     fn read(&self, path: &str) -> Value {
         let found = self.sandbox.control_plane.read(path).unwrap();

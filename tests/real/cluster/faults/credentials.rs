@@ -122,6 +122,7 @@ fn a_token_is_replaced_and_the_one_before_revoked() {
 }
 
 #[test]
+#[ignore = "make chaos"]
 fn a_replaced_authority_restarts_the_operator_which_then_trusts_it_alone() {
     let mut scene = Scene::new();
     let folder = scene.mounted(&[Issuer::First]);

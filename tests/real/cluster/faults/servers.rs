@@ -31,6 +31,7 @@ fn an_api_server_that_was_killed_and_started_again_makes_no_difference() {
 }
 
 #[test]
+#[ignore = "make chaos"]
 fn an_etcd_that_was_killed_and_started_again_makes_no_difference() {
     let scene = Scene::new();
     let mut operator = scene.start();
@@ -58,6 +59,7 @@ fn an_etcd_that_was_killed_and_started_again_makes_no_difference() {
 }
 
 #[test]
+#[ignore = "make chaos"]
 fn an_etcd_restored_from_a_backup_is_read_anew_and_what_it_holds_stays_held() {
     let scene = Scene::new();
     let operator = scene.start_electing();
@@ -97,6 +99,7 @@ fn an_etcd_restored_from_a_backup_is_read_anew_and_what_it_holds_stays_held() {
 }
 
 #[test]
+#[ignore = "make chaos"]
 fn an_etcd_that_hangs_holds_writes_up_and_nothing_else_comes_of_it() {
     let scene = Scene::new();
     // A leader, which notices at its next renewal.

@@ -112,6 +112,15 @@ impl ControlPlane {
             .transpose()
     }
 
+    /// Returns the events of the collection at a path from a version to now.
+    pub fn watch(&self, path: &str, version: &str) -> Result<Vec<Value>> {
+        let path = format!("{path}?watch=true&resourceVersion={version}&timeoutSeconds=1");
+        let (status, answer) = self.ask(Method::GET, &path, ("application/json", String::new()))?;
+        ensure!(status.is_success(), "{path}: {status}");
+        let events = serde_json::Deserializer::from_slice(&answer).into_iter();
+        events.collect::<Result<_, _>>().context(path)
+    }
+
     /// Patches an object with a merge patch.
     pub fn patch(&self, path: &str, change: &Value) -> Result<Value> {
         let body = ("application/merge-patch+json", change.to_string());
