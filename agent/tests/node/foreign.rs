@@ -65,7 +65,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
     replace.id = "replaced".to_owned();
     replace.sha256 = sha256(&ours);
     replace.upload = request("replaced").upload.clone();
-    replace.start_timeout_seconds = 120;
+    replace.start_timeout_seconds = request("replaced").start_timeout_seconds;
     let replaced = node.apply_request(&replace, Some(&ours));
     assert_eq!(replaced.end.outcome, Outcome::Applied, "{replaced:?}");
     assert!(is_well(&replaced.state, &ours), "{replaced:?}");

@@ -132,9 +132,11 @@ impl Cluster {
     /// Returns whether the driver's ServiceAccount has this permission.
     fn may(&self, [verb, resource, name, namespace]: [&str; 4]) -> bool {
         let (of, account) = self.driver_set();
+        let accounts = "system:serviceaccounts";
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
                 "user": format!("system:serviceaccount:{of}:{account}"),
+                "groups": [accounts, &format!("{accounts}:{of}"), "system:authenticated"],
                 "resourceAttributes": {
                     "verb": verb, "resource": resource, "name": name, "namespace": namespace,
                 },

@@ -81,14 +81,12 @@ impl Administrator {
             .header(CONTENT_TYPE, content_type)
             .body(Full::from(body))?;
         let client = self.client.clone();
-        let begin = Instant::now();
         let answer = async move {
             loop {
                 let (head, body) = client.request(request.clone()).await?.into_parts();
                 let body = body.collect().await?.to_bytes();
-                let is_busy = head.status == StatusCode::TOO_MANY_REQUESTS;
                 // The API server answers 429 while it starts.
-                if !is_busy || begin.elapsed() > DEADLINE / 2 {
+                if head.status != StatusCode::TOO_MANY_REQUESTS {
                     return anyhow::Ok(Response::from_parts(head, body));
                 }
                 tokio::time::sleep(AGAIN).await;
