@@ -100,20 +100,9 @@ impl Cluster {
 
     /// Kills OLM and starts it again.
     pub fn restart_olm(&self) {
-        self.without_olm(|| {});
-    }
-
-    /// Kills the API server, as a crash would, and starts it again. OLM is stopped meanwhile: it treats an error as the
-    /// absence of the CSV to replace, and would then skip the check for upgradeability.
-    pub fn restart_api_server(&self) {
-        self.without_olm(|| self.control_plane.restart_api_server().unwrap());
-    }
-
-    fn without_olm(&self, action: impl FnOnce()) {
         tokio::task::block_in_place(|| {
             let mut olm = self.olm.lock().unwrap_or_else(PoisonError::into_inner);
             drop(olm.take());
-            action();
             *olm = Some(Olm::start(&self.control_plane).unwrap());
         });
     }
@@ -211,17 +200,6 @@ impl Cluster {
                         .unwrap_or_default()
                         .contains(message)
             })
-        })
-        .await;
-    }
-
-    /// Waits until the gate reports that what held upgrades is no longer visible, or that it is still there.
-    pub async fn wait_for_what_holds(&self, namespace: &str, name: &str, is_there: bool) {
-        let what = if is_there { "holds" } else { "is away" };
-        self.wait(CONDITION, namespace, name, what, |object| {
-            let message = object
-                .and_then(|object| upgradeable(&object["spec"]["conditions"])["message"].as_str());
-            message.is_some_and(|message| message.starts_with("what held upgrades") != is_there)
         })
         .await;
     }

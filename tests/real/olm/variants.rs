@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use testbed::objects::NAMESPACE;
 
-use crate::olm::cluster::{CONDITION, CSV, Cluster, upgradeable};
+use crate::olm::cluster::{CONDITION, CSV, Cluster, DRIVER, upgradeable};
 use crate::olm::install::{csv_name, install};
 use crate::olm::kubelet::Kubelet;
 use crate::olm::page;
@@ -117,7 +117,7 @@ async fn the_gate_is_written_again_after_it_was_deleted_and_after_a_client_of_ve
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gate_that_may_not_be_written_holds() {
+async fn a_gate_that_may_not_or_cannot_be_written_holds() {
     let cluster = &held_cluster().await;
     let namespace = "rights";
     // Versions that no other test uses, because the refusal goes by name.
@@ -135,14 +135,30 @@ async fn a_gate_that_may_not_be_written_holds() {
     cluster.refuse(&refused, &probe).await;
     kubelet.cut_power();
     wait_for_ready_replicas(cluster, namespace, &Value::Null).await;
+    it_is_held_while_the_operator_is_down(cluster, namespace, &v2).await;
     cluster.kubectl(&["delete", "rolebinding", &v1, "-n", namespace]);
     kubelet.restore_power();
     kubelet.wait_until_gate_fails(&v1, "may not be read").await;
 
     cluster.allow(&v1);
     wait_for_ready_replicas(cluster, namespace, &json!(1)).await;
-    cluster.wait_until_held(namespace, &v2, MISSING).await;
+    cluster
+        .wait_until_held(namespace, &v2, "missing on win-2")
+        .await;
     assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
+}
+
+/// The gate keeps its last state while the operator is down, whatever OLM and the nodes do.
+async fn it_is_held_while_the_operator_is_down(cluster: &Cluster, namespace: &str, v2: &str) {
+    cluster.register("win-1", &[DRIVER]);
+    cluster.restart_olm();
+    // Once OLM has installed something else, it is working again.
+    cluster.add_namespace("elsewhere").await;
+    install(cluster, "elsewhere", "0.1.0", None);
+    cluster
+        .wait_for_phase("elsewhere", &csv_name("0.1.0"), "Installing")
+        .await;
+    cluster.wait_until_held(namespace, v2, MISSING).await;
 }
 
 /// Installs a first version in a new namespace. Returns its kubelet and the name of its CSV.
