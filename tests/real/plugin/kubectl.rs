@@ -6,7 +6,7 @@ use testbed::commands::with_path;
 use testbed::control_plane::ControlPlane;
 use testbed::objects;
 use testbed::parts::part;
-use testbed::sandbox::install;
+use testbed::sandbox::installed;
 
 use crate::plugin::{PLUGIN, linked};
 
@@ -42,9 +42,8 @@ impl Kubectl {
 fn kubectl_runs_the_plugin_on_a_real_cluster() {
     let kubectl = Kubectl {
         folder: linked(),
-        control_plane: ControlPlane::start().unwrap(),
+        control_plane: installed().unwrap(),
     };
-    install(&kubectl.control_plane).unwrap();
     let plugins = kubectl.expect("plugin list", 0, &[PLUGIN]);
     assert!(!plugins.to_lowercase().contains("warning"), "{plugins}");
     kubectl.expect("windows-storage check", 0, &["NoWindowsNodes"]);

@@ -4,14 +4,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
+use testbed::reused::Reused;
+use testbed::sandbox;
 
 use crate::samples::catalogue::{DRIVERS, WORKLOADS, all, root};
 
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// Starts a control plane with the namespaces that must exist before a sample is applied.
-fn with_namespaces() -> ControlPlane {
-    let control_plane = ControlPlane::start().unwrap();
+/// Returns a control plane with the namespaces that must exist before a sample is applied.
+fn with_namespaces() -> Reused {
+    let control_plane = Reused::take(sandbox::installed).unwrap();
     let workloads = root().join("namespace");
     control_plane
         .kubectl(&["apply", "-k", workloads.to_str().unwrap()])

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use testbed::control_plane::ControlPlane;
-use testbed::objects;
+use testbed::reused::Reused;
+use testbed::{objects, sandbox};
 
 use crate::samples::catalogue::{DRIVERS, Driver, Form, WORKLOADS, root};
 use crate::samples::report::{Report, check};
@@ -14,7 +14,7 @@ use crate::samples::report::{Report, check};
 const WINDOWS: [&str; 2] = ["win-1", "win-2"];
 
 struct Cluster {
-    control_plane: ControlPlane,
+    control_plane: Reused,
     driver: &'static Driver,
 }
 
@@ -22,7 +22,7 @@ impl Cluster {
     /// Starts with two Windows nodes, a Linux node, and the namespace of the driver's Linux part.
     fn start(folder: &str) -> Self {
         let driver = DRIVERS.iter().find(|it| it.folder == folder).unwrap();
-        let control_plane = ControlPlane::start().unwrap();
+        let control_plane = Reused::take(sandbox::installed).unwrap();
         let controller = "daemonset-controller";
         control_plane.start_controller_manager(controller).unwrap();
         let cluster = Self {

@@ -9,7 +9,7 @@ use crate::api::RolloutSpec;
 
 /// Seconds between two ticks of the model.
 const TICK: i64 = 300;
-const FLEETS: u64 = 40;
+const FLEETS: u64 = 20;
 /// Most ticks of a run. The fleets are small, so every rollout ends within them.
 const LONGEST: usize = 3_000;
 
