@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testbed::control_plane::ControlPlane;
+use testbed::control_plane::{ControlPlane, User};
 use testbed::objects::NAMESPACE;
 use testbed::sandbox::{self, Sandbox};
 use windows_storage_operator::assess::plugins::PLUGINS;
@@ -23,6 +23,8 @@ use crate::cluster::harness::Harness;
 
 const WARN: &str = "manifests/policies";
 const DENY: &str = "manifests/policies-deny";
+/// A user who may write ConfigMaps.
+const TEAM: User<'_> = ("someone", &["team"]);
 /// How long the API server may take to enforce an applied policy, on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -84,18 +86,14 @@ fn said_of(control_plane: &ControlPlane, line: &str) -> Said {
 
 /// Returns the answer to the creation of an object, as a dry run.
 fn to_new(control_plane: &ControlPlane, object: &Value) -> Said {
-    let (is_taken, warnings) = control_plane.try_create(object).unwrap();
+    let (is_taken, warnings) = control_plane.try_create(object, None).unwrap();
     Said { is_taken, warnings }
 }
 
-/// Like [`to_new`], for the user of a kubeconfig.
-fn by(control_plane: &ControlPlane, kubeconfig: &Path, object: &Value) -> Said {
-    let who = format!("--kubeconfig={}", kubeconfig.display());
-    said(
-        control_plane,
-        &["create", "--dry-run=server", &who],
-        Some(object),
-    )
+/// Like [`to_new`], for this user.
+fn by(control_plane: &ControlPlane, user: User<'_>, object: &Value) -> Said {
+    let (is_taken, warnings) = control_plane.try_create(object, Some(user)).unwrap();
+    Said { is_taken, warnings }
 }
 
 impl Said {
@@ -129,9 +127,9 @@ fn apply(control_plane: &ControlPlane, folder: &str) -> bool {
     let folder = folder.to_str().unwrap();
     let applied = said_of(control_plane, &format!("apply --server-side -k {folder}"));
     let served = control_plane
-        .kubectl(&["get", "--raw", "/apis/admissionregistration.k8s.io/v1"])
+        .read("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
         .unwrap()
-        .contains("validatingadmissionpolicies");
+        .is_some();
     assert_eq!(applied.is_taken, served, "{applied:?}");
     if served {
         assert_eq!(applied.warnings, "");
@@ -151,10 +149,8 @@ fn types_are_right(control_plane: &ControlPlane, number: usize) {
         .unwrap();
     let mut policies = Value::Null;
     eventually("the types of all policies are checked", || {
-        let printed = control_plane
-            .kubectl(&["get", "validatingadmissionpolicies", "-o", "json"])
-            .unwrap();
-        policies = serde_json::from_str(&printed).unwrap();
+        let all = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+        policies = control_plane.read(all).unwrap().unwrap();
         let items = policies["items"].as_array().unwrap();
         items.len() == number
             && items.iter().all(|policy| {
@@ -190,7 +186,7 @@ fn with_policies(folder: &str) -> Option<ControlPlane> {
     }
     // One violation of each policy.
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "windows-instances", "namespace": NAMESPACE}});
-    let team = team(&control_plane);
+    let_the_team_write_config_maps(&control_plane);
     eventually("every policy is enforced", || {
         let new = |object| to_new(&control_plane, &object);
         let all = [
@@ -198,7 +194,7 @@ fn with_policies(folder: &str) -> Option<ControlPlane> {
             new(deployment("shop", &host_path(REACHING[0]))),
             new(pod("shop", &windows(&in_tree("rbd")))),
             new(class("kubernetes.io/rbd")),
-            by(&control_plane, &team, &map),
+            by(&control_plane, TEAM, &map),
         ];
         all.iter()
             .all(|said| said.warnings.contains("ValidatingAdmissionPolicy"))
@@ -212,15 +208,14 @@ fn enforced() -> Option<&'static ControlPlane> {
     ENFORCED.as_ref()
 }
 
-/// Returns the kubeconfig of a user who has all permissions for ConfigMaps and no others.
-fn team(control_plane: &ControlPlane) -> std::path::PathBuf {
+/// Gives [`TEAM`] all permissions for ConfigMaps and no others.
+fn let_the_team_write_config_maps(control_plane: &ControlPlane) {
     for arguments in [
         "create clusterrole config-maps --verb=* --resource=configmaps",
         "create clusterrolebinding config-maps --clusterrole=config-maps --group=team",
     ] {
         assert!(said_of(control_plane, arguments).is_taken);
     }
-    control_plane.kubeconfig_for("someone", &["team"]).unwrap()
 }
 
 fn spec(more: &Value) -> Value {

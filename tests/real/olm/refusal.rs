@@ -48,7 +48,7 @@ impl Cluster {
         let deadline = Instant::now() + PATIENCE;
         while !self.is_refused(probe) {
             assert!(Instant::now() < deadline, "not refused: {probe}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
 

@@ -42,7 +42,7 @@ fn admitted(control_plane: &ControlPlane, namespace: &str, spec: &Value) -> Resu
         "metadata": {"name": "pod", "namespace": namespace},
         "spec": spec,
     });
-    let (is_admitted, said) = control_plane.try_create(&pod).unwrap();
+    let (is_admitted, said) = control_plane.try_create(&pod, None).unwrap();
     is_admitted.then_some(()).ok_or(said)
 }
 

@@ -2,6 +2,7 @@
 //! holds upgrades to a driver on every Windows node.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testbed::reused::Reused;
@@ -86,13 +87,16 @@ impl Cluster {
         let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}");
         let set = self.read(&path);
         let generation = &set["metadata"]["generation"];
-        for condition in [
-            format!("jsonpath={{.status.observedGeneration}}={generation}"),
-            format!("jsonpath={{.status.desiredNumberScheduled}}={count}"),
-        ] {
-            let object =
-                format!("wait daemonset/{name} -n {namespace} --timeout=120s --for={condition}");
-            self.kubectl(&object.split(' ').collect::<Vec<_>>());
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let status = &self.read(&path)["status"];
+            if status["observedGeneration"] == *generation
+                && status["desiredNumberScheduled"] == count
+            {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not {count} pods: {status}");
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
@@ -181,20 +185,12 @@ impl Cluster {
     /// Asserts that without its tolerations the DaemonSet gets no pods, and that `check` reports the cause.
     fn assert_found_out_without_tolerations(&self) {
         let (namespace, daemon_set) = self.driver_set();
-        let without = r#"-p=[{"op":"remove","path":"/spec/template/spec/tolerations"}]"#;
-        let patch = [
-            "patch",
-            "daemonset",
-            daemon_set,
-            "-n",
-            namespace,
-            "--type=json",
-            without,
-        ];
-        self.kubectl(&patch);
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{daemon_set}");
+        let without = json!({"spec": {"template": {"spec": {"tolerations": null}}}});
+        self.control_plane.patch(&path, &without).unwrap();
         self.await_scheduled(0);
-        let delete = format!("delete pods --all -n {namespace} --force --grace-period=0");
-        self.kubectl(&delete.split(' ').collect::<Vec<_>>());
+        let pods = format!("/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0");
+        self.control_plane.delete(&pods).unwrap();
         for node in WINDOWS {
             self.register(node, &[]);
         }

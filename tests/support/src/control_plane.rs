@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 pub use self::audit::Request;
 pub use self::content::Content;
 pub use self::faults::Issuer;
+pub use self::requests::User;
 use self::pki::{Authority, Identity};
 use self::requests::Administrator;
 use crate::cleanup::Guardian;

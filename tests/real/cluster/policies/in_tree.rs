@@ -173,13 +173,8 @@ fn persistent_volumes_are_refused_but_not_what_a_class_provisions() {
     );
     let refused = new(&provisioned);
     assert!(refused.is_refused("Use spec.csi"), "{refused:?}");
-    let binder = "persistent-volume-binder";
-    let account = ["create", "serviceaccount", binder, "-n", "kube-system"];
-    control_plane.kubectl(&account).unwrap();
-    let kubeconfig = control_plane
-        .kubeconfig_for_service_account("kube-system", binder)
-        .unwrap();
-    let taken = by(control_plane, &kubeconfig, &provisioned);
+    let binder = "system:serviceaccount:kube-system:persistent-volume-binder";
+    let taken = by(control_plane, (binder, &[]), &provisioned);
     assert!(taken.is_silent(), "{taken:?}");
     for taken in [
         volume(

@@ -34,14 +34,11 @@ fn what_a_controller_makes_from_a_checked_template_goes_on() {
         ),
         ("cronjob-controller", &job, "batch/v1", "CronJob"),
     ] {
-        let who = ["create", "serviceaccount", controller, "-n", "kube-system"];
-        control_plane.kubectl(&who).unwrap();
-        let who = control_plane
-            .kubeconfig_for_service_account("kube-system", controller)
-            .unwrap();
-        let taken = by(control_plane, &who, &owned(child.clone(), version, kind));
+        let name = format!("system:serviceaccount:kube-system:{controller}");
+        let who = (&*name, &[][..]);
+        let taken = by(control_plane, who, &owned(child.clone(), version, kind));
         assert!(taken.is_silent(), "{controller}: {taken:?}");
-        let refused = by(control_plane, &who, child);
+        let refused = by(control_plane, who, child);
         assert!(refused.is_refused("in-tree volumes"), "{refused:?}");
     }
 }
@@ -71,10 +68,10 @@ fn others_cannot_claim_an_owner() {
     // All rights in a namespace are not enough.
     let binding = "create rolebinding tenants --clusterrole=cluster-admin --group=tenants -n shop";
     assert!(said_of(control_plane, binding).is_taken);
-    let tenant = control_plane.kubeconfig_for("eve", &["tenants"]).unwrap();
+    let tenant = ("eve", &["tenants"][..]);
     let harmless = self::pod("shop", &json!({}));
     eventually("the tenant may create pods", || {
-        by(control_plane, &tenant, &harmless).is_silent()
+        by(control_plane, tenant, &harmless).is_silent()
     });
     for object in [
         owned(pod.clone(), "apps/v1", "ReplicaSet"),
@@ -82,7 +79,7 @@ fn others_cannot_claim_an_owner() {
         owned(replica_set, "apps/v1", "Deployment"),
         owned(job, "batch/v1", "CronJob"),
     ] {
-        let refused = by(control_plane, &tenant, &object);
+        let refused = by(control_plane, tenant, &object);
         assert!(refused.is_refused("in-tree volumes"), "{refused:?}");
     }
 }

@@ -40,6 +40,9 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     runtime.unwrap_or_else(|error| unreachable!("no runtime: {error}"))
 });
 
+/// A user's name and groups. A ServiceAccount has its groups by its name.
+pub type User<'a> = (&'a str, &'a [&'a str]);
+
 /// The administrator's client, with persistent connections.
 #[derive(Debug)]
 pub(super) struct Administrator {
@@ -67,19 +70,26 @@ impl Administrator {
         })
     }
 
-    /// Sends a request and returns the answer, or an error if there is none.
+    /// Sends a request, as itself or for a user, and returns the answer, or an error if there is none.
     pub fn ask(
         &self,
         method: Method,
         address: SocketAddr,
         path: &str,
         (content_type, body): (&str, String),
+        on_behalf_of: Option<User<'_>>,
     ) -> Result<Response<Bytes>> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(format!("https://{address}{path}"))
-            .header(CONTENT_TYPE, content_type)
-            .body(Full::from(body))?;
+            .header(CONTENT_TYPE, content_type);
+        if let Some((user, groups)) = on_behalf_of {
+            request = request.header("Impersonate-User", user);
+            for group in groups {
+                request = request.header("Impersonate-Group", *group);
+            }
+        }
+        let request = request.body(Full::from(body))?;
         let client = self.client.clone();
         let answer = async move {
             loop {
@@ -141,17 +151,22 @@ impl ControlPlane {
             let object: Value = serde_yaml::from_str(&document).context("an object to apply")?;
             if let Some(items) = object["items"].as_array() {
                 let mut items = items.iter();
-                items.try_for_each(|item| self.apply_one(item, item.to_string()))?;
+                items.try_for_each(|item| self.apply_one(item, item.to_string(), ""))?;
             } else if !object.is_null() {
-                self.apply_one(&object, document)?;
+                self.apply_one(&object, document, "")?;
             }
         }
         Ok(())
     }
 
-    fn apply_one(&self, object: &Value, text: String) -> Result<()> {
+    /// Like [`ControlPlane::apply`] for one object, as a dry run.
+    pub fn try_apply(&self, object: &Value) -> Result<()> {
+        self.apply_one(object, object.to_string(), "&dryRun=All")
+    }
+
+    fn apply_one(&self, object: &Value, text: String, more: &str) -> Result<()> {
         let path = self.path_of(object)?;
-        let path = format!("{path}?fieldManager=kubectl&fieldValidation=Strict&force=true");
+        let path = format!("{path}?fieldManager=kubectl&fieldValidation=Strict&force=true{more}");
         let body = ("application/apply-patch+yaml", text);
         let (status, answer) = self.ask(Method::PATCH, &path, body)?;
         parsed(&path, status, &answer).map(drop)
@@ -216,23 +231,28 @@ impl ControlPlane {
     /// Returns whether a server answers the administrator with 200.
     pub(super) fn answers(&self, address: SocketAddr, path: &str) -> bool {
         let nothing = ("application/json", String::new());
-        let answer = self.administrator.ask(Method::GET, address, path, nothing);
+        let answer = self
+            .administrator
+            .ask(Method::GET, address, path, nothing, None);
         answer.is_ok_and(|answer| answer.status() == StatusCode::OK)
     }
 
     fn ask(&self, method: Method, path: &str, body: (&str, String)) -> Result<(StatusCode, Bytes)> {
-        let answer = self.administrator.ask(method, self.api_address, path, body);
+        let answer = self
+            .administrator
+            .ask(method, self.api_address, path, body, None);
         answer.map(|answer| (answer.status(), answer.into_body()))
     }
 
-    /// Asks for the creation of an object as a dry run. Returns whether it was accepted, and what `kubectl` would print.
-    pub fn try_create(&self, object: &Value) -> Result<(bool, String)> {
+    /// Asks for the creation of an object as a dry run, as the administrator or for a user. Returns whether it was accepted,
+    /// and what `kubectl` would print.
+    pub fn try_create(&self, object: &Value, by: Option<User<'_>>) -> Result<(bool, String)> {
         let path = self.path_of(object)?;
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let path =
             format!("{folder}?dryRun=All&fieldManager=kubectl-create&fieldValidation=Strict");
         let body = ("application/json", object.to_string());
-        let answer = (self.administrator).ask(Method::POST, self.api_address, &path, body)?;
+        let answer = (self.administrator).ask(Method::POST, self.api_address, &path, body, by)?;
         let warnings = answer.headers().get_all(WARNING).into_iter();
         let warnings = warnings.map(|warning| Ok(format!("Warning: {}\n", warning.to_str()?)));
         let mut said: String = warnings.collect::<Result<_>>()?;
