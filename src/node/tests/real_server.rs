@@ -76,12 +76,13 @@ impl Server {
             .spawn()
             .unwrap();
         let started = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
+        // Another process may have taken the port meanwhile, and would be connected to.
+        while !log().contains("Server listening on") {
             let ended = sshd.try_wait().unwrap();
-            let log = || fs::read_to_string(folder.join("log")).unwrap();
             assert!(ended.is_none(), "{}", log());
-            assert!(started.elapsed() < Duration::from_secs(20), "{}", log());
-            std::thread::yield_now();
+            assert!(started.elapsed() < Duration::from_secs(120), "{}", log());
+            std::thread::sleep(Duration::from_millis(5));
         }
         Self {
             guardian,

@@ -17,13 +17,14 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
 
 pub use self::audit::Request;
 pub use self::content::Content;
 pub use self::faults::Issuer;
-pub use self::requests::User;
 use self::pki::{Authority, Identity};
 use self::requests::Administrator;
+pub use self::requests::User;
 use crate::cleanup::Guardian;
 use crate::parts::part;
 
@@ -94,7 +95,7 @@ impl ControlPlane {
         // Another process may take a free port before it is used.
         let mut attempts = 3;
         loop {
-            match Self::try_start(content) {
+            match Self::try_start(content, free_addresses()?) {
                 Err(error)
                     if attempts > 1 && format!("{error:#}").contains("address already in use") =>
                 {
@@ -105,13 +106,15 @@ impl ControlPlane {
         }
     }
 
-    fn try_start(content: Option<&Content>) -> Result<Self> {
+    fn try_start(
+        content: Option<&Content>,
+        [etcd_address, api_address]: [SocketAddr; 2],
+    ) -> Result<Self> {
         let guardian = Guardian::temp("control-plane")?;
         let dir = guardian.dir().to_owned();
         let authority = Authority::new()?;
         let admin = authority.client("admin", &["system:masters"])?;
         let successor = Authority::new()?;
-        let [etcd_address, api_address] = free_addresses()?;
         let mut control_plane = Self {
             guardian: Some(guardian),
             administrator: Administrator::new([&authority, &successor], &admin)?,
@@ -300,6 +303,8 @@ impl ControlPlane {
 
     fn start_etcd(&self) -> Result<Child> {
         let mut command = self.guarded(&part("etcd")?);
+        let name = self.dir.display().to_string();
+        option(&mut command, "name", &name);
         option(&mut command, "data-dir", self.dir.join("etcd").display());
         option(&mut command, "listen-client-urls", &self.etcd);
         option(&mut command, "advertise-client-urls", &self.etcd);
@@ -311,9 +316,10 @@ impl ControlPlane {
             "--log-level=warn",
         ]);
         let mut child = self.spawn("etcd", command)?;
-        let address = self.etcd.trim_start_matches("http://").parse()?;
+        // Another process may have taken the address meanwhile, such as another etcd, which would then be shared.
         self.wait_until_ready("etcd", &mut child, || {
-            std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+            let members = self.ask_etcd("/v3/cluster/member/list", &json!({}));
+            members.is_ok_and(|members| members["members"][0]["name"] == *name)
         })?;
         Ok(child)
     }
@@ -437,4 +443,19 @@ fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
         listeners.push(listener);
     }
     Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_etcd_at_its_address_is_not_taken_for_its_own() {
+        let first = ControlPlane::start().unwrap();
+        let [_, free] = free_addresses().unwrap();
+        let taken = first.etcd().trim_start_matches("http://").parse().unwrap();
+        let error = ControlPlane::try_start(None, [taken, free]).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("address already in use"), "{error}");
+    }
 }

@@ -123,7 +123,7 @@ impl ControlPlane {
     }
 
     /// Sends a request to etcd's JSON API over HTTP.
-    fn ask_etcd(&self, path: &str, question: &Value) -> Result<Value> {
+    pub(super) fn ask_etcd(&self, path: &str, question: &Value) -> Result<Value> {
         let address = self.etcd.trim_start_matches("http://").parse()?;
         let mut tcp = TcpStream::connect_timeout(&address, DEADLINE)?;
         tcp.set_read_timeout(Some(DEADLINE))?;
