@@ -36,6 +36,8 @@ PACKAGES_coverage := build coverage
 PARTS_run := kube-apiserver $(if $(filter 0,$(OLM)),,olm olm-crds) csi-proxy-1.3.0 etcd operatorcondition-crd kubectl
 PARTS_demo := $(PARTS_run) csi-client
 PARTS_test := $(PARTS_demo) kube-controller-manager csi-proxy-1.1.3 helm bundle-check gitops-check actionlint
+PARTS_image := kube-apiserver etcd kubectl operatorcondition-crd sbom-check cyclonedx-schemas
+PARTS_release := $(PARTS_test) $(PARTS_image) opm krew
 
 # Programs as cargo builds them for tests.
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
@@ -117,17 +119,18 @@ TEST = GOGC=off GOMEMLIMIT=600MiB GOMAXPROCS=1 RUST_TEST_THREADS=$(TEST_THREADS)
 .PHONY: test
 test: setup-test parts-test payload test-programs ## Test the operator, agent, docs and manifests on real parts; TEST_THREADS=N at one time
 	@cargo test --no-run; cargo test --no-run --test real
-	@$(TEST) cargo test --no-fail-fast & others=$$!; failed=''; \
+	@# What runs in the background ignores Ctrl-C unless told otherwise, and so does all that it starts.
+	@$(TEST) env --default-signal=INT,QUIT cargo test --no-fail-fast & others=$$!; failed=''; \
 	$(TEST) cargo test --test real || failed+=' real'; \
 	wait "$$others" || failed+=' others'; \
 	[ -z "$$failed" ] || { echo "failed:$$failed; their 'failures:' are above" >&2; exit 1; }
 
 .PHONY: test-image
-test-image: image-dev ## Test the images
+test-image: setup-run image-dev parts-image ## Test the images
 	@cargo test --test image
 
 .PHONY: test-release
-test-release: setup-nightly parts-test payload ## Test what a release consists of: programs for other platforms, plugin, files
+test-release: setup-nightly image-dev parts-release payload ## Test what a release consists of: programs for other platforms, plugin, files
 	@cargo clippy -p windows-storage-operator --bins --target $(WINDOWS) -- -D warnings
 	@OPERATOR_LINUX_ARM64="$$(tools/build-operator --dev --for linux/arm64)" \
 		OPERATOR_WINDOWS_AMD64="$$(tools/build-operator --dev --for windows/amd64)" \
@@ -157,6 +160,7 @@ test-upgrade: setup-test parts-test payload ## Upgrade from the version before a
 	@for version in $(UPGRADES); do \
 		echo "Kubernetes $$version"; \
 		[ "$$version" = newest ] && unset TEST_KUBERNETES || export TEST_KUBERNETES="$$version"; \
+		tools/part kube-apiserver$${TEST_KUBERNETES:+-$$TEST_KUBERNETES} >/dev/null; \
 		$(TEST) cargo test --test real -- --ignored cluster::upgrade::; \
 	done
 

@@ -108,7 +108,7 @@ async fn every_request_is_counted_by_its_outcome() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_but_the_lease_is_asked_for_before_retry_after_has_passed() {
     let refusals = [answer(429, "100000"), answer(503, "1")];
     let others = [
@@ -138,7 +138,7 @@ async fn nothing_but_the_lease_is_asked_for_before_retry_after_has_passed() {
     assert!(asked[2] >= held);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_same_watch_is_not_begun_again_at_once() {
     let server = Server::new(|| Some(answer(200, "")));
     // The interval counts from when a watch may start, and the first request may be recorded late.

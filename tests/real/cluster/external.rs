@@ -110,8 +110,8 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
     harness.apply(&registered);
     change(&json!({"status": {"addresses": address}}));
     harness.expect_node("theirs", "Unknown", "External");
-    // The operator reads its own status back by another watch than the Node: it has to have seen it.
-    thread::sleep(Duration::from_secs(2));
+    // The operator reads its own status back by another watch than the Node: it has to have seen it, also on a busy machine.
+    thread::sleep(Duration::from_secs(10));
     harness.kubectl("label node theirs node.openshift.io/os_id-");
     harness.expect_node("theirs", "Unknown", "External");
     thread::sleep(Duration::from_secs(1));

@@ -128,7 +128,7 @@ fn nodes_become_ready(story: &mut Story, sandbox: &Sandbox, win_1: &WindowsHost)
 
 fn the_gate_holds_and_opens(story: &mut Story, sandbox: &Sandbox) -> Result<()> {
     story.tell("upgrades are held, and the message says why");
-    sandbox.wait_for_gate("False", 30)?;
+    sandbox.wait_for_gate("False", 120)?;
     expect_message(
         sandbox,
         &[
@@ -156,12 +156,12 @@ fn the_gate_holds_and_opens(story: &mut Story, sandbox: &Sandbox) -> Result<()> 
     wait_until("the message names win-2 alone", || {
         Ok(sandbox.gate_message()?.ends_with("missing on win-2"))
     })?;
-    sandbox.wait_for_gate("False", 30)?;
+    sandbox.wait_for_gate("False", 120)?;
     story.note(&sandbox.gate_message()?);
 
     story.tell("it registers on win-2 as well: upgrades may go on");
     sandbox.register("win-2", &[DRIVER])?;
-    sandbox.wait_for_gate("True", 30)?;
+    sandbox.wait_for_gate("True", 120)?;
     story.note(&sandbox.gate_message()?);
     Ok(())
 }
@@ -195,12 +195,12 @@ fn nothing_is_half_done(
     );
     csi_proxy_answers(win_3)?;
     story.note("win-3: csi-proxy.exe is whole, and it answers; the agent removes the first copy when it is an hour old");
-    sandbox.wait_for_gate("False", 30)?;
+    sandbox.wait_for_gate("False", 120)?;
     expect_message(sandbox, &["missing on win-3"])?;
     story.note(&sandbox.gate_message()?);
     sandbox.register("win-3", &[DRIVER])?;
     // If upgrades are held when the operator starts, it waits for a minute: the blocker may only be away.
-    sandbox.wait_for_gate("True", 90)?;
+    sandbox.wait_for_gate("True", 120)?;
     println!(
         "\n{}",
         sandbox

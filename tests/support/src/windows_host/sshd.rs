@@ -135,7 +135,7 @@ impl OpenSsh {
             if let Some(status) = child.try_wait()? {
                 bail!("sshd: {status}: {}", fs::read_to_string(&log)?);
             }
-            if start.elapsed() > Duration::from_secs(20) {
+            if start.elapsed() > Duration::from_secs(120) {
                 bail!("sshd does not listen: {}", fs::read_to_string(&log)?);
             }
             thread::sleep(Duration::from_millis(5));
