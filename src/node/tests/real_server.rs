@@ -44,6 +44,31 @@ fn run(program: &str, folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Starts sshd with the configuration in this folder, and waits until it listens. `None` if another process has taken the port.
+fn listening(guardian: &Guardian, folder: &Path) -> Option<Child> {
+    let mut sshd = guardian
+        .command(Path::new("/usr/sbin/sshd"))
+        .args(["-D", "-e", "-f"])
+        .arg(folder.join("sshd_config"))
+        .stdin(Stdio::null())
+        .stderr(fs::File::create(folder.join("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let started = Instant::now();
+    loop {
+        let log = fs::read_to_string(folder.join("log")).unwrap();
+        if log.contains("Server listening on") {
+            return Some(sshd);
+        }
+        if sshd.try_wait().unwrap().is_some() {
+            assert!(log.contains("Address already in use"), "{log}");
+            return None;
+        }
+        assert!(started.elapsed() < Duration::from_secs(120), "{log}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 impl Server {
     fn start(config: &str) -> Self {
         let guardian = Guardian::temp("sshd").unwrap();
@@ -56,34 +81,21 @@ impl Server {
         generate(&folder, "host", &["-t", "rsa", "-b", "2048"], "");
         fs::write(folder.join("authorized_keys"), "").unwrap();
         let path = |file: &str| folder.join(file).display().to_string();
-        // The port is free now. If another process takes it, sshd ends, and the test with it.
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
         let (key, authorized) = (path("host"), path("authorized_keys"));
-        let text = format!(
-            "ListenAddress 127.0.0.1:{port}\nHostKey {key}\nAuthorizedKeysFile {authorized}\nForceCommand echo in\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n\
-             UseDNS no\nMaxStartups 1000\n{config}\n"
-        );
-        fs::write(folder.join("sshd_config"), text).unwrap();
-        let mut sshd = guardian
-            .command(Path::new("/usr/sbin/sshd"))
-            .args(["-D", "-e", "-f"])
-            .arg(folder.join("sshd_config"))
-            .stdin(Stdio::null())
-            .stderr(fs::File::create(folder.join("log")).unwrap())
-            .spawn()
-            .unwrap();
-        let started = Instant::now();
-        let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
-        // Another process may have taken the port meanwhile, and would be connected to.
-        while !log().contains("Server listening on") {
-            let ended = sshd.try_wait().unwrap();
-            assert!(ended.is_none(), "{}", log());
-            assert!(started.elapsed() < Duration::from_secs(120), "{}", log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let (sshd, port) = std::iter::repeat_with(|| {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            let text = format!(
+                "ListenAddress 127.0.0.1:{port}\nHostKey {key}\nAuthorizedKeysFile {authorized}\nForceCommand echo in\nPidFile none\n\
+                 StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n\
+                 UseDNS no\nMaxStartups 1000\n{config}\n"
+            );
+            fs::write(folder.join("sshd_config"), text).unwrap();
+            Some((listening(&guardian, &folder)?, port))
+        })
+        .find_map(|started| started)
+        .unwrap();
         Self {
             guardian,
             sshd,

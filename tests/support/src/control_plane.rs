@@ -8,6 +8,8 @@ mod pki;
 mod requests;
 
 use std::fmt::Display;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -92,18 +94,7 @@ impl ControlPlane {
     }
 
     fn start_with(content: Option<&Content>) -> Result<Self> {
-        // Another process may take a free port before it is used.
-        let mut attempts = 3;
-        loop {
-            match Self::try_start(content, free_addresses()?) {
-                Err(error)
-                    if attempts > 1 && format!("{error:#}").contains("address already in use") =>
-                {
-                    attempts -= 1;
-                }
-                result => return result,
-            }
-        }
+        at_free_addresses(|addresses| Self::try_start(content, addresses))
     }
 
     fn try_start(
@@ -250,6 +241,10 @@ impl ControlPlane {
     /// Starts kube-controller-manager with only the given controllers, in the format of `--controllers`, for instance
     /// `garbage-collector-controller,deployment-controller`. It replaces a running one.
     pub fn start_controller_manager(&self, controllers: &str) -> Result<()> {
+        at_free_addresses(|[address]| self.start_controller_manager_at(address, controllers))
+    }
+
+    fn start_controller_manager_at(&self, address: SocketAddr, controllers: &str) -> Result<()> {
         let mut command = self.guarded(&part("kube-controller-manager")?);
         option(&mut command, "kubeconfig", self.kubeconfig.display());
         option(&mut command, "controllers", controllers);
@@ -263,7 +258,6 @@ impl ControlPlane {
             "service-account-private-key-file",
             self.dir.join("service-account.key").display(),
         );
-        let [address] = free_addresses()?;
         option(&mut command, "secure-port", address.port());
         option(
             &mut command,
@@ -432,13 +426,36 @@ fn option(command: &mut Command, name: &str, value: impl Display) {
     command.arg(format!("--{name}={value}"));
 }
 
-/// Returns free addresses.
+/// Calls `start` with free addresses, and with others if another process has taken one before it is used.
+fn at_free_addresses<const N: usize, T>(start: impl Fn([SocketAddr; N]) -> Result<T>) -> Result<T> {
+    let mut attempts = 3;
+    loop {
+        match start(free_addresses()?) {
+            Err(error)
+                if attempts > 1 && format!("{error:#}").contains("address already in use") =>
+            {
+                attempts -= 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Returns free addresses. Their ports are below those that Linux gives out itself, so that nobody takes one while a server
+/// starts again.
 fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
     // All are held until the last is chosen, so that they differ.
     let mut listeners = Vec::new();
     for address in &mut addresses {
-        let listener = TcpListener::bind(*address)?;
+        let listener = loop {
+            let random = RandomState::new().build_hasher().finish();
+            let port = u16::try_from(random % 12_000)? + 20_000;
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+                listener => break listener?,
+            }
+        };
         *address = listener.local_addr()?;
         listeners.push(listener);
     }
