@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
+use simulated_host::{SimulatedFleet, SimulatedHost};
 use windows_storage_operator::api::PrivateKeySecretRef;
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::node::{PrivateKey, Session, check_private_key};

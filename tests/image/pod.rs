@@ -10,12 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use simulated_host::SimulatedFleet;
 use testbed::cleanup::{Guardian, MARK};
 use testbed::commands::printed;
 use testbed::control_plane::Issuer;
 use testbed::objects::{self, NAMESPACE};
 use testbed::sandbox::Sandbox;
-use testbed::simulated_host::SimulatedFleet;
 
 use crate::archive::Image;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use testbed::simulated_host::{Moment, SimulatedHost};
+use simulated_host::{Moment, SimulatedHost};
 
 use super::scene::{Programs, Scene, assert_desired, expect_whole, is_as_desired, programs_on};
 

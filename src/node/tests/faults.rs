@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::paths::AGENT_EXE;
 use protocol::paths::BOOTSTRAP_DIR;
-use testbed::simulated_host::{Greeting, KeyKind, Moment, SimulatedHost, Speech};
+use simulated_host::{Greeting, KeyKind, Moment, SimulatedHost, Speech};
 
 use super::scene::{Scene, assert_desired, left_over};
 use crate::node::{Connected, NodeError, Reason, Session, Target, connect};

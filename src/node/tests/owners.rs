@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use testbed::simulated_host::{SimulatedHost, Speech};
+use simulated_host::{SimulatedHost, Speech};
 
 use super::scene::{Scene, assert_desired, is_as_desired};
 use crate::node::slots::State;

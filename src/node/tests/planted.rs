@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE};
 
-use testbed::simulated_host::{KeyKind, SimulatedHost};
+use simulated_host::{KeyKind, SimulatedHost};
 
 use super::scene::{Scene, is_as_desired};
 use crate::node::{NodePlan, Preflight, Purpose, Target, Trust, inspect, state};

@@ -4,8 +4,8 @@ use protocol::ServiceState;
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::json;
+use simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
 use tempfile::TempDir;
-use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
 
 use crate::api::WindowsStorageSpec;
 use crate::node::desired::desired;

@@ -1,7 +1,7 @@
 //! Where Windows' own SSH server differs from OpenSSH on Linux, in each of its versions and in both shells.
 
 use protocol::paths::{BOOTSTRAP_DIR, to_sftp};
-use testbed::simulated_host::{File, Speech};
+use simulated_host::{File, Speech};
 
 use super::faults::logged_in;
 use super::scene::{Scene, left_over};

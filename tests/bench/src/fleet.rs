@@ -1,7 +1,7 @@
 //! Measures a fleet of fresh, distant Windows hosts in ten pools, half of which have dead hosts: installed, then updated,
 //! each pool with its own limit.
 //!
-//! The API server is real; the hosts are [`testbed::simulated_host`]: real SSH, with a simulated agent that only
+//! The API server is real; the hosts are [`simulated_host`]: real SSH, with a simulated agent that only
 //! reports what the real one would. They run in this process, on the same cores as the operator, and every byte to or
 //! from them is delayed by half a round trip. Their programs are a few hundred kilobytes of noise: with the real ones, the
 //! measurement would show little but the two ends of SSH sharing one machine.
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use simulated_host::{Greeting, LostLine, SimulatedFleet, SimulatedHost};
 use testbed::control_plane::ControlPlane;
 use testbed::objects;
 use testbed::sandbox::Sandbox;
-use testbed::simulated_host::{Greeting, LostLine, SimulatedFleet, SimulatedHost};
 
 use crate::report::{Row, rows};
 use crate::{operator_binary, small_payload};

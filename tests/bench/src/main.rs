@@ -19,7 +19,7 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use openssl::rand::rand_bytes;
 use serde_json::json;
-use testbed::simulated_host::File;
+use simulated_host::File;
 
 use report::Row;
 

@@ -157,7 +157,7 @@ impl Scene {
         let host = self.simulation.host(name);
         let files: Vec<Value> = host.with_disk(|disk| {
             let files = disk.files();
-            let content = |path: &str| disk.file(path).map(testbed::simulated_host::File::sha256);
+            let content = |path: &str| disk.file(path).map(simulated_host::File::sha256);
             files
                 .iter()
                 .map(|path| json!([path, content(path)]))

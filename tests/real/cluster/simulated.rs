@@ -15,9 +15,9 @@ mod trust;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
 use testbed::objects;
 use testbed::sandbox::Operator;
-use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
 
 use crate::cluster::harness::{Harness, SETTINGS, write_payload};
 

@@ -14,5 +14,4 @@ pub mod realistic;
 pub mod relay;
 pub mod reused;
 pub mod sandbox;
-pub mod simulated_host;
 pub mod windows_host;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Output;
 use std::time::SystemTime;
 
-use testbed::simulated_host::File;
+use simulated_host::File;
 
 use super::command;
 use super::kubelet::Kubelet;

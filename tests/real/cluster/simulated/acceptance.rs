@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use testbed::simulated_host::KeyKind;
+use simulated_host::KeyKind;
 use windows_storage_operator::node::HostKey;
 
 use super::Simulation;

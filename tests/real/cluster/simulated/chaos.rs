@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
+use simulated_host::{Moment as CutAt, SimulatedHost};
 use testbed::api_proxy::ApiProxy;
 use testbed::objects;
 use testbed::sandbox::Operator;
-use testbed::simulated_host::{Moment as CutAt, SimulatedHost};
 
 use super::Simulation;
 use crate::cluster::harness::SETTINGS;

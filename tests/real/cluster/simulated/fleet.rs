@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use testbed::simulated_host::{Greeting, SimulatedHost};
+use simulated_host::{Greeting, SimulatedHost};
 
 use super::Simulation;
 

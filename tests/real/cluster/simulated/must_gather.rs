@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use simulated_host::{File, KeyKind, Moment, SimulatedHost};
 use testbed::objects;
-use testbed::simulated_host::{File, KeyKind, Moment, SimulatedHost};
 
 use super::Simulation;
 use super::secrets::MARK;

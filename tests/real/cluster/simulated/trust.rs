@@ -1,8 +1,8 @@
 //! How the administrator defines which host keys are trusted.
 
 use serde_json::json;
+use simulated_host::KeyKind;
 use testbed::objects;
-use testbed::simulated_host::KeyKind;
 
 use super::Simulation;
 use crate::cluster::harness::SETTINGS;

@@ -9,9 +9,9 @@ use std::path::Path;
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, INCOMING_DIR, to_sftp};
 use protocol::{Packed, Request};
 use serde_json::{Value, json};
+use simulated_host::{File, SimulatedFleet};
 use ssh2::{ErrorCode, OpenFlags, OpenType, Session};
 use testbed::parts::part;
-use testbed::simulated_host::{File, SimulatedFleet};
 use testbed::windows_host::Fleet;
 
 const PIPE: &str = "csi-proxy-filesystem-v1";

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use simulated_host::File;
 use testbed::objects::NAMESPACE;
-use testbed::simulated_host::File;
 
 use super::payloads::Payloads;
 use crate::cluster::simulated::Simulation;

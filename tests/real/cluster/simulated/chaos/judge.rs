@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
+use simulated_host::SimulatedHost;
 use testbed::control_plane::Request;
 use testbed::objects::NAMESPACE;
-use testbed::simulated_host::SimulatedHost;
 
 use super::payloads::{AGENT, CSI_PROXY, Payloads};
 use crate::cluster::simulated::Simulation;

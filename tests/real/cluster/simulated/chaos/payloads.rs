@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
-use testbed::simulated_host::{File, SimulatedHost};
+use simulated_host::{File, SimulatedHost};
 use windows_storage_operator::node::payload::sha256_hex;
 
 use crate::cluster::harness::write_payload;

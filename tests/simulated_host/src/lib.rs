@@ -1,7 +1,8 @@
 //! Simulated Windows hosts, hundreds in one process: each has an SSH server at its own address and an agent that only
 //! reports what the real one would, and can have faults that real hosts cannot be made to have at a chosen moment.
 //!
-//! [`crate::windows_host`] is the reference for Windows' behaviour; `tests/testbed/simulated_host.rs` compares the two.
+//! The `windows_host` of `tests/support` is the reference for Windows' behaviour; `tests/testbed/simulated_host.rs` there
+//! compares the two.
 
 mod agent;
 mod disk;
