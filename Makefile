@@ -37,7 +37,7 @@ PARTS_run := kube-apiserver $(if $(filter 0,$(OLM)),,olm olm-crds) csi-proxy-1.3
 PARTS_demo := $(PARTS_run) csi-client
 PARTS_test := $(PARTS_demo) kube-controller-manager csi-proxy-1.1.3 helm bundle-check gitops-check actionlint
 PARTS_image := kube-apiserver etcd kubectl operatorcondition-crd sbom-check cyclonedx-schemas
-PARTS_release := $(PARTS_test) $(PARTS_image) opm krew
+PARTS_release := $(PARTS_test) sbom-check cyclonedx-schemas opm krew
 
 # Programs as cargo builds them for tests.
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug

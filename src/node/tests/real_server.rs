@@ -1,12 +1,13 @@
 //! Logins to OpenSSH's own server, with keys from its own tools and from OpenSSL.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testbed::cleanup::Guardian;
+use testbed::control_plane::free_addresses;
 use zeroize::Zeroizing;
 
 use crate::api::PrivateKeySecretRef;
@@ -44,31 +45,6 @@ fn run(program: &str, folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Starts sshd with the configuration in this folder, and waits until it listens. `None` if another process has taken the port.
-fn listening(guardian: &Guardian, folder: &Path) -> Option<Child> {
-    let mut sshd = guardian
-        .command(Path::new("/usr/sbin/sshd"))
-        .args(["-D", "-e", "-f"])
-        .arg(folder.join("sshd_config"))
-        .stdin(Stdio::null())
-        .stderr(fs::File::create(folder.join("log")).unwrap())
-        .spawn()
-        .unwrap();
-    let started = Instant::now();
-    loop {
-        let log = fs::read_to_string(folder.join("log")).unwrap();
-        if log.contains("Server listening on") {
-            return Some(sshd);
-        }
-        if sshd.try_wait().unwrap().is_some() {
-            assert!(log.contains("Address already in use"), "{log}");
-            return None;
-        }
-        assert!(started.elapsed() < Duration::from_secs(120), "{log}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 impl Server {
     fn start(config: &str) -> Self {
         let guardian = Guardian::temp("sshd").unwrap();
@@ -82,24 +58,34 @@ impl Server {
         fs::write(folder.join("authorized_keys"), "").unwrap();
         let path = |file: &str| folder.join(file).display().to_string();
         let (key, authorized) = (path("host"), path("authorized_keys"));
-        let (sshd, port) = std::iter::repeat_with(|| {
-            let free = TcpListener::bind("127.0.0.1:0").unwrap();
-            let port = free.local_addr().unwrap().port();
-            drop(free);
-            let text = format!(
-                "ListenAddress 127.0.0.1:{port}\nHostKey {key}\nAuthorizedKeysFile {authorized}\nForceCommand echo in\nPidFile none\n\
-                 StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n\
-                 UseDNS no\nMaxStartups 1000\n{config}\n"
-            );
-            fs::write(folder.join("sshd_config"), text).unwrap();
-            Some((listening(&guardian, &folder)?, port))
-        })
-        .find_map(|started| started)
-        .unwrap();
+        let [address] = free_addresses().unwrap();
+        let text = format!(
+            "ListenAddress {address}\nHostKey {key}\nAuthorizedKeysFile {authorized}\nForceCommand echo in\nPidFile none\n\
+             StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n\
+             UseDNS no\nMaxStartups 1000\n{config}\n"
+        );
+        fs::write(folder.join("sshd_config"), text).unwrap();
+        let mut sshd = guardian
+            .command(Path::new("/usr/sbin/sshd"))
+            .args(["-D", "-e", "-f"])
+            .arg(folder.join("sshd_config"))
+            .stdin(Stdio::null())
+            .stderr(fs::File::create(folder.join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        let log = || fs::read_to_string(folder.join("log")).unwrap();
+        // What accepts connections there may be another process that has taken the port.
+        while !log().contains("Server listening on") {
+            let ended = sshd.try_wait().unwrap();
+            assert!(ended.is_none(), "{}", log());
+            assert!(started.elapsed() < Duration::from_secs(120), "{}", log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
         Self {
             guardian,
             sshd,
-            port,
+            port: address.port(),
             user,
         }
     }

@@ -23,6 +23,8 @@ use crate::cluster::harness::Harness;
 
 const WARN: &str = "manifests/policies";
 const DENY: &str = "manifests/policies-deny";
+/// The API path of all policies.
+const ALL: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 /// A user who may write ConfigMaps.
 const TEAM: User<'_> = ("someone", &["team"]);
 /// How long the API server may take to enforce an applied policy, on a loaded machine.
@@ -126,10 +128,7 @@ fn apply(control_plane: &ControlPlane, folder: &str) -> bool {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let folder = folder.to_str().unwrap();
     let applied = said_of(control_plane, &format!("apply --server-side -k {folder}"));
-    let served = control_plane
-        .read("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
-        .unwrap()
-        .is_some();
+    let served = control_plane.read(ALL).unwrap().is_some();
     assert_eq!(applied.is_taken, served, "{applied:?}");
     if served {
         assert_eq!(applied.warnings, "");
@@ -149,8 +148,7 @@ fn types_are_right(control_plane: &ControlPlane, number: usize) {
         .unwrap();
     let mut policies = Value::Null;
     eventually("the types of all policies are checked", || {
-        let all = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-        policies = control_plane.read(all).unwrap().unwrap();
+        policies = control_plane.read(ALL).unwrap().unwrap();
         let items = policies["items"].as_array().unwrap();
         items.len() == number
             && items.iter().all(|policy| {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use testbed::cleanup::Guardian;
+use testbed::control_plane::free_addresses;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -283,9 +284,7 @@ fn start(cluster: &Cluster, namespace: &str, pod: &Pod) -> Process {
         .control_plane
         .kubeconfig_for_service_account(namespace, account.expect("a ServiceAccount"))
         .unwrap();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let [address] = free_addresses().unwrap();
     let arguments = container(pod).args.iter().flatten().map(|argument| {
         match argument.split_once('=').map(|(flag, _)| flag) {
             Some("--serve-address") => format!("--serve-address={address}"),

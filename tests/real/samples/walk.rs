@@ -56,6 +56,12 @@ impl Cluster {
         (&self.driver.namespace, &self.driver.daemon_set)
     }
 
+    /// Returns the API path of the driver's DaemonSet.
+    fn driver_path(&self) -> String {
+        let (namespace, name) = self.driver_set();
+        format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}")
+    }
+
     /// Reads an object from the API server.
     fn read(&self, path: &str) -> Value {
         self.control_plane.read(path).unwrap().unwrap()
@@ -82,9 +88,8 @@ impl Cluster {
 
     /// Waits until the controller schedules this many pods of the DaemonSet.
     fn await_scheduled(&self, count: usize) {
-        let (namespace, name) = self.driver_set();
         // Compares the generation, so that an earlier status does not count.
-        let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}");
+        let path = self.driver_path();
         let set = self.read(&path);
         let generation = &set["metadata"]["generation"];
         let deadline = Instant::now() + Duration::from_secs(120);
@@ -184,8 +189,8 @@ impl Cluster {
 
     /// Asserts that without its tolerations the DaemonSet gets no pods, and that `check` reports the cause.
     fn assert_found_out_without_tolerations(&self) {
-        let (namespace, daemon_set) = self.driver_set();
-        let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{daemon_set}");
+        let (namespace, _) = self.driver_set();
+        let path = self.driver_path();
         let without = json!({"spec": {"template": {"spec": {"tolerations": null}}}});
         self.control_plane.patch(&path, &without).unwrap();
         self.await_scheduled(0);

@@ -443,7 +443,7 @@ fn at_free_addresses<const N: usize, T>(start: impl Fn([SocketAddr; N]) -> Resul
 
 /// Returns free addresses. Their ports are below those that Linux gives out itself, so that nobody takes one while a server
 /// starts again.
-fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
     // All are held until the last is chosen, so that they differ.
     let mut listeners = Vec::new();
