@@ -150,7 +150,8 @@ impl WindowsHost {
         if let Some(mut child) = self.lock_sshd().take() {
             sshd::stop(&mut child)?;
         }
-        Ok(())
+        // Wine's processes are no children of those that start them. One whose starter was killed may wait for it for ever.
+        self.end_all("the programs of sessions end", is_of_session)
     }
 
     /// Makes the host reachable again.
@@ -200,14 +201,21 @@ impl WindowsHost {
         };
         sshd::signal("TERM", &servers()?)?;
         until("wineserver ends", || Ok(servers()?.is_empty()))?;
-        until("all processes end", || {
-            let left = self.layout.processes()?;
-            let numbers: Vec<u32> = left.iter().map(|(process, _)| *process).collect();
-            sshd::signal("KILL", &numbers)?;
-            Ok(left.is_empty())
-        })?;
+        self.end_all("all processes end", |_| true)?;
         self.boot_windows()?;
         self.start_sshd()
+    }
+
+    fn end_all(&self, what: &str, is_one: impl Fn(u32) -> bool) -> Result<()> {
+        until(what, || {
+            let all = self.layout.processes()?.into_iter();
+            let left: Vec<u32> = all
+                .map(|(process, _)| process)
+                .filter(|it| is_one(*it))
+                .collect();
+            sshd::signal("KILL", &left)?;
+            Ok(left.is_empty())
+        })
     }
 
     /// Returns the processes whose command line starts with this text.
@@ -341,6 +349,14 @@ fn new_host_dir() -> Result<PathBuf> {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("host-{}-{count}-{nanos:x}", std::process::id());
     Ok(template::cache_dir()?.join(name))
+}
+
+/// Whether a process was started over SSH.
+fn is_of_session(process: u32) -> bool {
+    // The process may be gone by now.
+    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    let mut entries = environment.split(|byte| *byte == 0);
+    entries.any(|entry| entry.starts_with(b"SSH_CONNECTION="))
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {

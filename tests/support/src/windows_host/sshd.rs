@@ -184,12 +184,8 @@ fn descendants(root: u32) -> Result<Vec<u32>> {
     let mut next = 0;
     while next < found.len() {
         let parent = found[next];
-        found.extend(
-            parents
-                .iter()
-                .filter(|entry| entry.1 == parent)
-                .map(|entry| entry.0),
-        );
+        let children = parents.iter().filter(|entry| entry.1 == parent);
+        found.extend(children.map(|entry| entry.0));
         next += 1;
     }
     Ok(found.split_off(1))

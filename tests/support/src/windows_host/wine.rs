@@ -189,30 +189,24 @@ impl Layout {
 
     /// Returns the IDs and names of the live processes of this host.
     pub fn processes(&self) -> Result<Vec<(u32, String)>> {
-        processes_marked(&self.root)
-    }
-}
-
-/// Returns the live processes of the host in `root`.
-pub(super) fn processes_marked(root: &Path) -> Result<Vec<(u32, String)>> {
-    let mark = format!("{HOST_MARK}={}", root.display());
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let path = entry?.path();
-        let number = path
-            .file_name()
-            .and_then(|name| name.to_str()?.parse().ok());
-        // Processes may end at any time.
-        if let (Some(number), Ok(environment), Ok(name)) = (
-            number,
-            fs::read(path.join("environ")),
-            fs::read_to_string(path.join("comm")),
-        ) && environment
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == mark.as_bytes())
-        {
-            found.push((number, name.trim_end().to_owned()));
+        let mark = format!("{HOST_MARK}={}", self.root.display());
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let path = entry?.path();
+            let number = path.file_name().and_then(|name| name.to_str());
+            let number = number.and_then(|name| name.parse().ok());
+            // Processes may end at any time.
+            if let (Some(number), Ok(environment), Ok(name)) = (
+                number,
+                fs::read(path.join("environ")),
+                fs::read_to_string(path.join("comm")),
+            ) && environment
+                .split(|byte| *byte == 0)
+                .any(|entry| entry == mark.as_bytes())
+            {
+                found.push((number, name.trim_end().to_owned()));
+            }
         }
+        Ok(found)
     }
-    Ok(found)
 }

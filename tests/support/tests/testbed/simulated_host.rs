@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, INCOMING_DIR, to_sftp};
 use protocol::{Packed, Request};
@@ -232,4 +233,24 @@ fn a_simulated_host_says_what_a_real_one_says() {
         .filter(|(real, simulated)| real != simulated)
         .collect();
     assert!(differences.is_empty(), "{differences:#?}");
+}
+
+/// As on Windows, where a session's job ends. What a killed program had just started would wait under Wine for ever.
+#[test]
+fn what_a_session_runs_ends_with_sshd() {
+    let fleet = Fleet::new().unwrap();
+    let host = fleet.add_host("host").unwrap();
+    let key = fleet.private_key_openssh();
+    let script = Script::login(host.address(), host.port(), fleet.user(), key);
+    let inner = r"C:\windows\system32\cmd.exe /c for";
+    let mut channel = script.session.channel_session().unwrap();
+    channel
+        .exec(&format!("{inner} /l %i in (1,0,2) do rem"))
+        .unwrap();
+    let begin = Instant::now();
+    while host.processes_of(inner).unwrap().is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(120));
+    }
+    host.stop_sshd().unwrap();
+    assert_eq!(host.processes_of(inner).unwrap(), [0; 0]);
 }
