@@ -1,4 +1,4 @@
-//! Settings of a service that only the registry has.
+//! Settings of a service that only the registry has. The crate `windows-registry` does not expand variables in what it reads.
 
 use std::ffi::c_void;
 use std::io;

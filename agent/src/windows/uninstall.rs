@@ -109,7 +109,7 @@ fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
 }
 
 fn remove(path: &str) -> Result<(), Failure> {
-    files::remove(path).context(format_args!("removing {path}"))
+    files::remove(path).context(format_args!("removing {path}, which may be in use"))
 }
 
 fn remove_folder(path: &str) -> Result<(), Failure> {
