@@ -50,7 +50,7 @@ fi
 exec $TESTBED_LAUNCHER "$@""#;
 
 /// Environment variable that marks the processes of a host; its value is [`Layout::root`].
-pub(super) const HOST_MARK: &str = "TESTBED_HOST";
+const HOST_MARK: &str = "TESTBED_HOST";
 
 /// Returns the words that start a program of a host: on one CPU core, without random addresses.
 ///
