@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -35,7 +35,6 @@ const READ_ONLY: &str = r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$
 struct Pod {
     child: Child,
     log: PathBuf,
-    port: u16,
     mounted: bool,
     _guardian: Guardian,
 }
@@ -54,16 +53,13 @@ impl Pod {
 
         let user = user.or_else(|| config["User"].as_str()).unwrap();
         let (uid, gid) = user.split_once(':').unwrap();
-        let port = free_port();
         let arguments: Vec<String> = manifest_arguments()
             .into_iter()
-            .map(|argument| argument.replace(":8081", &format!(":{port}")))
+            .map(|argument| argument.replace(":8081", ":0"))
             .map(|argument| argument.replace("[::]:8443", "127.0.0.1:0"))
             .collect();
-        assert!(
-            arguments.contains(&format!("--serve-address=[::]:{port}")),
-            "{arguments:?}"
-        );
+        let served = "--serve-address=[::]:0".to_owned();
+        assert!(arguments.contains(&served), "{arguments:?}");
         let log = guardian.dir().join("log");
         let output = File::create(&log).unwrap();
         let namespaces = namespaces();
@@ -105,7 +101,6 @@ impl Pod {
         Self {
             child: command.spawn().unwrap(),
             log,
-            port,
             mounted,
             _guardian: guardian,
         }
@@ -130,9 +125,12 @@ impl Pod {
         }
     }
 
-    /// Sends a GET request to the operator and returns the status line, if there is an answer.
+    /// Sends a GET request to the operator, at the port that its log names, and returns the status line of the answer.
     fn get(&self, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
+        let log = self.log();
+        let (_, rest) = log.split_once("served on http://[::]:")?;
+        let port = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(
             stream,
@@ -200,12 +198,6 @@ pub fn namespaces() -> Option<Vec<&'static str>> {
 
 fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
-}
-
-/// Returns a port that is free on all addresses.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("[::]:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 #[test]
