@@ -28,9 +28,10 @@ pub fn files(bytes: &[u8]) {
         format!("{outcome:?} {objects:?}"),
         format!("{:?} {:?}", again.0, again.1)
     );
-    let text = format!("{}{}", outcome.unread, outcome.left_out);
-    assert!(text.lines().count() <= 1, "{text:?}");
-    is_visible(&text, "an error");
+    let faults = outcome.unread.and(outcome.left_out).to_string();
+    let is_fault = |line: &str| line.starts_with("input") || line.starts_with("and ");
+    assert!(faults.lines().all(is_fault), "{faults:?}");
+    is_visible(&faults.replace('\n', " "), "errors");
     for object in &objects {
         // A list that is handed over whole would come back as its items.
         if object.value.get("items").is_some() {
