@@ -6,7 +6,7 @@ use crate::assess::drivers;
 use crate::assess::versions::{Distribution, Release};
 
 /// An in-tree volume plugin. Versions are Kubernetes 1 minor versions.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Plugin {
     /// The plugin's name, which is also a StorageClass's provisioner.
     pub name: &'static str,

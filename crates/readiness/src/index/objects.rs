@@ -178,7 +178,7 @@ pub enum PodVolumeSource {
 }
 
 /// The driver or plugin that serves a volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VolumeType {
     /// The CSI driver with this name.
     Csi(Name),

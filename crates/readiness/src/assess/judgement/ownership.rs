@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::assess::volumes::Resolved;
 use crate::index::{
-    Cluster, Name, ObjectKey, Owner, Pod, Revision, WorkloadKey, WorkloadKind, intern,
+    Cluster, Name, ObjectKey, Owner, Pod, Revision, VolumeType, WorkloadKey, WorkloadKind,
 };
 
 /// How many levels of controllers are followed; Kubernetes itself has two. Bounds the work that a malicious chain can
@@ -45,7 +45,7 @@ pub enum Standing {
     /// A volume and its claim.
     Claim(Name, Name),
     /// A volume without a claim in the template: its name, the driver or plugin, and the class.
-    Type(Name, Name, Option<Name>),
+    Type(Name, VolumeType, Option<Name>),
 }
 
 impl Standing {
@@ -58,11 +58,9 @@ impl Standing {
     }
 
     fn of_type(row: &Resolved) -> Self {
-        let served_by = row.plugin().map(|plugin| plugin.name);
-        let served_by = served_by.or(row.driver()).unwrap_or_default();
         Self::Type(
             row.volume.clone(),
-            intern(served_by),
+            row.served_by.clone(),
             row.storage_class.clone(),
         )
     }
