@@ -29,6 +29,8 @@ const GATHER: Duration = Duration::from_millis(10);
 const PARTS: u32 = 5;
 /// How far judgements may be ahead of that part, so that the first ones after a quiet time follow their news at once.
 const AHEAD: Duration = Duration::from_secs(5);
+/// The longest judgement that counts: where the process stood still, the next one must not wait for a multiple of that time.
+const LONGEST: Duration = Duration::from_secs(2);
 /// How often unused memory is returned to the system.
 const GIVE_BACK: Duration = Duration::from_secs(30);
 /// The longest time between two judgements if nothing changes.
@@ -214,7 +216,8 @@ struct Pace(Instant);
 impl Pace {
     /// Returns when the next judgement may begin.
     fn rested(&mut self, began: Instant, judged: Instant) -> Instant {
-        self.0 = self.0.max(began) + (judged - began) * PARTS;
+        let took = (judged - began).min(LONGEST);
+        self.0 = self.0.max(began) + took * PARTS;
         self.0.checked_sub(AHEAD).unwrap_or(judged)
     }
 }
@@ -243,5 +246,6 @@ mod tests {
         assert_eq!(waits, [0, 0, 1000, 2000]);
         now += AHEAD;
         assert_eq!(next(&mut now), Duration::ZERO, "after a quiet time");
+        assert!(pace.rested(now, now + 120 * AHEAD) <= now + 121 * AHEAD);
     }
 }
