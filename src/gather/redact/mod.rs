@@ -20,10 +20,12 @@ pub const REDACTED: &str = "(left out)";
 const LABELS: [&str; 4] = ["labels", "matchLabels", "nodeSelector", "selector"];
 
 /// Prefixes of annotations to keep. Other annotations may contain anything.
-const KEPT_ANNOTATIONS: [&str; 14] = [
+const KEPT_ANNOTATIONS: [&str; 16] = [
     "deployment.kubernetes.io/revision",
     "deprecated.daemonset.template.generation",
+    "openshift.io/node-selector",
     "pv.kubernetes.io/",
+    "scheduler.alpha.kubernetes.io/node-selector",
     "storage.alpha.kubernetes.io/migrated-plugins",
     "storageclass.beta.kubernetes.io/is-default-class",
     "storageclass.kubernetes.io/is-default-class",
@@ -199,6 +201,8 @@ mod tests {
                     "storageclass.kubernetes.io/is-default-class": "true",
                     "windowsmachineconfig.openshift.io/version": "10",
                     "windowsmachineconfig.openshift.io/ssh-host-key-type": "ssh-ed25519",
+                    "openshift.io/node-selector": "kubernetes.io/os=windows",
+                    "scheduler.alpha.kubernetes.io/node-selector": "kubernetes.io/os=windows",
                 }},
             "provisioner": "kubernetes.io/azure-file",
             "parameters": {"secretNamespace": "n", "csi.storage.k8s.io/node-stage-secret-name": "s", "shareName": "s"},
