@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 /// Escapes all non-ASCII characters in JSON text, which a console or shell with another code page would corrupt. Outside
 /// strings JSON has no such characters.
-#[must_use]
 pub fn json(text: &str) -> String {
     let mut ascii = String::with_capacity(text.len());
     for c in text.chars() {

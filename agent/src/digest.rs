@@ -1,7 +1,6 @@
 //! Formats hashes as hexadecimal text.
 
 /// Returns bytes as lower-case hexadecimal.
-#[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes
         .iter()

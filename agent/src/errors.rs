@@ -27,7 +27,6 @@ const SERVICE_NOT_ACTIVE: i32 = 1062;
 const SHUTDOWN_IN_PROGRESS: i32 = 1115;
 
 /// Returns the category of a Windows error.
-#[must_use]
 pub fn category(error: &io::Error) -> FailureCategory {
     match error.raw_os_error() {
         Some(DISK_FULL | HANDLE_DISK_FULL) => FailureCategory::DiskFull,
@@ -46,7 +45,6 @@ pub fn category(error: &io::Error) -> FailureCategory {
 /// Returns whether to start a service once more after this error. Windows reports "no process connected within 30 seconds"
 /// also while another service keeps the Service Control Manager busy, or because of a slow disk or a virus scanner, so one
 /// retry is worthwhile. A lock on its database is released by itself.
-#[must_use]
 pub fn may_start_again(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -56,7 +54,6 @@ pub fn may_start_again(error: &io::Error) -> bool {
 
 /// Adds to a failure about a blocked program what an administrator needs to allow it: the path and SHA-256 of each program
 /// that may be meant.
-#[must_use]
 pub fn named<'a>(
     mut failure: Failure,
     programs: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -72,7 +69,6 @@ pub fn named<'a>(
 
 /// Returns whether a retry may help: a virus scanner holds new files for a moment, and a process that is ending still holds
 /// its program.
-#[must_use]
 pub fn may_pass(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -86,7 +82,6 @@ pub fn may_pass(error: &io::Error) -> bool {
 /// A broken pipe is the one from the service to the Service Control Manager: the process ended before it answered
 /// (<https://devblogs.microsoft.com/oldnewthing/20190405-00/?p=102389>). A service that does not answer within the manager's
 /// 30 seconds has still received the request.
-#[must_use]
 pub fn is_stopping(error: &io::Error) -> Option<bool> {
     match error.raw_os_error()? {
         SERVICE_NOT_ACTIVE | SERVICE_REQUEST_TIMEOUT => Some(true),

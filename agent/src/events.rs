@@ -34,7 +34,6 @@ pub enum Event {
 
 impl Event {
     /// Returns the event ID. IDs up to 1000 are in the message table that Windows provides for all programs.
-    #[must_use]
     pub fn id(self) -> u32 {
         match self {
             Self::Started => 100,
@@ -47,7 +46,6 @@ impl Event {
     }
 
     /// Returns the severity.
-    #[must_use]
     pub fn level(self) -> Level {
         match self {
             Self::Started | Self::Stopped | Self::Updated => Level::Information,
@@ -58,7 +56,6 @@ impl Event {
 
     /// Returns the event for the end of a request, if any. `failures` is the number of consecutive failures; only the first
     /// one is reported.
-    #[must_use]
     pub fn of(outcome: Outcome, failures: u32) -> Option<Self> {
         match outcome {
             Outcome::Applied => Some(Self::Updated),

@@ -28,7 +28,6 @@ pub struct Frame {
 
 impl Frame {
     /// Parses a frame header; `None` if no HTTP/2 server would send it.
-    #[must_use]
     pub fn parse(header: [u8; FRAME_HEADER]) -> Option<Self> {
         let [l2, l1, l0, kind, flags, s3, s2, s1, s0] = header;
         let length = usize::try_from(u32::from_be_bytes([0, l2, l1, l0])).ok()?;
@@ -42,7 +41,6 @@ impl Frame {
     }
 
     /// Returns whether the frame is a server's greeting.
-    #[must_use]
     pub fn is_greeting(self) -> bool {
         self.kind == SETTINGS
             && self.flags == 0
@@ -51,7 +49,6 @@ impl Frame {
     }
 
     /// Returns what the frame says about the call; `None` if it says nothing.
-    #[must_use]
     pub fn verdict(self) -> Option<Verdict> {
         match (self.kind, self.stream) {
             // A response also counts if it denies the path, which csi-proxy does depending on its flags.

@@ -59,13 +59,11 @@ pub enum Recovery {
 
 impl Journal {
     /// Returns whether nothing worked before, so that there is nothing to go back to.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         !self.before.was_kept && self.before.service.is_none()
     }
 
     /// Decides what to do with a journal that the agent finds when it starts.
-    #[must_use]
     pub fn recovery(&self) -> Recovery {
         match (self.phase, self.is_first()) {
             (Phase::Confirmed, _) => Recovery::Commit,
@@ -75,7 +73,6 @@ impl Journal {
     }
 
     /// Returns how a request ended that was rolled back, or left as it is, with this problem.
-    #[must_use]
     pub fn bad_end(&self, recovery: Recovery, problem: Option<String>) -> End {
         let why = self.end.as_ref().and_then(|end| end.failure.clone());
         let mut why = why.unwrap_or_else(|| {

@@ -41,7 +41,6 @@ pub struct Backoff {
 
 impl Backoff {
     /// Returns a backoff whose first attempt has just failed.
-    #[must_use]
     pub fn after_first(now: Instant) -> Self {
         let mut backoff = Self::default();
         backoff.try_now(now);
@@ -119,7 +118,6 @@ impl Keeper {
 
     /// Returns the number of failed starts since the service was last healthy, and the delay before the next; `None` while
     /// it stays up.
-    #[must_use]
     pub fn failing(&self) -> Option<(u32, Duration)> {
         let is_stuck = matches!(
             self.last,

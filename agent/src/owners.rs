@@ -84,7 +84,6 @@ pub enum Objection<'a> {
 
 impl Objection<'_> {
     /// Explains the objection to the object at `path`, and how to resolve it.
-    #[must_use]
     pub fn explain(self, path: &str) -> String {
         match self {
             Self::Owner(owner) => format!(
@@ -98,7 +97,6 @@ impl Objection<'_> {
 }
 
 /// Returns the first untrusted account that could change an object. `own` is the calling account.
-#[must_use]
 pub fn objection<'a>(security: &'a Security, place: Place, own: &str) -> Option<Objection<'a>> {
     if !is_trusted(&security.owner, own) {
         return Some(Objection::Owner(&security.owner));
@@ -120,7 +118,6 @@ pub fn objection<'a>(security: &'a Security, place: Place, own: &str) -> Option<
 }
 
 /// Returns the rights that an account keeps when it may read and run but no longer write; a trusted account keeps all.
-#[must_use]
 pub fn reduced(account: &str, rights: u32, own: &str) -> u32 {
     if rights & WRITE == 0 || OWNERS.contains(&account) || is_trusted(account, own) {
         return rights;
@@ -135,14 +132,12 @@ pub fn reduced(account: &str, rights: u32, own: &str) -> u32 {
 }
 
 /// Returns a path and its parent folders below the drive, starting with the uppermost.
-#[must_use]
 pub fn way(path: &str) -> Vec<&str> {
     let ends = path.match_indices('\\').map(|(end, _)| end).skip(1);
     ends.chain([path.len()]).map(|end| &path[..end]).collect()
 }
 
 /// Returns whether a folder is below `C:\var\log`, and so holds the logs of one program.
-#[must_use]
 pub fn is_log_folder(folder: &str) -> bool {
     let folder = folder.to_lowercase();
     folder.strip_prefix(r"c:\var\log\").is_some_and(|rest| {

@@ -24,7 +24,6 @@ pub enum Probe {
 
 impl Probe {
     /// Returns the process that serves the pipe.
-    #[must_use]
     pub fn server(self) -> Option<u32> {
         match self {
             Self::Closed | Self::Kept | Self::Busy => None,
@@ -33,7 +32,6 @@ impl Probe {
     }
 
     /// Returns why the service with the process `own` cannot be used on the pipe; `None` if it can.
-    #[must_use]
     pub fn problem(self, own: Option<u32>, processes: &[SeenProcess]) -> Option<Problem> {
         let is_served = !matches!(self, Self::Closed | Self::Kept);
         if is_served && (own.is_none() || self.server().is_some_and(|id| own != Some(id))) {
@@ -77,7 +75,6 @@ pub enum Problem {
 
 impl Problem {
     /// Converts the problem to a failure of csi-proxy on that pipe.
-    #[must_use]
     pub fn failure(&self, pipe: &str) -> Failure {
         let category = match self {
             Self::Closed | Self::Silent => FailureCategory::Other,
@@ -89,7 +86,6 @@ impl Problem {
 }
 
 /// Returns the first pipe on which a service cannot be used. Pipes that others hold come before those that are only missing.
-#[must_use]
 pub fn first_problem(
     probes: &BTreeMap<String, Probe>,
     own: Option<u32>,

@@ -10,7 +10,6 @@ pub struct Pulse(Mutex<Instant>);
 
 impl Pulse {
     /// Creates a pulse with a first heartbeat.
-    #[must_use]
     pub fn start(now: Instant) -> Self {
         Self(Mutex::new(now))
     }
@@ -21,7 +20,6 @@ impl Pulse {
     }
 
     /// Returns the time since the last heartbeat if it exceeds the limit.
-    #[must_use]
     pub fn stuck_for(&self, now: Instant, limit: Duration) -> Option<Duration> {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let still = now.saturating_duration_since(last);

@@ -17,7 +17,6 @@ pub struct Rotating {
 
 impl Rotating {
     /// Creates a log at `path`, which is opened on the first write.
-    #[must_use]
     pub const fn new(path: PathBuf, limit: u64) -> Self {
         Self {
             path,

@@ -30,7 +30,6 @@ pub struct ServiceSettings {
 
 impl ServiceSettings {
     /// Returns the configuration of csi-proxy's service that a request asks for.
-    #[must_use]
     pub fn of(request: &Request) -> Self {
         Self {
             command: request.command(),
@@ -60,7 +59,6 @@ pub struct Wanted {
 
 impl Wanted {
     /// Returns what a request asks for.
-    #[must_use]
     pub fn of(request: &Request) -> Self {
         Self {
             sha256: Some(request.sha256.clone()),
@@ -77,7 +75,6 @@ impl Wanted {
     ///
     /// `kept` is the request before this one, `current` the SHA-256 of the program in place, `set_aside` that of the file
     /// that the old one was moved to.
-    #[must_use]
     pub fn before(
         journal: &Journal,
         kept: Option<&Request>,
@@ -235,7 +232,6 @@ pub fn plan(wanted: &Wanted, observed: &Observed) -> Result<Vec<Step>, Failure> 
 }
 
 /// Returns whether a service runs or is about to run.
-#[must_use]
 pub fn is_up(state: ServiceState) -> bool {
     use ServiceState::{Paused, Running, StartPending};
     matches!(state, Running | StartPending | Paused)

@@ -34,7 +34,6 @@ pub const TARGETS: [(&str, Target); 12] = [
 ];
 
 /// The target of that name.
-#[must_use]
 pub fn target(name: &str) -> Option<Target> {
     let found = TARGETS.iter().find(|(known, _)| *known == name);
     found.map(|(_, target)| *target)

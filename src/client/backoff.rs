@@ -4,13 +4,11 @@ use std::time::Duration;
 
 /// Returns the delay after this many consecutive failures: it doubles each time, from `first` up to `longest`, and is never
 /// less than `first`, plus or minus a fifth so that many clients that fail together do not retry together.
-#[must_use]
 pub fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
     spread(failures, first, longest, rand::random())
 }
 
 /// Returns the interval plus or minus a tenth, so that periodic tasks that started together drift apart.
-#[must_use]
 pub fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(0.9 + 0.2 * rand::random::<f64>())
 }

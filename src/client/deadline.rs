@@ -58,13 +58,11 @@ impl CallError {
     }
 
     /// Returns the HTTP status of the answer, if there was one.
-    #[must_use]
     pub fn status(&self) -> Option<u16> {
         self.refusal().map(|status| status.code)
     }
 
     /// Returns the answer alone, without the attempted action.
-    #[must_use]
     pub fn answer(&self) -> String {
         match self {
             Self::Refused { cause, .. } => plain(cause),
@@ -73,37 +71,31 @@ impl CallError {
     }
 
     /// Returns whether another client changed or created the object meanwhile.
-    #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.status() == Some(409)
     }
 
     /// Returns whether the permission is missing.
-    #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.status() == Some(403)
     }
 
     /// Returns whether the object, its namespace or its kind does not exist.
-    #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(404)
     }
 
     /// Returns whether the server no longer keeps the requested data, such as the rest of a long list.
-    #[must_use]
     pub fn is_gone(&self) -> bool {
         self.status() == Some(410)
     }
 
     /// Returns whether the server is overloaded or not ready, and may answer soon.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self.status(), Some(429 | 503 | 504))
     }
 
     /// Returns whether the call was refused because the object's namespace is being deleted.
-    #[must_use]
     pub fn is_namespace_ending(&self) -> bool {
         let details = self.refusal().and_then(|status| status.details.as_ref());
         details.is_some_and(|details| {
@@ -113,7 +105,6 @@ impl CallError {
     }
 
     /// Returns whether the answer names an object, which means that its kind is served.
-    #[must_use]
     pub fn names_an_object(&self) -> bool {
         let details = self.refusal().and_then(|status| status.details.as_ref());
         details.is_some_and(|details| !details.name.is_empty())
@@ -138,7 +129,6 @@ pub struct Unwritten(pub CallError, pub &'static str);
 
 /// Returns the message of an answer without the object around it, or what is wrong with the connection down to its cause.
 /// The output of a login program is left out: it may be a credential.
-#[must_use]
 pub fn plain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => visible(&status.message),
@@ -174,7 +164,6 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
 }
 
 /// Returns how long a call may take: as was set, or this long.
-#[must_use]
 pub fn limit(default: Duration) -> Duration {
     REQUEST_TIMEOUT.get().copied().unwrap_or(default)
 }
@@ -215,13 +204,11 @@ pub struct Budget {
 
 impl Budget {
     /// Creates a budget that lasts as long as the server answers.
-    #[must_use]
     pub fn endless() -> Self {
         Self::default()
     }
 
     /// Creates a budget that also ends after this time.
-    #[must_use]
     pub fn of(limit: Duration) -> Self {
         Self {
             until: Some((Instant::now() + limit, limit)),

@@ -1,7 +1,6 @@
 //! What is said of kinds that may not be read: the same for each, so that it is said once for all of them.
 
 /// Returns what a user can do, from the API server's answer.
-#[must_use]
 pub fn to_user(answer: &str) -> String {
     let user = match user(answer) {
         Some("system:anonymous") => {
@@ -17,7 +16,6 @@ pub fn to_user(answer: &str) -> String {
 }
 
 /// Returns what to do for the operator itself.
-#[must_use]
 pub fn to_operator(answer: &str) -> String {
     let user = user(answer).unwrap_or("the operator");
     format!(

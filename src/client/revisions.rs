@@ -54,7 +54,6 @@ impl Revisions {
     }
 
     /// Returns the highest version of a collection; 0 if none was seen.
-    #[must_use]
     pub fn highest(&self, of: &str) -> u64 {
         let highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         highest.get(of).copied().unwrap_or_default()

@@ -78,7 +78,6 @@ pub struct Trust {
 
 impl Trust {
     /// Returns the trust of a configuration.
-    #[must_use]
     pub fn of(config: &kube::Config) -> Self {
         let file = config.auth_info.client_certificate.as_ref();
         Self {
@@ -89,7 +88,6 @@ impl Trust {
 
     /// Returns whether that configuration is different and usable. A file without a certificate has no authorities, and a
     /// certificate and its key are written one after the other.
-    #[must_use]
     pub fn is_replaced_by(&self, config: &kube::Config) -> bool {
         let found = Self::of(config);
         let is_empty = found.authorities.as_ref().is_some_and(Vec::is_empty);

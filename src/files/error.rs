@@ -145,13 +145,11 @@ impl ReadErrors {
     pub const KEPT: usize = 20;
 
     /// Whether there are no errors.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
     /// Returns the first error and the number of others.
-    #[must_use]
     pub fn summary(&self) -> Option<String> {
         let first = self.kept.first()?;
         Some(match self.kept.len() as u64 - 1 + self.more {
@@ -161,7 +159,6 @@ impl ReadErrors {
     }
 
     /// Appends other errors.
-    #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         others.kept.into_iter().for_each(|error| self.push(error));
         self.more += others.more;

@@ -56,7 +56,6 @@ impl Origin {
     }
 
     /// The file, or `standard input`.
-    #[must_use]
     pub fn source_name(&self) -> &str {
         &self.source_name
     }

@@ -61,7 +61,6 @@ pub struct Turned {
 
 impl Turned {
     /// Creates it for a process that started at `started`, before its first verdict.
-    #[must_use]
     pub fn new(started: Instant) -> Self {
         Self {
             started,
@@ -94,7 +93,6 @@ pub struct Decision {
 
 impl Decision {
     /// Returns whether it holds upgrades.
-    #[must_use]
     pub fn holds(&self) -> bool {
         self.verdict.upgradeable == Upgradeable::False
     }
@@ -102,7 +100,6 @@ impl Decision {
 
 /// Returns whether a condition with these holds upgrades for a reason that may have disappeared just before, and come back:
 /// anything but that csi-proxy was being replaced on a node.
-#[must_use]
 pub fn is_held(status: &str, reason: &str) -> bool {
     status != Upgradeable::True.as_str() && reason != Reason::NodeOperationInProgress.as_str()
 }

@@ -32,7 +32,6 @@ pub enum GateError {
 
 impl GateError {
     /// Returns the machine-readable reason.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "NotFound",

@@ -38,7 +38,6 @@ pub struct Gate {
 
 impl Gate {
     /// Creates the gate in `object`, for a process that has just started.
-    #[must_use]
     pub fn new(object: Option<GateObject>, metrics: Metrics) -> Self {
         let now = Instant::now();
         let track = Track::new(object.as_ref().map(|object| object.name.clone()));
@@ -52,7 +51,6 @@ impl Gate {
     }
 
     /// Returns the reports on the gate.
-    #[must_use]
     pub fn reports(&self) -> watch::Receiver<GateReport> {
         self.report.subscribe()
     }

@@ -26,7 +26,6 @@ pub struct GateObject {
 
 impl GateObject {
     /// Creates the gate in the object of that name.
-    #[must_use]
     pub fn new(api: Api<OperatorCondition>, name: String) -> Self {
         Self { api, name }
     }

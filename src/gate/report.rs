@@ -44,13 +44,11 @@ pub struct GateReport {
 
 impl GateReport {
     /// Returns whether the state of the gate is not known yet.
-    #[must_use]
     pub fn is_pending(&self) -> bool {
         self.reason == PENDING
     }
 
     /// Returns whether the condition says what was decided last, or before that.
-    #[must_use]
     pub fn is_written(&self) -> bool {
         self.written.is_some()
     }

@@ -38,7 +38,6 @@ impl FolderError {
     }
 
     /// Whether the error concerns a single file's name, so that other files can still be written.
-    #[must_use]
     pub fn is_of_name(&self) -> bool {
         let Self::Io(_, _, cause) = self else {
             return false;
@@ -117,7 +116,6 @@ impl Folder {
     }
 
     /// Returns the folder to write to.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.partial
     }
@@ -214,7 +212,6 @@ pub fn not_written(root: &Path, path: &str) -> impl FnOnce(io::Error) -> FolderE
 }
 
 /// Converts a name from a node or cluster to a safe file name. A changed name gets a hash so that it stays unique.
-#[must_use]
 pub fn file_name(name: &str) -> String {
     const LONGEST: usize = 120;
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
@@ -231,7 +228,6 @@ pub fn file_name(name: &str) -> String {
 }
 
 /// Converts a log's name to a file name that `check -f` does not read as objects.
-#[must_use]
 pub fn log_name(name: &str) -> String {
     let safe = file_name(name);
     let lower = safe.to_ascii_lowercase();

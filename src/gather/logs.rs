@@ -18,7 +18,6 @@ pub struct Log {
 impl Log {
     /// Whether the file was modified at or after `since`, by the node's clock. Files are not cut by time: csi-proxy's
     /// lines contain neither the year nor the time zone.
-    #[must_use]
     pub fn is_since(&self, since: Timestamp) -> bool {
         // Servers report whole seconds.
         i64::try_from(self.file.modified).is_ok_and(|modified| modified >= since.as_second())

@@ -34,7 +34,6 @@ pub struct Objects<'a> {
 
 impl<'a> Objects<'a> {
     /// Creates an empty set.
-    #[must_use]
     pub fn new(root: &'a Path) -> Self {
         Self {
             root,
@@ -52,7 +51,6 @@ impl<'a> Objects<'a> {
     }
 
     /// Returns the first kind's error if no object of any built-in kind could be read.
-    #[must_use]
     pub fn nothing_read(&self) -> Option<String> {
         // Our own kinds count as read if their CRDs are not installed.
         let kinds = self.kinds.iter();

@@ -23,7 +23,6 @@ pub struct NodeLine {
 
 impl NodeLine {
     /// Creates the line of a node that was not inspected, with the reason.
-    #[must_use]
     pub fn unseen(name: &str, words: String) -> Self {
         Self {
             name: name.to_owned(),
@@ -36,7 +35,6 @@ impl NodeLine {
 }
 
 /// Summarizes the agent's report.
-#[must_use]
 pub fn state_in_words(state: &NodeState) -> String {
     let answering = state.pipes.iter().filter(|pipe| pipe.answers()).count();
     let foreign = match state.foreign.len() {
@@ -76,21 +74,18 @@ pub struct Summary {
 }
 
 /// Formats a number of bytes for people.
-#[must_use]
 pub fn bytes(count: u64) -> String {
     HumanBytes(count).to_string()
 }
 
 impl Summary {
     /// Returns how many nodes were reached, and the number of all nodes.
-    #[must_use]
     pub fn reached(&self) -> (usize, usize) {
         let reached = self.nodes.iter().filter(|node| node.is_reached).count();
         (reached, self.nodes.len())
     }
 
     /// Returns the summary, one item per line.
-    #[must_use]
     pub fn text(&self) -> String {
         let verdict = &self.report.verdict;
         let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());

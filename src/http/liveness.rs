@@ -29,7 +29,6 @@ impl Default for Liveness {
 
 impl Liveness {
     /// Creates a liveness check with a limit for the time without a heartbeat.
-    #[must_use]
     pub fn with_limit(longest_silence: Duration) -> Self {
         Self(Arc::new(Mutex::new(Marks {
             longest_silence,
@@ -47,7 +46,6 @@ impl Liveness {
     }
 
     /// Returns why only a restart helps, if that is so.
-    #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.problem_at(Instant::now())
     }

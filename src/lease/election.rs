@@ -67,7 +67,6 @@ enum Attempt {
 impl Election {
     /// Creates a candidate for the lease in that namespace. Winning opens the fence. Its name is unique: a later process
     /// with the same name leads at once.
-    #[must_use]
     pub fn new(client: Client, namespace: &str, identity: String, fence: Fence) -> Self {
         Self {
             api: Api::namespaced(client, namespace),

@@ -18,13 +18,11 @@ pub struct Closed;
 
 impl Fence {
     /// Creates a fence that is always open, for use without an election.
-    #[must_use]
     pub fn open() -> Self {
         Self(None)
     }
 
     /// Creates a fence that is closed until an election is won.
-    #[must_use]
     pub fn closed() -> Self {
         Self(Some(Arc::default()))
     }

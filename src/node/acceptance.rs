@@ -61,7 +61,6 @@ impl Way {
     }
 
     /// Formats address and port.
-    #[must_use]
     pub fn place(&self) -> String {
         place(&self.address, self.port)
     }
@@ -75,7 +74,6 @@ pub async fn shown_key(way: &Way) -> Result<HostKey, NodeError> {
 
 /// Judges whether a key that the node's host shows can be accepted by pinning it: `New` if it can, `Known` if it is
 /// trusted already, `Refused` if it would be refused even with a pin.
-#[must_use]
 pub fn judge_offer(
     policy: &HostKeyPolicy,
     namespace: &str,

@@ -69,7 +69,6 @@ fn host_keys(known: &[String]) -> String {
 }
 
 /// Explains a failed handshake, if the reason is that both sides have no safe algorithm in common.
-#[must_use]
 pub fn disagreement(error: &ssh2::Error) -> Option<&'static str> {
     /// libssh2's codes: no common method in the lists of both sides, or the key exchange failed.
     const KEY_EXCHANGE_FAILED: [i32; 3] = [-5, -8, -17];

@@ -30,7 +30,6 @@ pub fn answer<T>(
 
 /// Returns the answer: the last JSON object on a single line of standard output, whatever the shell prints around it,
 /// such as a banner, a byte-order mark or a prompt.
-#[must_use]
 pub fn parse<T: DeserializeOwned>(output: &Output) -> Option<T> {
     output.stdout.lines().rev().find_map(|line| {
         let object = line.get(line.find('{')?..=line.rfind('}')?)?;
@@ -39,7 +38,6 @@ pub fn parse<T: DeserializeOwned>(output: &Output) -> Option<T> {
 }
 
 /// Returns whether the output is a status in another form: an agent of another version gave it.
-#[must_use]
 pub fn is_other_status(output: &Output) -> bool {
     #[derive(Deserialize)]
     struct Kind {
@@ -50,7 +48,6 @@ pub fn is_other_status(output: &Output) -> bool {
 }
 
 /// Summarizes what a command printed instead of an answer, for messages.
-#[must_use]
 pub fn brief(output: &Output) -> String {
     let text = if output.stderr.trim().is_empty() {
         &output.stdout

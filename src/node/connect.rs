@@ -136,7 +136,6 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Formats a host and its port, with an IPv6 address in brackets.
-#[must_use]
 pub fn place(address: &str, port: u16) -> String {
     match address.parse() {
         Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),

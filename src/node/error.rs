@@ -70,7 +70,6 @@ pub struct NodeError {
 
 impl Reason {
     /// Creates an error with this reason. Replaces characters that a terminal would act on, so that it can be shown anywhere.
-    #[must_use]
     pub fn error(self, message: impl AsRef<str>) -> NodeError {
         NodeError {
             reason: self,
@@ -82,7 +81,6 @@ impl Reason {
 
 impl NodeError {
     /// Sets the phase of the reconcile, unless a more specific one is set.
-    #[must_use]
     pub fn in_phase(mut self, phase: &'static str) -> Self {
         self.phase.get_or_insert(phase);
         self
@@ -90,7 +88,6 @@ impl NodeError {
 
     /// Creates an error from a failure that the agent reported. What has no remedy of its own gets the reason `otherwise`;
     /// whatever was rolled back is told as that.
-    #[must_use]
     pub fn from_agent(failure: &Failure, otherwise: Reason) -> Self {
         let blocked = match failure.category {
             FailureCategory::Blocked => BLOCKED,
@@ -127,7 +124,6 @@ impl NodeError {
 
 /// Replaces invisible characters and those that a terminal would act on, and truncates the text to a length that
 /// conditions and events can carry.
-#[must_use]
 pub fn printable(text: &str) -> String {
     const MOST: usize = 2500;
     let visible = |c: char| if is_hidden(c) { ' ' } else { c };

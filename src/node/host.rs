@@ -42,7 +42,6 @@ pub struct Host {
 
 impl Host {
     /// Creates it from a session, before or after the login.
-    #[must_use]
     pub fn new(session: Session, payload: Payload, phases: Phases) -> Self {
         Self {
             session,

@@ -15,27 +15,23 @@ pub struct HostKey(String);
 
 impl HostKey {
     /// Creates a key from its type and its bytes.
-    #[must_use]
     pub fn new(kind: &str, bytes: &[u8]) -> Self {
         Self(format!("{kind} {}", openssl::base64::encode_block(bytes)))
     }
 
     /// Parses a key from its bytes, which begin with its type.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let kind = text_field(&mut &*bytes)?;
         Some(Self::new(std::str::from_utf8(kind).ok()?, bytes))
     }
 
     /// Parses a key as the ConfigMap holds it. Comments and extra white space are ignored.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let words: Vec<&str> = text.split_whitespace().take(2).collect();
         Self(words.join(" "))
     }
 
     /// Parses the key in a Node's annotations: its type, and its base64 text with or without the type in front.
-    #[must_use]
     pub fn announced(kind: Option<&str>, key: Option<&str>) -> Option<Self> {
         let key = key.map(str::trim).filter(|key| !key.is_empty())?;
         let kind = kind.map_or("", str::trim);
@@ -47,19 +43,16 @@ impl HostKey {
     }
 
     /// Returns the type, such as `ssh-ed25519`.
-    #[must_use]
     pub fn kind(&self) -> &str {
         self.0.split(' ').next().unwrap_or_default()
     }
 
     /// Returns type and fingerprint, for messages.
-    #[must_use]
     pub fn summary(&self) -> String {
         format!("{} {}", self.kind(), self.fingerprint())
     }
 
     /// Returns the fingerprint as `ssh-keygen -l` shows it.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         let text = self.0.split(' ').nth(1).unwrap_or_default();
         let bytes = openssl::base64::decode_block(text);
@@ -80,7 +73,6 @@ pub const FIRST_CONTACT: &str = "stored-at-first-contact";
 pub const ACCEPTED: &str = "accepted";
 
 /// Returns whether a pin was stored for an existing node, and is of no use once that node is deleted.
-#[must_use]
 pub fn goes_with_node(pin: &str) -> bool {
     let comment = pin.split_whitespace().nth(2);
     comment.is_some_and(|comment| [FIRST_CONTACT, ACCEPTED].contains(&comment))
@@ -105,7 +97,6 @@ pub struct HostKeyPolicy {
 
 impl HostKeyPolicy {
     /// Returns the known key types, the most trusted first, to be requested in this order.
-    #[must_use]
     pub fn kinds(&self) -> Vec<String> {
         let keys = self.pin.iter().chain(&self.known.keys);
         let keys = keys.chain(&self.announced);
@@ -113,7 +104,6 @@ impl HostKeyPolicy {
     }
 
     /// Judges a presented key. Any contradiction stops the work; no source overrides another.
-    #[must_use]
     pub fn judge(&self, namespace: &str, node: &str, presented: &HostKey) -> Judgement {
         let (pin, known) = (&self.pin, &self.known);
         let shown = presented.summary();

@@ -46,7 +46,6 @@ pub struct Known {
 
 impl KnownHosts {
     /// Parses lines. An invalid line is ignored and named, so that the other lines still protect.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut known = Self::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -63,7 +62,6 @@ impl KnownHosts {
     }
 
     /// Returns what is known about the server at this address and port. Lines with the port take precedence over lines without.
-    #[must_use]
     pub fn look_up(&self, address: &str, port: u16) -> Known {
         let address = address.to_lowercase();
         let plain = self.look_up_name(&address);

@@ -46,7 +46,6 @@ fn foreign(request: &Request, state: &NodeState) -> NodeError {
 }
 
 /// Describes a foreign csi-proxy.
-#[must_use]
 pub fn describe_foreign(instance: &ForeignInstance) -> String {
     let kind = match instance.kind {
         ForeignKind::Service => "service",

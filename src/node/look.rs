@@ -34,7 +34,6 @@ pub enum Look {
 
 impl Look {
     /// Describes the owner of this csi-proxy.
-    #[must_use]
     pub fn owner_of(instance: &ForeignInstance) -> Self {
         let kind = match instance.kind {
             ForeignKind::Service => "service",

@@ -63,7 +63,6 @@ pub struct Managers<'a> {
 
 impl<'a> Managers<'a> {
     /// Creates it for the state of the cluster at the time `now`.
-    #[must_use]
     pub fn new(cluster: &'a Cluster, now: Timestamp) -> Self {
         let mut managers = Self {
             cluster,
@@ -77,7 +76,6 @@ impl<'a> Managers<'a> {
     }
 
     /// Returns who manages csi-proxy on a node, given `spec.csiProxy.management` for that node.
-    #[must_use]
     pub fn of(&self, name: &str, node: &Node, management: Management) -> ManagedBy {
         if management == Management::External {
             return ManagedBy::External(self.setting(node));

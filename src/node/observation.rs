@@ -39,7 +39,6 @@ pub struct Observation {
 
 /// Returns another owner whose csi-proxy was found on the node. A finding stands until the next check, by this process
 /// or another.
-#[must_use]
 pub fn found_owner<'a>(
     observation: Option<&'a Observation>,
     status: Option<&'a WindowsNodeStorageStatus>,
@@ -56,13 +55,11 @@ pub fn found_owner<'a>(
 
 impl Observation {
     /// Returns whether the agent was removed and nothing has been done since.
-    #[must_use]
     pub fn is_released(&self) -> bool {
         self.is_done(Purpose::Release)
     }
 
     /// Returns whether csi-proxy and the agent were removed and nothing has been done since.
-    #[must_use]
     pub fn is_removed(&self) -> bool {
         self.is_done(Purpose::Remove)
     }
@@ -72,7 +69,6 @@ impl Observation {
     }
 
     /// Returns whether an installed csi-proxy does not work now, or is in the middle of a change.
-    #[must_use]
     pub fn is_down(&self) -> bool {
         self.state.as_ref().is_some_and(|state| {
             state.unfinished_request_id.is_some()
@@ -83,7 +79,6 @@ impl Observation {
 
 /// Returns how often csi-proxy restarted unexpectedly between two states of a node. The agent counts from its own
 /// start: a lower count began again at zero.
-#[must_use]
 pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
     let count = |state: &NodeState| u64::from(state.csi_proxy.restarts);
     // At the first observation, it is unknown when the restarts happened.
@@ -112,7 +107,6 @@ impl Observations {
     }
 
     /// Returns a receiver that wakes whenever an observation changes.
-    #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }

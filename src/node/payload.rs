@@ -138,7 +138,6 @@ fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError>
 }
 
 /// Returns a SHA-256 in lower-case hexadecimal.
-#[must_use]
 pub fn sha256_hex(content: &[u8]) -> String {
     Sha256::digest(content)
         .iter()

@@ -28,7 +28,6 @@ pub struct Pins {
 
 impl Pins {
     /// Creates a store in the namespace of `api`.
-    #[must_use]
     pub fn new(api: Api<ConfigMap>, namespace: String) -> Self {
         Self {
             api,

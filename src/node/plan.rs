@@ -86,7 +86,6 @@ pub enum Why {
 }
 
 /// Decides the next step from what was seen.
-#[must_use]
 pub fn decide(desired: &Desired, seen: &Seen) -> Step {
     if let Look::Owner(_) = seen.look {
         return Step::Leave;
@@ -167,13 +166,11 @@ fn compare(desired: &Desired, state: &NodeState) -> Step {
 }
 
 /// Returns whether the agent currently enforces this request.
-#[must_use]
 pub fn is_kept(request: &Request, state: &NodeState) -> bool {
     state.request_id.as_deref() == Some(request.id.as_str())
 }
 
 /// Returns whether a request would interrupt a working csi-proxy: the agent's own, or one that the request replaces.
-#[must_use]
 pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
     let replaces = request.replace_foreign && in_the_way(request, state).is_none();
     let mut foreign = state.foreign.iter();
@@ -182,7 +179,6 @@ pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
 }
 
 /// Returns whether `replaceForeign` of a request allows taking over this csi-proxy of another owner.
-#[must_use]
 pub fn may_replace(foreign: &ForeignInstance) -> bool {
     foreign.kind == ForeignKind::Service && same_name(&foreign.name, CSI_PROXY_SERVICE)
 }
@@ -198,7 +194,6 @@ fn speaks_against(last: &LastResult) -> bool {
 }
 
 /// Returns a running csi-proxy of another owner that the request may not replace.
-#[must_use]
 pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a ForeignInstance> {
     state.foreign.iter().find(|foreign| {
         let replaceable = request.replace_foreign && may_replace(foreign);
@@ -207,14 +202,12 @@ pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a For
 }
 
 /// Returns whether the agent's csi-proxy runs and answers on its pipes, whatever its version.
-#[must_use]
 pub fn is_working(state: &NodeState) -> bool {
     !state.pipes.is_empty() && is_serving(state) && state.pipes.iter().all(PipeStatus::answers)
 }
 
 /// Returns whether it runs with its pipes open, so that a change would interrupt it, even if a pipe does not answer now. An
 /// agent without a request, such as one that has just replaced another version, knows no pipes.
-#[must_use]
 pub fn is_serving(state: &NodeState) -> bool {
     let is_ours = state.request_id.is_some() || !state.foreign.iter().any(may_replace);
     let runs = state.csi_proxy.state == ServiceState::Running;
@@ -222,7 +215,6 @@ pub fn is_serving(state: &NodeState) -> bool {
 }
 
 /// Returns whether csi-proxy's program on the node is that of the request.
-#[must_use]
 pub fn has_program(request: &Request, state: &NodeState) -> bool {
     state.csi_proxy.sha256.as_deref() == Some(request.sha256.as_str())
 }

@@ -43,7 +43,6 @@ pub enum NodePlan {
 
 impl NodePlan {
     /// Returns what to connect to, or why that is impossible, if the plan is to connect.
-    #[must_use]
     pub fn target(&self) -> Option<Result<&Arc<Target>, &NodeError>> {
         match self {
             Self::Reconcile(target) | Self::Release(_, target) | Self::Remove(_, target) => {
@@ -58,7 +57,6 @@ impl NodePlan {
     }
 
     /// Returns whether this operator manages csi-proxy on the node.
-    #[must_use]
     pub fn is_managed(&self) -> bool {
         !matches!(
             self,
@@ -67,19 +65,16 @@ impl NodePlan {
     }
 
     /// Returns whether the node takes part in the rollout: it is managed, or is to be released in a slot.
-    #[must_use]
     pub fn takes_part(&self) -> bool {
         self.is_managed() || matches!(self, Self::Release(..))
     }
 
     /// Returns whether something of this operator is to be taken off the node, which needs a rollout slot.
-    #[must_use]
     pub fn takes_away(&self) -> bool {
         matches!(self, Self::Release(..)) || self.removes_csi_proxy()
     }
 
     /// Returns whether csi-proxy is to be removed from the node.
-    #[must_use]
     pub fn removes_csi_proxy(&self) -> bool {
         matches!(self, Self::Remove(..))
     }
@@ -153,7 +148,6 @@ pub struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// Creates a planner for the nodes of a cluster.
-    #[must_use]
     pub fn new(
         cluster: &'a Cluster,
         spec: &'a WindowsStorageSpec,
@@ -180,13 +174,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Creates a planner for work that only reads.
-    #[must_use]
     pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec, now: Timestamp) -> Self {
         Self::with(cluster, spec, Some(Err(nothing_desired())), now)
     }
 
     /// Creates a planner that plans as the operator would, for work that only reads.
-    #[must_use]
     pub fn preview(
         cluster: &'a Cluster,
         spec: &'a WindowsStorageSpec,
@@ -217,7 +209,6 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the plan for a node.
-    #[must_use]
     pub fn plan(&self, name: &str, node: &Node) -> NodePlan {
         let wanted = self.wanted(node);
         match self
@@ -260,7 +251,6 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns what alone prevents the removal of csi-proxy from a node with that plan, if anything.
-    #[must_use]
     pub fn hold(&self, name: &str, node: &Node, plan: &NodePlan) -> Option<Hold> {
         match (plan, || self.removal(name, &self.wanted(node).spec)) {
             (NodePlan::RemovalWaits(hold), _) => Some(hold.clone()),
@@ -434,7 +424,6 @@ fn pins(cluster: &Cluster) -> Option<&BTreeMap<String, String>> {
 }
 
 /// Parses the administrator's `known_hosts` lines.
-#[must_use]
 pub fn known_hosts(cluster: &Cluster) -> KnownHosts {
     let lines = pins(cluster).and_then(|pins| pins.get(KNOWN_HOSTS));
     lines.map_or_else(KnownHosts::default, |lines| KnownHosts::parse(lines))

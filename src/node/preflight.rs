@@ -83,7 +83,6 @@ impl Preflight {
     }
 
     /// Returns whether no problem was found.
-    #[must_use]
     pub fn is_fine(&self) -> bool {
         self.problems.is_empty()
     }

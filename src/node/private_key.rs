@@ -95,32 +95,27 @@ impl PrivateKey {
     }
 
     /// Returns the previous key, or why it cannot be used; `None` if there is none.
-    #[must_use]
     pub fn previous(&self) -> Option<Result<&Self, &NodeError>> {
         let previous = self.previous.as_ref()?;
         Some(previous.as_deref())
     }
 
     /// Returns the first 12 hex digits of the SHA-256 of the key's text: enough to tell keys apart.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.fingerprint[..12]
     }
 
     /// Returns the key's text: unencrypted PKCS#8, or as OpenSSH wrote it.
-    #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
     /// Returns the passphrase of a key that OpenSSH encrypted. Only the login shows whether it is the right one.
-    #[must_use]
     pub fn passphrase(&self) -> Option<&str> {
         self.passphrase.as_ref().map(|text| text.as_str())
     }
 
     /// Creates the error for a key that turned out to be unusable.
-    #[must_use]
     pub fn invalid(&self, what: &str) -> NodeError {
         self.source.invalid(what)
     }

@@ -52,7 +52,6 @@ pub struct Reconciled {
 
 impl Reconciled {
     /// Returns whether the node only lacks a rollout slot, and nothing is wrong.
-    #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.problem.is_none() && self.standing == Standing::Waiting
     }
@@ -97,7 +96,6 @@ pub struct Context {
 
 impl Context {
     /// Creates a context with all places free.
-    #[must_use]
     pub fn new(payload: Payload, pins: Pins, slots: RolloutSlots) -> Self {
         Self {
             payload,

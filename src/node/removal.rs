@@ -102,7 +102,6 @@ pub struct Facts<'a> {
 }
 
 /// Decides what to do with csi-proxy and the agent on one node.
-#[must_use]
 pub fn removal(facts: &Facts<'_>) -> Removal {
     let csi_proxy = &facts.spec.csi_proxy;
     let is_removed = csi_proxy.management == Management::Removed;
@@ -128,7 +127,6 @@ pub fn removal(facts: &Facts<'_>) -> Removal {
 }
 
 /// Returns whether a node with this status may have the agent.
-#[must_use]
 pub fn may_have_agent(status: &WindowsNodeStorageStatus) -> bool {
     [MANAGED, RELEASING, REMOVING].contains(&&*status.management) || status.csi_proxy.is_some()
 }

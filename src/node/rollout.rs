@@ -49,7 +49,6 @@ impl Candidate {
     /// Returns the sort key; the lowest comes first. An interrupted update comes first, so that its outcome is known
     /// before other nodes follow; then nodes with fewer failures; then nodes with a slot: one that is connected to on its
     /// account must not lose it to each node that turns up.
-    #[must_use]
     pub fn order<'a>(&self, name: &'a str) -> (bool, u32, bool, &'a str) {
         (!self.cut_short, self.failures, !self.has_slot, name)
     }
@@ -151,7 +150,6 @@ pub struct Rollout {
 impl Rollout {
     /// Puts together what groups of these nodes get that are counted separately: pools, and `None` for all other nodes.
     /// `settling`: this process has just started.
-    #[must_use]
     pub fn of(
         candidates: &BTreeMap<String, Candidate>,
         grants: Vec<(Option<String>, Grant)>,
@@ -187,7 +185,6 @@ impl Rollout {
 }
 
 /// Decides which nodes of a group get slots.
-#[must_use]
 pub fn grant(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -> Grant {
     let of = |standing| {
         let all = candidates.iter();

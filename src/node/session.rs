@@ -124,13 +124,11 @@ impl Session {
     }
 
     /// Returns the server's banner, such as `SSH-2.0-OpenSSH_for_Windows_9.5`.
-    #[must_use]
     pub fn server(&self) -> String {
         printable(self.ssh.banner().unwrap_or_default())
     }
 
     /// Returns the host key of the server.
-    #[must_use]
     pub fn host_key(&self) -> Option<HostKey> {
         let (bytes, _) = self.ssh.host_key()?;
         HostKey::from_bytes(bytes)

@@ -31,14 +31,12 @@ pub enum CutShort {
 
 impl State {
     /// Returns whether a node may be without csi-proxy because its work was cut short.
-    #[must_use]
     pub fn is_unsure(&self, node: &str) -> bool {
         self.cut_short.get(node) == Some(&CutShort::Unknown)
     }
 
     /// Returns the nodes whose csi-proxy is, or with these slots is about to be, interrupted, and those with an unknown
     /// outcome.
-    #[must_use]
     pub fn in_progress(&self, given: &BTreeSet<String>) -> BTreeSet<String> {
         let unsure = self.cut_short.keys().filter(|node| self.is_unsure(node));
         let others = given.iter().chain(&self.at_work);
@@ -82,7 +80,6 @@ impl RolloutSlots {
     }
 
     /// Begins work in a slot, if the node still has one.
-    #[must_use]
     pub fn take(&self, node: &str) -> Option<Slot> {
         let mut state = self.lock();
         if !state.allowed.contains(node) {

@@ -57,7 +57,6 @@ impl Shared {
 
 impl Workers {
     /// Creates it without tasks. `interval` lies between two reconciles of a node that is well.
-    #[must_use]
     pub fn new(
         mut context: Context,
         observations: Observations,

@@ -37,7 +37,6 @@ pub struct HostList {
 
 impl HostList {
     /// Creates the list, sorted by node name.
-    #[must_use]
     pub fn of(mut items: Vec<Preflight>) -> Self {
         items.sort_by(|a, b| a.node.cmp(&b.node));
         Self {
@@ -48,7 +47,6 @@ impl HostList {
     }
 
     /// Whether no host has a problem.
-    #[must_use]
     pub fn is_fine(&self) -> bool {
         self.items.iter().all(Preflight::is_fine)
     }

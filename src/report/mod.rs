@@ -59,7 +59,6 @@ pub fn render(report: &ReadinessReport, format: Format, color: bool) -> io::Resu
 }
 
 /// Returns what reports are about that are made now. The caller adds what was read.
-#[must_use]
 pub fn about(now: Timestamp) -> About {
     let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
     About {

@@ -73,7 +73,6 @@ struct NodeRow {
 
 impl NodeList {
     /// Creates the list of a report's nodes: all, or those with these names.
-    #[must_use]
     pub fn of(report: &ReadinessReport, cluster: &Cluster, names: &[String]) -> Self {
         let nodes = report.nodes.iter();
         let wanted = nodes.filter(|node| names.is_empty() || names.contains(&node.name));
@@ -102,7 +101,6 @@ impl NodeList {
     }
 
     /// Whether all listed nodes are ready.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.items.iter().all(|row| row.readiness.ready)
     }

@@ -32,7 +32,6 @@ const KINDS: [(Kind, &str); 11] = [
 
 impl Kind {
     /// The kind as written in objects.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Node => "Node",

@@ -40,7 +40,6 @@ pub struct Explanation {
 
 /// Explains the object with the question's name. Of several, takes the first kind in the order nodes, pods, claims, other
 /// workloads, volumes, and mentions the others. Returns `None` if there is no such object that is relevant to storage.
-#[must_use]
 pub fn explain(
     question: &Question,
     namespace: &str,
@@ -277,7 +276,6 @@ impl Explanation {
     }
 
     /// Explains an object that exists but is not relevant to the report.
-    #[must_use]
     pub fn of_no_interest(kind: Kind, place: &str, report: &ReadinessReport) -> Self {
         let subject = format!("{} {place}", kind.as_str().to_lowercase());
         let fact = "It exists, but its storage does not affect Windows nodes: it has finished, runs on a node of another system, or has no volume that needs a CSI driver.";
@@ -286,13 +284,11 @@ impl Explanation {
     }
 
     /// Whether anything is missing.
-    #[must_use]
     pub fn answer(&self) -> Answer {
         self.state.0
     }
 
     /// Renders the explanation for a terminal.
-    #[must_use]
     pub fn render(&self, color: bool) -> String {
         let (answer, words) = self.state;
         let style = match answer {

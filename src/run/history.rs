@@ -39,7 +39,6 @@ pub struct History {
 
 impl History {
     /// Begins it, for a process that starts now.
-    #[must_use]
     pub fn new(now: Instant) -> Self {
         Self {
             turned: Turned::new(now),
@@ -105,13 +104,11 @@ impl History {
     }
 
     /// Returns the announced verdict with the volumes that hold upgrades; nothing before the first judgement.
-    #[must_use]
     pub fn announced(&self) -> Option<&Judged> {
         self.announced.as_ref().map(|(judged, _)| judged)
     }
 
     /// Returns when something last disappeared that would hold upgrades if it came back now.
-    #[must_use]
     pub fn gone(&self, cluster: &Cluster, report: &Report) -> Option<Instant> {
         let gone = self.gone.iter();
         let held = gone.filter(|(departed, _)| report.would_hold(cluster, departed));
@@ -119,7 +116,6 @@ impl History {
     }
 
     /// Returns when a judgement comes out differently by time alone.
-    #[must_use]
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let stale = self.stale_since.map(|since| since + STALE);
         let announced = (self.announced.as_ref()).map(|(_, since)| *since + PAUSE);

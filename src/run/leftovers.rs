@@ -18,7 +18,6 @@ pub struct Leftovers {
 
 impl Leftovers {
     /// Creates it.
-    #[must_use]
     pub fn new(client: &Client, pins: Pins) -> Self {
         Self {
             nodes: Api::all(client.clone()),

@@ -28,7 +28,6 @@ pub struct Entry {
 
 impl Entry {
     /// Returns the entry for csi-proxy with these flags.
-    #[must_use]
     pub fn of(flags: &[String]) -> Self {
         Self {
             name: CSI_PROXY_SERVICE.to_owned(),

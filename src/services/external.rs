@@ -9,7 +9,6 @@ use crate::index::ConfigMap;
 
 /// Describes what WMCO's ConfigMap for a node says about csi-proxy; `None` if the ConfigMap is not visible, as is the
 /// case unless both operators share a namespace. Source of the name: WMCO, `windows-services-<version>`.
-#[must_use]
 pub fn wmco_entry(config_map: Option<&ConfigMap>, name: &str) -> Option<String> {
     let services = config_map?.data.get("services")?;
     Some(match entry(services) {

@@ -27,7 +27,6 @@ pub struct ServicesWriter {
 
 impl ServicesWriter {
     /// Creates a writer for the ConfigMap in that namespace.
-    #[must_use]
     pub fn new(client: &Client, namespace: &str) -> Self {
         Self {
             api: Api::namespaced(client.clone(), namespace),

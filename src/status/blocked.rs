@@ -35,7 +35,6 @@ impl BlockedEvents {
     }
 
     /// Returns when the next event is due if nothing changes.
-    #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let waiting = self.0.values().filter(|(_, is_published)| !is_published);
         waiting.map(|(since, _)| *since + SETTLED).min()

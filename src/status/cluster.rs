@@ -64,7 +64,6 @@ pub struct ClusterInputs {
 }
 
 /// Builds the status from all inputs.
-#[must_use]
 pub fn cluster_status(
     previous: &WindowsStorageStatus,
     cluster: &Cluster,
@@ -115,7 +114,6 @@ pub fn cluster_status(
 
 /// Returns the previous status with a new verdict and gate state. Nothing else can be updated while the cluster cannot be
 /// read completely.
-#[must_use]
 pub fn with_verdict(
     previous: &WindowsStorageStatus,
     inputs: &ClusterInputs,

@@ -63,7 +63,6 @@ pub fn is_fault(condition: &Condition) -> bool {
 }
 
 /// Returns the condition with this type.
-#[must_use]
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }

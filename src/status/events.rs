@@ -53,7 +53,6 @@ pub struct EventSink {
 
 impl EventSink {
     /// Creates a sink that publishes as this operator's `instance`.
-    #[must_use]
     pub fn new(client: &Client, instance: Option<String>) -> Self {
         let (queue, mut receiver) = mpsc::channel(QUEUE);
         let publisher = Publisher::new(client, instance);

@@ -32,7 +32,6 @@ pub struct NodeInputs<'a> {
 }
 
 /// Builds the node's status. The previous process's observations stay until the node has been reconciled.
-#[must_use]
 pub fn node_status(
     previous: &WindowsNodeStorageStatus,
     inputs: &NodeInputs<'_>,
@@ -117,7 +116,6 @@ fn accepted(key: &str) -> String {
 }
 
 /// Whether the operator logged in to the node last with the key with this id.
-#[must_use]
 pub fn has_accepted(status: &WindowsNodeStorageStatus, key: &str) -> bool {
     find(&status.conditions, SSH_KEY_ACCEPTED).is_some_and(|said| said.message == accepted(key))
 }
@@ -186,13 +184,11 @@ fn failed_update(
 }
 
 /// Whether a node's status shows csi-proxy in use.
-#[must_use]
 pub fn is_used(status: &WindowsNodeStorageStatus) -> bool {
     find(&status.conditions, CSI_PROXY_USED).is_some_and(|condition| condition.status == "True")
 }
 
 /// Whether a node's status shows its storage as ready.
-#[must_use]
 pub fn is_ready(status: &WindowsNodeStorageStatus) -> bool {
     find(&status.conditions, READY).is_some_and(|condition| condition.status == "True")
 }

@@ -56,7 +56,6 @@ pub struct NodeWriter {
 
 impl NodeWriter {
     /// Creates a writer.
-    #[must_use]
     pub fn new(client: &Client, events: EventSink, metrics: Metrics) -> Self {
         Self {
             api: NodeApi {

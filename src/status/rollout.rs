@@ -63,7 +63,6 @@ pub const PAUSED: &str =
     "; updates are paused by spec.rollout.paused, or by rollout.paused of the nodes' pool";
 
 /// Builds the condition `RolloutProgressing`. It is also False if there is nothing to do.
-#[must_use]
 pub fn rollout_condition(
     previous: &WindowsStorageStatus,
     rollout: &Rollout,

@@ -42,7 +42,6 @@ pub struct SettingsWriter {
 
 impl SettingsWriter {
     /// Creates a writer.
-    #[must_use]
     pub fn new(client: &Client, events: EventSink) -> Self {
         Self {
             api: Api::all(client.clone()),

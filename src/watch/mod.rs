@@ -37,7 +37,6 @@ pub struct Watches {
 }
 
 /// Starts one feed per kind, and one for Secrets, for an operator in that namespace.
-#[must_use]
 pub fn start(
     client: &Client,
     namespace: &str,

@@ -37,7 +37,6 @@ pub enum What {
 
 impl News {
     /// Returns whether a list has ended.
-    #[must_use]
     pub fn ends_list(&self) -> bool {
         matches!(self, Self::Object(_, What::Done(..)))
     }

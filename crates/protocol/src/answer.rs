@@ -60,7 +60,6 @@ pub struct End {
 
 impl End {
     /// Returns a successful end.
-    #[must_use]
     pub fn good(outcome: Outcome, interruption_milliseconds: Option<u64>) -> Self {
         Self {
             outcome,
@@ -71,7 +70,6 @@ impl End {
     }
 
     /// Returns an unsuccessful end.
-    #[must_use]
     pub fn bad(outcome: Outcome, failure: Failure) -> Self {
         Self {
             outcome,
@@ -175,7 +173,6 @@ pub struct LastResult {
 
 impl LastResult {
     /// Returns how many times in a row a request has been rolled back if it now ends with `outcome`.
-    #[must_use]
     pub fn failures_after(last: Option<&Self>, id: &str, outcome: Outcome) -> u32 {
         match outcome {
             Outcome::Applied | Outcome::Unchanged => 0,
@@ -258,14 +255,12 @@ pub struct PipeStatus {
 
 impl PipeStatus {
     /// Whether the pipe exists and no problem with it is known.
-    #[must_use]
     pub fn answers(&self) -> bool {
         self.open && self.problem.is_none()
     }
 }
 
 /// Converts a duration to the protocol's milliseconds.
-#[must_use]
 pub fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

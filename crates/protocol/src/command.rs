@@ -3,7 +3,6 @@
 /// Returns the program of a command line, or `None` if it has none.
 ///
 /// For an unquoted path, Windows tries each prefix that ends before a space. This takes only the first.
-#[must_use]
 pub fn program(command: &str) -> Option<&str> {
     let command = command.trim_start();
     let program = match command.strip_prefix('"') {
@@ -14,7 +13,6 @@ pub fn program(command: &str) -> Option<&str> {
 }
 
 /// Returns the folders of a command's `-log_file` arguments. klog does not create them.
-#[must_use]
 pub fn log_folders(command: &str) -> Vec<&str> {
     command
         .split([' ', '\t'])
@@ -29,7 +27,6 @@ pub fn log_folders(command: &str) -> Vec<&str> {
 }
 
 /// Compares two paths without case, with either slash as separator. Does not resolve links.
-#[must_use]
 pub fn same_path(one: &str, other: &str) -> bool {
     let canonical = |path: &str| path.replace('/', "\\").to_lowercase();
     canonical(one) == canonical(other)

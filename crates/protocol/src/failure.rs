@@ -14,13 +14,11 @@ pub struct Failure {
 
 impl FailureCategory {
     /// Whether the host caused the failure, not the request: it shut down, or other programs are in the way.
-    #[must_use]
     pub fn is_of_the_host(self) -> bool {
         matches!(self, Self::Interrupted | Self::Foreign)
     }
 
     /// Creates a failure of this category.
-    #[must_use]
     pub fn failure(self, message: impl Into<String>) -> Failure {
         Failure {
             category: self,

@@ -49,7 +49,6 @@ pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
 pub const PIPE_VALUE: &str = "Pipe";
 
 /// Whether a file in [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] was uploaded for a single reconcile.
-#[must_use]
 pub fn is_brought(name: &str) -> bool {
     let prefixes = [REQUEST_PREFIX, CSI_PROXY_PREFIX, AGENT_PREFIX];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
@@ -57,13 +56,11 @@ pub fn is_brought(name: &str) -> bool {
 
 /// Returns the command line of the agent's service for an agent at this path, exactly as the agent configures it: Windows
 /// keeps it as `ImagePath` in the service's registry key, which only administrators can write.
-#[must_use]
 pub fn agent_service_command(program: &str) -> String {
     format!("{program} service")
 }
 
 /// Converts a path for SFTP servers on Windows: `C:/k/file`.
-#[must_use]
 pub fn to_sftp(windows_path: &str) -> String {
     windows_path.replace('\\', "/")
 }

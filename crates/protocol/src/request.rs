@@ -37,7 +37,6 @@ pub struct Request {
 
 impl Request {
     /// Returns the command line of csi-proxy's service.
-    #[must_use]
     pub fn command(&self) -> String {
         let flags = self.flags.iter().map(String::as_str);
         let words: Vec<&str> = std::iter::once(CSI_PROXY_EXE).chain(flags).collect();

@@ -41,7 +41,6 @@ pub struct SeenProcess {
 
 /// Returns the csi-proxy instances that are not ours. With `is_kept`, the service `csi-proxy` is ours whatever its
 /// description.
-#[must_use]
 pub fn foreign(
     services: &[SeenService],
     processes: &[SeenProcess],
@@ -80,19 +79,16 @@ pub fn foreign(
 }
 
 /// Whether a process is a service's own, or was started by it as with wrappers such as nssm.
-#[must_use]
 pub fn belongs_to(process: &SeenProcess, service: Option<u32>) -> bool {
     service.is_some_and(|id| id == process.id || id == process.parent)
 }
 
 /// Whether a command runs the program at `path`.
-#[must_use]
 pub fn runs(command: &str, path: &str) -> bool {
     program(command).is_some_and(|program| same_path(program, path))
 }
 
 /// Whether a service is csi-proxy, judged by its name or program.
-#[must_use]
 pub fn is_csi_proxy(service: &SeenService) -> bool {
     let is_name = NAMES.iter().any(|name| same_name(name, &service.name));
     is_name || service.command.to_lowercase().contains(PROGRAM)

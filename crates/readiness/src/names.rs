@@ -15,7 +15,6 @@ macro_rules! names {
             pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
 
             /// The variant as written in objects.
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)+

@@ -4,7 +4,6 @@
 use std::fmt::Write;
 
 /// Whether a character affects the text around it or is invisible.
-#[must_use]
 pub fn is_hidden(char: char) -> bool {
     char.is_control()
         || matches!(
@@ -40,7 +39,6 @@ pub fn some_of<T: AsRef<str>>(names: impl IntoIterator<Item = T>, most: usize) -
 }
 
 /// Returns the text with hidden characters escaped, as in `\u{1b}`.
-#[must_use]
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {

@@ -210,7 +210,6 @@ impl Metrics {
     }
 
     /// Returns all metrics as OpenMetrics.
-    #[must_use]
     pub fn encode(&self) -> String {
         self.0.encode()
     }

@@ -112,7 +112,6 @@ pub struct Plan {
 }
 
 /// Makes the plan.
-#[must_use]
 pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
     let mut plan = Plan::of_nodes(inputs);
     let is_readable = plan.is_complete && inputs.cluster.stale().is_empty();
@@ -358,7 +357,6 @@ fn plan_services(
 }
 
 /// Returns the nodes that are being changed according to the stored status.
-#[must_use]
 pub fn stored_in_progress(cluster: &Cluster) -> BTreeSet<String> {
     let settings = cluster.settings.get(crate::api::SETTINGS_NAME);
     let status = settings.and_then(|object| object.status.as_ref());

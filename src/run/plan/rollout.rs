@@ -90,7 +90,6 @@ impl Plan {
     }
 
     /// Returns whether some node takes part in the rollout.
-    #[must_use]
     pub fn has_rollout(&self) -> bool {
         self.nodes.values().any(NodePlan::takes_part)
     }

@@ -33,7 +33,6 @@ impl Row {
     }
 
     /// Sets an upper limit.
-    #[must_use]
     pub fn at_most(self, bar: f64) -> Self {
         let bar = Some(bar);
         Self { bar, ..self }

@@ -67,7 +67,6 @@ fn canonical(path: &str) -> String {
 
 impl Disk {
     /// Returns the file at this path.
-    #[must_use]
     pub fn file(&self, path: &str) -> Option<&File> {
         match self.entries.get(&canonical(path)) {
             Some(Entry::File(file)) => Some(file),
@@ -76,13 +75,11 @@ impl Disk {
     }
 
     /// Returns whether this folder exists.
-    #[must_use]
     pub fn is_folder(&self, path: &str) -> bool {
         matches!(self.entries.get(&canonical(path)), Some(Entry::Folder))
     }
 
     /// Returns the names of the files and folders in a folder, or `None` if there is no such folder.
-    #[must_use]
     pub fn names(&self, folder: &str) -> Option<Vec<String>> {
         if !self.is_folder(folder) {
             return None;
@@ -154,7 +151,6 @@ impl Disk {
     }
 
     /// Returns all files, as `c:/k/a.exe`.
-    #[must_use]
     pub fn files(&self) -> Vec<String> {
         let files = self.entries.iter();
         files
@@ -190,7 +186,6 @@ impl Disk {
     }
 
     /// Returns the hashes of all recorded contents of a file, with `None` if it was ever missing.
-    #[must_use]
     pub fn noted(&self, path: &str) -> BTreeSet<Option<String>> {
         let noted = self.noted.get(&canonical(path));
         noted.cloned().unwrap_or_default()

@@ -27,13 +27,11 @@ pub const LINE: u64 = 16;
 
 impl File {
     /// Returns when it was last written to, in seconds since 1970.
-    #[must_use]
     pub fn time(&self) -> u32 {
         self.modified
     }
 
     /// Creates a file with this content.
-    #[must_use]
     pub fn new(content: &[u8]) -> Self {
         let mut file = Self::default();
         file.append(content);
@@ -41,7 +39,6 @@ impl File {
     }
 
     /// Creates a log of any size with the lines `line 0000000000` and so on.
-    #[must_use]
     pub fn of_lines(size: u64) -> Self {
         Self {
             size,
@@ -51,13 +48,11 @@ impl File {
     }
 
     /// Sets when it was last written to, in seconds since 1970.
-    #[must_use]
     pub fn modified(self, modified: u32) -> Self {
         Self { modified, ..self }
     }
 
     /// Returns at most `most` bytes from this offset on.
-    #[must_use]
     pub fn read(&self, offset: u64, most: u32) -> Vec<u8> {
         let end = self.size.min(offset.saturating_add(most.into()));
         if !self.of_lines {
@@ -96,13 +91,11 @@ impl File {
     }
 
     /// Returns its size in bytes.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Returns its SHA-256 in lower-case hexadecimal.
-    #[must_use]
     pub fn sha256(&self) -> String {
         let hash = self.hash.clone().finalize();
         hash.iter().fold(String::new(), |mut text, byte| {
@@ -113,7 +106,6 @@ impl File {
     }
 
     /// Returns its content, or nothing if the file is larger than 256 KiB and not packed.
-    #[must_use]
     pub fn content(&self) -> &[u8] {
         &self.content
     }

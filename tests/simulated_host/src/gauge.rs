@@ -17,7 +17,6 @@ pub struct Gauges {
 
 impl Gauges {
     /// Returns the name of the latest request to any host.
-    #[must_use]
     pub fn latest_request(&self) -> Option<&'static str> {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,13 +38,11 @@ struct Numbers {
 
 impl Gauge {
     /// Returns the current number.
-    #[must_use]
     pub fn now(&self) -> usize {
         self.0.now.load(Ordering::SeqCst)
     }
 
     /// Returns the maximum since the fleet was created or since [`Gauge::forget_most`].
-    #[must_use]
     pub fn most(&self) -> usize {
         self.0.most.load(Ordering::SeqCst)
     }

@@ -112,13 +112,11 @@ impl SimulatedFleet {
     }
 
     /// Returns the SSH port of every host.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns the login name.
-    #[must_use]
     pub fn user(&self) -> &str {
         USER
     }
@@ -129,7 +127,6 @@ impl SimulatedFleet {
     }
 
     /// Returns the gauges over all hosts: current and maximum numbers, such as of connections.
-    #[must_use]
     pub fn gauges(&self) -> &Gauges {
         &self.gauges
     }
@@ -189,19 +186,16 @@ impl Drop for SimulatedHost {
 
 impl SimulatedHost {
     /// Returns its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the loopback address of its SSH server.
-    #[must_use]
     pub fn address(&self) -> IpAddr {
         self.place.ip()
     }
 
     /// Returns the port of its SSH server, the same for the whole fleet.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.place.port()
     }
@@ -245,7 +239,6 @@ impl SimulatedHost {
     }
 
     /// Returns the command line of a service that the agent keeps.
-    #[must_use]
     pub fn command(&self) -> Option<String> {
         self.host.change(|state| state.agent.command())
     }
@@ -272,7 +265,6 @@ impl SimulatedHost {
     }
 
     /// Returns the commands that ran one of them.
-    #[must_use]
     pub fn planted_runs(&self) -> Vec<String> {
         self.host.change(|state| state.agent.planted_runs.clone())
     }
@@ -301,7 +293,6 @@ impl SimulatedHost {
     }
 
     /// Returns whether a cut is still pending.
-    #[must_use]
     pub fn waits_to_cut(&self) -> bool {
         self.host.faults().cut.is_some()
     }
@@ -349,19 +340,16 @@ impl SimulatedHost {
     }
 
     /// Returns when csi-proxy was stopped for a change.
-    #[must_use]
     pub fn interruptions(&self) -> Vec<SystemTime> {
         self.host.change(|state| state.interruptions.clone())
     }
 
     /// Returns the current counters.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.host.counters().borrow().clone()
     }
 
     /// Returns the names of all requests so far, in order.
-    #[must_use]
     pub fn requests(&self) -> Vec<&'static str> {
         self.host.change(|state| state.requests.clone())
     }

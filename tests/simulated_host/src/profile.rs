@@ -67,7 +67,6 @@ impl Shell {
     pub const ALL: [Self; 2] = [Self::Cmd, Self::PowerShell];
 
     /// Returns what the shell runs, after sshd has built a command line from the command and the shell has parsed it.
-    #[must_use]
     pub fn script(self, profile: Profile, command: &str) -> String {
         match self {
             // cmd removes the first and the last quote, and nothing else.
@@ -99,7 +98,6 @@ impl Shell {
 
     /// Returns the exit status that the client sees. All 32 bits arrive (`w32/inc/sys/wait.h`), but `powershell -c`
     /// only distinguishes success and failure (PowerShell/PowerShell#13501).
-    #[must_use]
     pub fn exit_status(self, status: u32) -> u32 {
         match self {
             Self::Cmd => status,
@@ -108,7 +106,6 @@ impl Shell {
     }
 
     /// Returns the shell's error for a program that does not exist.
-    #[must_use]
     pub fn no_such_program(self, program: &str) -> String {
         match self {
             Self::Cmd => format!(

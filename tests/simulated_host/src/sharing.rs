@@ -42,7 +42,6 @@ impl Access {
     };
 
     /// Returns SFTP's write access.
-    #[must_use]
     pub fn sftp_write(profile: Profile) -> Self {
         Self {
             reads: false,
@@ -54,13 +53,11 @@ impl Access {
     }
 
     /// Returns whether both may have the file open at the same time.
-    #[must_use]
     pub fn fits(self, other: Self) -> bool {
         self.lets(other) && other.lets(self)
     }
 
     /// Returns whether others may remove or rename the file.
-    #[must_use]
     pub fn lets_remove(self) -> bool {
         self.shares_removal
     }

@@ -94,7 +94,6 @@ impl Guardian {
     }
 
     /// Returns the directory, which is removed together with the guardian.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -140,25 +140,21 @@ impl ControlPlane {
     }
 
     /// Returns the address of the API, as `https://127.0.0.1:PORT`.
-    #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
     /// Returns the address of etcd, as `http://127.0.0.1:PORT`.
-    #[must_use]
     pub fn etcd(&self) -> &str {
         &self.etcd
     }
 
     /// Returns a self-contained kubeconfig with all rights.
-    #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
     /// Returns the control plane's directory with logs, keys and kubeconfigs. It is removed with the control plane.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -290,7 +286,6 @@ impl ControlPlane {
     }
 
     /// Returns whether the API server runs with its initial configuration. A plain restart does not change this.
-    #[must_use]
     pub fn is_as_started(&self) -> bool {
         self.children().api_server.is_some() && !self.is_changed.load(Ordering::Relaxed)
     }

@@ -18,7 +18,6 @@ pub struct Block {
 }
 
 /// Returns the code blocks of a page, from top to bottom.
-#[must_use]
 pub fn blocks(page: &str) -> Vec<Block> {
     let (mut blocks, mut block) = (Vec::new(), Block::default());
     // The field that collects the current text.
@@ -66,7 +65,6 @@ pub fn blocks(page: &str) -> Vec<Block> {
 }
 
 /// Returns the commands of a block, each after `$ `, with the output that it shows.
-#[must_use]
 pub fn examples(code: &str) -> Vec<(String, String)> {
     let mut examples: Vec<(String, String)> = Vec::new();
     let mut goes_on = false;

@@ -11,7 +11,6 @@ pub const OPERATOR_CONDITION: &str =
     concat!("windows-storage-operator.v", env!("CARGO_PKG_VERSION"));
 
 /// Returns a Windows node. Its status comes separately, as a kubelet writes it.
-#[must_use]
 pub fn windows_node(name: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n  labels:\n    kubernetes.io/os: windows\n    kubernetes.io/arch: amd64\nspec:\n  taints:\n  - {{key: os, value: Windows, effect: NoSchedule}}\n"
@@ -22,7 +21,6 @@ pub fn windows_node(name: &str) -> String {
 pub const LINUX_NODE: &str = "linux-1";
 
 /// Returns that node.
-#[must_use]
 pub fn linux_node() -> String {
     format!(
         "apiVersion: v1\nkind: Node\nmetadata:\n  name: {LINUX_NODE}\n  labels:\n    kubernetes.io/os: linux\n    kubernetes.io/arch: amd64\n"
@@ -30,7 +28,6 @@ pub fn linux_node() -> String {
 }
 
 /// Returns the status patch that sets a node's address.
-#[must_use]
 pub fn node_status(address: &str) -> String {
     format!(
         r#"{{"status":{{"addresses":[{{"type":"InternalIP","address":"{address}"}}],"nodeInfo":{{"operatingSystem":"windows","architecture":"amd64","bootID":"","containerRuntimeVersion":"","kernelVersion":"","kubeProxyVersion":"","kubeletVersion":"v1.33.0","machineID":"","osImage":"","systemUUID":""}}}}}}"#
@@ -38,7 +35,6 @@ pub fn node_status(address: &str) -> String {
 }
 
 /// Returns a node's CSINode with these drivers.
-#[must_use]
 pub fn csi_node(node: &str, drivers: &[&str]) -> String {
     let mut text = format!(
         "apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata:\n  name: {node}\nspec:\n  drivers:"
@@ -58,7 +54,6 @@ pub fn csi_node(node: &str, drivers: &[&str]) -> String {
 }
 
 /// Returns a namespace with a pod on `node` that uses a claim bound to an in-tree Azure Disk volume.
-#[must_use]
 pub fn azure_disk_workload(node: &str) -> String {
     format!(
         r"apiVersion: v1
@@ -109,7 +104,6 @@ spec:
 }
 
 /// Returns the settings: the hosts' SSH port and user.
-#[must_use]
 pub fn settings(port: u16, user: &str) -> String {
     format!(
         "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata:\n  name: cluster\nspec:\n  ssh: {{user: {user}, port: {port}}}\n"
@@ -117,7 +111,6 @@ pub fn settings(port: u16, user: &str) -> String {
 }
 
 /// Returns the Secret with the SSH key.
-#[must_use]
 pub fn ssh_secret(private_key: &str) -> String {
     let mut text = format!(
         "apiVersion: v1\nkind: Secret\nmetadata:\n  name: cloud-private-key\n  namespace: {NAMESPACE}\nstringData:\n  private-key.pem: |\n"
@@ -131,7 +124,6 @@ pub fn ssh_secret(private_key: &str) -> String {
 
 /// Returns the empty `OperatorCondition` that OLM creates together with a CSV, and its RBAC. OLM maintains the rights
 /// of the accounts that are named in it.
-#[must_use]
 pub fn operator_condition() -> String {
     format!(
         r"apiVersion: operators.coreos.com/v2

@@ -72,7 +72,6 @@ impl Olm {
     }
 
     /// Returns the end of its log.
-    #[must_use]
     pub fn log(&self) -> String {
         let lines = self
             .last_lines

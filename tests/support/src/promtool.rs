@@ -30,7 +30,6 @@ pub fn promtool(arguments: &[&str], folder: &Path, input: &[u8]) -> Result<(bool
 
 /// Returns OpenMetrics in Prometheus' older format, the only one that promtool checks: there a counter's own name ends in
 /// `_total`.
-#[must_use]
 pub fn as_older_format(text: &str) -> String {
     let counter = |line: &str| {
         Some(

@@ -143,7 +143,6 @@ impl Relay {
     }
 
     /// Returns how many bytes clients have sent so far, so that a test knows that a copy is in progress.
-    #[must_use]
     pub fn bytes_to_server(&self) -> u64 {
         self.shared.passed.load(Ordering::Relaxed)
     }

@@ -51,7 +51,6 @@ impl Reused {
     }
 
     /// Returns a directory for the current user, which is removed when this is dropped.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.files.dir()
     }

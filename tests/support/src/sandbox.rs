@@ -224,13 +224,11 @@ impl OperatorCommand {
     }
 
     /// Returns the operator's kubeconfig.
-    #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
     /// Replaces the kubeconfig.
-    #[must_use]
     pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
         Self {
             kubeconfig: kubeconfig.to_owned(),
@@ -239,7 +237,6 @@ impl OperatorCommand {
     }
 
     /// Adds environment variables.
-    #[must_use]
     pub fn with_variables(&self, variables: &[(&str, &str)]) -> Self {
         let added = variables.iter();
         let added = added.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -250,7 +247,6 @@ impl OperatorCommand {
     }
 
     /// Replaces the payload, for instance by one with an older csi-proxy.
-    #[must_use]
     pub fn with_payload(&self, payload: &Path) -> Self {
         Self {
             payload: payload.to_owned(),
@@ -316,7 +312,6 @@ pub struct Operator {
 
 impl Operator {
     /// Returns its process ID.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -7,7 +7,6 @@ pub const PAGE: &str = "docs/advisories.md";
 const TEMPLATE: &str = include_str!("advisories.md.in");
 
 /// Renders the page.
-#[must_use]
 pub fn advisories() -> String {
     let (mut advisories, mut supports) = (String::new(), String::new());
     for product in products() {

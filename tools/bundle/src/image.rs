@@ -37,7 +37,6 @@ pub(crate) fn parse(image: &str) -> Result<(&str, Option<&str>, Option<&str>)> {
 }
 
 /// Returns the default image, which is in no registry: it is the one that `make image` builds locally.
-#[must_use]
 pub(crate) fn default_image(version: &Version) -> String {
     format!("localhost/{PACKAGE}:{version}")
 }

@@ -49,7 +49,6 @@ pub fn reference(root: &Path) -> Result<[(&'static str, String); 2]> {
 }
 
 /// Returns the name of a version's `ClusterServiceVersion`.
-#[must_use]
 pub fn csv_name(version: &Version) -> String {
     format!("{PACKAGE}.v{version}")
 }

@@ -59,7 +59,6 @@ pub struct Release {
 
 impl Release {
     /// Returns the name of the release's `ClusterServiceVersion`.
-    #[must_use]
     pub fn csv_name(&self) -> String {
         csv_name(&self.version)
     }
@@ -107,7 +106,6 @@ impl Releases {
     }
 
     /// Returns the newest release.
-    #[must_use]
     pub fn newest(&self) -> &Release {
         // `read` rejects an empty list.
         &self.releases[0]

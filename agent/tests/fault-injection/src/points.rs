@@ -40,7 +40,6 @@ pub fn point(name: &str) {
 }
 
 /// Returns whether a test simulates a shutdown of Windows: while the file `shutdown` exists in the agent's folder.
-#[must_use]
 pub fn shuts_down() -> bool {
     fs::exists(format!(r"{STATE_DIR}\shutdown")).unwrap_or(false)
 }
@@ -55,7 +54,6 @@ pub fn hang() {
 }
 
 /// Returns whether [`hang`] blocks.
-#[must_use]
 pub fn hangs() -> bool {
     HANGS.load(Ordering::Relaxed)
 }

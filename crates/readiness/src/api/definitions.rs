@@ -12,7 +12,6 @@ use crate::api::{GROUP, WindowsNodeStorage, WindowsStorage};
 ///
 /// # Panics
 /// Never: the definitions are data of this program that always serialize.
-#[must_use]
 pub fn custom_resource_definitions() -> [(String, String); 2] {
     [WindowsStorage::crd(), WindowsNodeStorage::crd()].map(|mut crd| {
         schemas(&mut crd).for_each(conventional);

@@ -99,7 +99,6 @@ pub struct PoolRollout {
 
 impl PoolRollout {
     /// Whether nodes and failures of the pool are counted separately.
-    #[must_use]
     pub fn is_apart(&self) -> bool {
         self.max_unavailable.is_some()
     }
@@ -107,7 +106,6 @@ impl PoolRollout {
 
 impl NodePool {
     /// Whether a node with these labels belongs to the pool, if no earlier pool fits.
-    #[must_use]
     pub fn fits(&self, labels: &[(Name, Name)]) -> bool {
         let has = |(key, value): (&String, &String)| {
             labels.iter().any(|(k, v)| **k == **key && **v == **value)
@@ -127,7 +125,6 @@ impl WindowsStorageSpec {
     }
 
     /// What is wanted of the nodes of a pool, or of those of none.
-    #[must_use]
     pub fn for_pool(&self, pool: Option<&NodePool>) -> Cow<'_, Self> {
         let Some(NodePool {
             name: _,
@@ -165,14 +162,12 @@ impl WindowsStorageSpec {
     }
 
     /// Returns the private key for the nodes of a pool, or without a pool.
-    #[must_use]
     pub fn private_key<'a>(&'a self, pool: Option<&'a NodePool>) -> &'a PrivateKeySecretRef {
         let of_pool = pool.and_then(|pool| pool.ssh.private_key_secret_ref.as_ref());
         of_pool.unwrap_or(&self.ssh.private_key_secret_ref)
     }
 
     /// Returns the names of the Secrets with private keys.
-    #[must_use]
     pub fn secrets(&self) -> BTreeSet<&str> {
         let pools = self.node_pools.iter().map(Some).chain([None]);
         pools

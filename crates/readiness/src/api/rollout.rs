@@ -36,7 +36,6 @@ impl Default for RolloutSpec {
 
 impl RolloutSpec {
     /// The number of nodes that `maxUnavailable` allows out of so many, rounded up; at least one.
-    #[must_use]
     pub fn max_unavailable_of(&self, nodes: usize) -> usize {
         let number = match &self.max_unavailable {
             IntOrString::Int(number) => usize::try_from(*number).unwrap_or(0),

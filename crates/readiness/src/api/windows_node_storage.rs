@@ -97,7 +97,6 @@ pub struct FailedUpdate {
 
 impl CsiProxyStatus {
     /// Whether it runs and answers on all of its pipes.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.service_state == "Running" && self.missing_pipes.is_empty()
     }

@@ -88,7 +88,6 @@ const OPENSHIFT_PREFIX: &str = "ose-";
 const OPENSHIFT_SUFFIX: &str = "-rhel";
 
 /// Returns the driver with this name.
-#[must_use]
 pub fn by_name(name: &str) -> Option<&'static WindowsDriver> {
     WINDOWS_DRIVERS.iter().find(|driver| driver.name == name)
 }

@@ -40,7 +40,6 @@ use report::ReadinessReport;
 use versions::Release;
 
 /// Judges a cluster that was read once, as [`Report::once`] does.
-#[must_use]
 pub fn assess_once(cluster: &Cluster, target: Option<Release>) -> ReadinessReport {
     Report::once(cluster, target).to_json(cluster)
 }

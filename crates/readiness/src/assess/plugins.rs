@@ -27,7 +27,6 @@ pub struct Plugin {
 impl Plugin {
     /// Returns the first release that redirects volumes by default, or without a driver, the first release without the
     /// plugin.
-    #[must_use]
     pub fn redirected_from(&self, distribution: Distribution) -> Release {
         let minor = match distribution {
             Distribution::Kubernetes => self.redirected_from,
@@ -37,7 +36,6 @@ impl Plugin {
     }
 
     /// Whether a release by default redirects volumes or no longer has the plugin.
-    #[must_use]
     pub fn is_redirected_at(&self, release: Release) -> bool {
         release.minor >= self.redirected_from(release.distribution).minor
     }
@@ -121,7 +119,6 @@ pub(crate) fn by_field(field: &str) -> Option<&'static Plugin> {
 }
 
 /// Returns the plugin with this name.
-#[must_use]
 pub fn by_name(name: &str) -> Option<&'static Plugin> {
     PLUGINS.iter().find(|plugin| plugin.name == name)
 }

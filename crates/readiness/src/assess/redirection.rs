@@ -27,7 +27,6 @@ pub fn distribution(cluster: &Cluster) -> Distribution {
 }
 
 /// Returns the cluster's current version.
-#[must_use]
 pub fn today(cluster: &Cluster) -> Option<Release> {
     let version = versions::parse(kubernetes_version(cluster)?)?;
     (version.major == 1).then(|| distribution(cluster).at(version.minor))

@@ -48,7 +48,6 @@ impl ReadinessReport {
 }
 
 /// Returns the JSON schema of the report.
-#[must_use]
 pub fn schema() -> Schema {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings
@@ -262,7 +261,6 @@ impl Finding {
     }
 
     /// Adds a command and more words of it to the end of the message; a second one runs after the first.
-    #[must_use]
     pub fn run(mut self, command: &str, words: &[&str]) -> Self {
         let words = words.iter().map(|word| shell_word(word));
         let words: Vec<String> = iter::once(command.to_owned()).chain(words).collect();
@@ -280,7 +278,6 @@ impl Finding {
     }
 
     /// Returns the message without the command.
-    #[must_use]
     pub fn problem(&self) -> &str {
         let command = self.command.as_deref();
         let problem = command.and_then(|command| self.message.strip_suffix(command));
@@ -290,7 +287,6 @@ impl Finding {
     }
 
     /// Adds the nodes where the problem was found.
-    #[must_use]
     pub fn on(mut self, nodes: &str) -> Self {
         self.message
             .insert_str(self.problem().len(), &format!(" (on {nodes})"));
@@ -299,7 +295,6 @@ impl Finding {
 }
 
 /// Quotes a word for a shell if it needs that. Names in files may be anything.
-#[must_use]
 pub fn shell_word(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -104,7 +104,6 @@ pub fn unknown(unread: &[Unread]) -> Verdict {
 
 /// Lets a verdict become True only on fresh data. A verdict that was already True stays True while data is temporarily
 /// stale; False applies immediately.
-#[must_use]
 pub fn only_fresh_data_opens(last: Option<&Verdict>, new: Verdict, stale: &[Unread]) -> Verdict {
     let was_open = last.is_some_and(|last| last.upgradeable == Upgradeable::True);
     if stale.is_empty() || was_open || new.upgradeable == Upgradeable::False {
@@ -175,7 +174,6 @@ pub enum Reach {
 
 impl Reach {
     /// Returns on which of so many nodes volumes cannot be mounted, if some of them can be mounted on some.
-    #[must_use]
     pub fn of(nodes: usize, partly: bool) -> Self {
         match nodes {
             0 => Self::NoNodes,
@@ -186,7 +184,6 @@ impl Reach {
 }
 
 /// Says that volumes that hold upgrades break at the upgrade to a version, or without one, are broken today.
-#[must_use]
 pub fn when_lost(volumes: usize, version: Option<&str>, reach: Reach) -> String {
     let (what, verb, nodes, driver) = match volumes {
         1 => ("volume", "breaks", "its node", "its driver"),

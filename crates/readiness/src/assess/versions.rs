@@ -49,7 +49,6 @@ const OPENSHIFT: [(&str, u64); 20] = [
 
 impl Distribution {
     /// Returns the release that contains this minor version of Kubernetes 1.
-    #[must_use]
     pub const fn at(self, minor: u64) -> Release {
         Release {
             distribution: self,
@@ -81,7 +80,6 @@ pub struct Release {
 impl Release {
     /// Returns the version number, such as `1.27` or `4.14`. Where only the Kubernetes in an OpenShift is known, returns all
     /// versions with it: `4.23 or 5.0`.
-    #[must_use]
     pub fn number(self) -> String {
         let number = self.known_number();
         number.unwrap_or_else(|| format!("with Kubernetes 1.{}", self.minor))
@@ -163,7 +161,6 @@ impl FromStr for Release {
 }
 
 /// Parses a version such as `v1.30.4` or `v1.27.3-gke.100`.
-#[must_use]
 pub fn parse(text: &str) -> Option<Version> {
     Version::parse(text.strip_prefix('v').unwrap_or(text)).ok()
 }

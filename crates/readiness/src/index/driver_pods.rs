@@ -54,13 +54,11 @@ const TOLERATED_BY_EVERY_DAEMON_SET: [(&str, &str); 6] = [
 
 impl NodeSide {
     /// Whether a DaemonSet with this template has a pod on the node, or will have one once the node is set up and well.
-    #[must_use]
     pub fn covers(&self, name: &str, node: &Node) -> bool {
         self.selects(name, node) && self.repelled_by(node).is_empty()
     }
 
     /// Whether the template's node selector and affinity match the node.
-    #[must_use]
     pub fn selects(&self, name: &str, node: &Node) -> bool {
         let selection = self.selection();
         selection.is_none_or(|selection| selection.matches(name, &node.labels))
@@ -148,7 +146,6 @@ pub struct Taint {
 
 impl Taint {
     /// Whether the taint goes away once the node is set up, or well again.
-    #[must_use]
     pub fn passes(&self) -> bool {
         // GKE and kube-up mark Windows nodes with this key for as long as they live, and no DaemonSet tolerates it by itself.
         const STAYS: &str = "node.kubernetes.io/os";
@@ -181,7 +178,6 @@ pub struct Toleration {
 
 impl Toleration {
     /// Whether this tolerates a taint, by Kubernetes' rules.
-    #[must_use]
     pub fn covers(&self, taint: &Taint) -> bool {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let all_or = |wanted: &Option<String>, is: &str| {

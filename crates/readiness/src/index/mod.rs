@@ -118,7 +118,6 @@ impl IndexMut<WorkloadKind> for Owners {
 
 impl Owners {
     /// Returns the owner with this key; `None` for a Pod.
-    #[must_use]
     pub fn get(&self, key: &WorkloadKey) -> Option<&Owner> {
         self[key.kind].get(&key.object)
     }
@@ -162,7 +161,6 @@ pub(crate) fn list(names: &BTreeSet<Name>) -> String {
 }
 
 /// Names what was not read, and what several kinds have in common, such as a missing right, once.
-#[must_use]
 pub fn list_unread(unread: &[Unread]) -> String {
     let mut groups: Vec<(Vec<&str>, Option<&str>)> = Vec::new();
     for Unread { kind, problem } in unread {
@@ -181,7 +179,6 @@ pub fn list_unread(unread: &[Unread]) -> String {
 
 impl Cluster {
     /// Returns the kinds and files that the verdict depends on and that have not been read completely.
-    #[must_use]
     pub fn unread(&self) -> Vec<Unread> {
         let mut unread = self.unread_where(|table| !table.is_complete());
         // Workloads run on nodes: a list without any says nothing about a cluster.
@@ -196,7 +193,6 @@ impl Cluster {
     }
 
     /// Returns the kinds that the verdict depends on and that were read once but currently cannot be read.
-    #[must_use]
     pub fn stale(&self) -> Vec<Unread> {
         self.unread_where(|table| table.is_complete() && table.problem().is_some())
     }
@@ -210,7 +206,6 @@ impl Cluster {
     }
 
     /// Returns when all kinds that the verdict depends on were last listed; nothing if one never was.
-    #[must_use]
     pub fn listed(&self) -> Option<Listed> {
         let lists: Option<Vec<Listed>> = self.lists().into_iter().map(|(_, list)| list).collect();
         let lists = lists?;
@@ -233,7 +228,6 @@ impl Cluster {
     }
 
     /// Whether everything that node management depends on has been read.
-    #[must_use]
     pub fn knows_configuration(&self) -> bool {
         self.config_maps.is_complete()
             && self.settings.is_complete()
@@ -247,7 +241,6 @@ impl Cluster {
     }
 
     /// Returns csi-proxy's last known state on a node. `None` for files, which do not show what currently runs.
-    #[must_use]
     pub fn csi_proxy(&self, node: &str) -> Option<&CsiProxyStatus> {
         match self.read_from {
             ReadFrom::Api => self.node_statuses.get(node)?.csi_proxy.as_ref(),
@@ -257,7 +250,6 @@ impl Cluster {
 
     /// Returns the node's CSINode. One that an earlier Node of the same name owns does not count: the kubelet fills it
     /// again, or the garbage collector deletes it.
-    #[must_use]
     pub fn csi_node(&self, node: &Name) -> Option<&CsiNode> {
         let csi_node = self.csi_nodes.get(node)?;
         let uid = self.nodes.get(node).map_or("", |node| &node.uid);
@@ -267,7 +259,6 @@ impl Cluster {
     }
 
     /// Whether the node's CSINode lists the driver.
-    #[must_use]
     pub fn is_registered(&self, node: &Name, driver: &str) -> bool {
         let csi_node = self.csi_node(node);
         csi_node.is_some_and(|csi_node| csi_node.drivers.contains(driver))
@@ -279,7 +270,6 @@ impl Cluster {
     }
 
     /// Returns the administrator's settings, or the defaults if there are none.
-    #[must_use]
     pub fn wanted(&self) -> WindowsStorageSpec {
         let object = self.settings.get(SETTINGS_NAME);
         object.map(|object| object.spec.clone()).unwrap_or_default()

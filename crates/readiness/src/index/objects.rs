@@ -37,7 +37,6 @@ impl ObjectKey {
     }
 
     /// Returns the words by which kubectl finds the object, after its kind.
-    #[must_use]
     pub fn words(&self) -> [&str; 3] {
         ["-n", &self.namespace, &self.name]
     }
@@ -104,19 +103,16 @@ pub type Labels = Arc<[(Name, Name)]>;
 
 impl Node {
     /// Whether the operator handles this as a Windows node: ignored and deleted nodes do not count.
-    #[must_use]
     pub fn is_windows(&self) -> bool {
         self.runs_windows() && self.left_out.is_none() && !self.deleting
     }
 
     /// Whether the Node's operating system is Windows, even if it is ignored or being deleted.
-    #[must_use]
     pub fn runs_windows(&self) -> bool {
         self.system() == Some(System::Windows)
     }
 
     /// Returns the Node's operating system, if known.
-    #[must_use]
     pub fn system(&self) -> Option<System> {
         match self.operating_system.as_str() {
             "" => None,
@@ -190,7 +186,6 @@ pub enum VolumeType {
 
 impl VolumeType {
     /// Returns the in-tree plugin, if the volume is in-tree.
-    #[must_use]
     pub fn plugin(&self) -> Option<&'static Plugin> {
         match self {
             Self::InTree(plugin) | Self::NotTakenOver(plugin) => Some(plugin),
@@ -199,7 +194,6 @@ impl VolumeType {
     }
 
     /// Returns the CSI driver that the volume needs, if any.
-    #[must_use]
     pub fn driver(&self) -> Option<&str> {
         match self {
             Self::InTree(plugin) => plugin.driver,

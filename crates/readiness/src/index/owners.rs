@@ -30,7 +30,6 @@ names! {
 
 impl WorkloadKind {
     /// Returns the kind that creates objects of this kind and that is judged in their place.
-    #[must_use]
     pub fn maker(self) -> Option<Self> {
         match self {
             Self::ReplicaSet => Some(Self::Deployment),
@@ -51,7 +50,6 @@ pub struct WorkloadKey {
 
 impl WorkloadKey {
     /// Creates a Pod's key.
-    #[must_use]
     pub fn pod(object: ObjectKey) -> Self {
         let kind = WorkloadKind::Pod;
         Self { object, kind }

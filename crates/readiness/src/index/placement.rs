@@ -40,7 +40,6 @@ pub struct AddedSelector {
 
 impl Placement {
     /// Whether neither the namespace nor any node could make this ask for Windows.
-    #[must_use]
     pub fn never_asks(&self) -> bool {
         self.names == Some(System::Other)
     }

@@ -21,7 +21,6 @@ impl Platform {
     const ALL: [Self; 5] = [Self::Wmco, Self::Aks, Self::Eks, Self::Gke, Self::Rancher];
 
     /// Returns the short name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Wmco => "WMCO",
@@ -33,7 +32,6 @@ impl Platform {
     }
 
     /// Returns the platform with this short name.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
@@ -54,7 +52,6 @@ impl Platform {
 
     /// Whether changing csi-proxy breaks the node: WMCO reverts the change and fails, and on AKS the kubelet service
     /// depends on csi-proxy.
-    #[must_use]
     pub fn depends_on_csi_proxy(self) -> bool {
         matches!(self, Self::Wmco | Self::Aks)
     }
@@ -71,7 +68,6 @@ pub struct PlatformSignal {
 
 impl PlatformSignal {
     /// Returns the platform that a text such as `WMCO by label …` names.
-    #[must_use]
     pub fn platform_in(shown: &str) -> Option<Platform> {
         Platform::by_name(shown.split_once(" by ")?.0)
     }

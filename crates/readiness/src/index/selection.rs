@@ -45,7 +45,6 @@ impl fmt::Display for NodeSelection {
 
 impl NodeSelection {
     /// Whether there is no constraint.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.terms.is_none()
     }
@@ -62,7 +61,6 @@ impl NodeSelection {
     }
 
     /// Whether the scheduler would accept a node with this name and labels. Terms that Kubernetes rejects match nothing.
-    #[must_use]
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         let mut wanted = self.labels.iter();
         wanted.all(|(key, value)| label(labels, key) == Some(value))

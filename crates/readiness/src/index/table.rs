@@ -119,7 +119,6 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     }
 
     /// Returns the resourceVersion that was read up to.
-    #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -139,7 +138,6 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     }
 
     /// Returns the number of objects.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.rows.len()
     }

@@ -44,7 +44,6 @@ impl Gathered {
     pub const KIND: &'static str = "MustGather";
 
     /// Creates a record.
-    #[must_use]
     pub fn new(kubernetes_version: Option<String>, kinds: Vec<GatheredKind>) -> Self {
         Self {
             api_version: WindowsStorage::api_version(&()).into_owned(),
@@ -55,7 +54,6 @@ impl Gathered {
     }
 
     /// Whether an object of this kind is a record.
-    #[must_use]
     pub fn is_one(api_version: &str, kind: &str) -> bool {
         kind == Self::KIND && group(api_version) == GROUP
     }

@@ -51,19 +51,16 @@ pub struct Kind {
 
 impl Kind {
     /// The kind's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.resource.kind
     }
 
     /// Whether this is a custom resource of this operator.
-    #[must_use]
     pub fn is_own(&self) -> bool {
         self.resource.group == GROUP
     }
 
     /// Returns the kind's table.
-    #[must_use]
     pub fn table<'a>(&self, cluster: &'a Cluster) -> &'a dyn AnyTable {
         (self.table)(cluster)
     }
@@ -109,7 +106,6 @@ pub(super) fn group(api_version: &str) -> &str {
 }
 
 /// Returns the kind with this name among those read from the whole cluster.
-#[must_use]
 pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
     let group = group(api_version);
     cluster_kinds().find(|kind| {

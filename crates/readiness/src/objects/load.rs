@@ -24,7 +24,6 @@ pub struct Loader {
 
 impl Loader {
     /// Whether the input contains a must-gather's record.
-    #[must_use]
     pub fn has_record(&self) -> bool {
         !self.records.is_empty()
     }
@@ -61,7 +60,6 @@ impl Loader {
     }
 
     /// Returns the number of objects read per kind.
-    #[must_use]
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }

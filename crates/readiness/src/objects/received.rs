@@ -32,7 +32,6 @@ pub(super) struct OnlyMetadata {
 
 impl Received {
     /// The object as JSON. Items of a list have no kind and apiVersion.
-    #[must_use]
     pub fn text(&self) -> &str {
         self.text.get()
     }

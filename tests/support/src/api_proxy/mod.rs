@@ -51,7 +51,6 @@ pub struct Seen {
 
 impl Seen {
     /// Returns whether its whole body has arrived. The API server ignores an incomplete request.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.missing.load(Ordering::Relaxed) == 0
     }
@@ -93,7 +92,6 @@ pub struct Order {
 
 impl Order {
     /// Returns how many requests the fault was applied to.
-    #[must_use]
     pub fn hits(&self) -> usize {
         self.shared.orders()[self.number].hits
     }
@@ -145,13 +143,11 @@ impl ApiProxy {
     }
 
     /// Returns the same kubeconfig with the proxy's address.
-    #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
     /// Applies a fault to all matching requests from now on. If several orders match, the earliest one applies.
-    #[must_use]
     pub fn order(&self, on: On, fault: Fault) -> Order {
         self.standing(on, fault, None)
     }
@@ -182,19 +178,16 @@ impl ApiProxy {
     }
 
     /// Returns all requests so far.
-    #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen().clone()
     }
 
     /// Returns the number of requests so far.
-    #[must_use]
     pub fn seen_so_far(&self) -> usize {
         self.shared.seen().len()
     }
 
     /// Returns all requests except the first `so_many`.
-    #[must_use]
     pub fn seen_after(&self, so_many: usize) -> Vec<Seen> {
         self.shared
             .seen()
@@ -204,7 +197,6 @@ impl ApiProxy {
     }
 
     /// Returns the number of requests with this verb and resource.
-    #[must_use]
     pub fn count(&self, verb: Verb, resource: &str) -> usize {
         let seen = self.shared.seen();
         let fits = |seen: &&Seen| seen.call.verb == verb && seen.call.resource == resource;

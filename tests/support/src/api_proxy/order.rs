@@ -76,13 +76,11 @@ pub struct On {
 
 impl On {
     /// Matches every request.
-    #[must_use]
     pub fn any() -> Self {
         Self::default()
     }
 
     /// Matches requests with this verb, for any resource.
-    #[must_use]
     pub fn verb(verb: Verb) -> Self {
         Self {
             verb: Some(verb),
@@ -91,7 +89,6 @@ impl On {
     }
 
     /// Matches requests with this verb and resource.
-    #[must_use]
     pub fn to(verb: Verb, resource: &str) -> Self {
         Self {
             resource: Some(resource.to_owned()),
@@ -100,7 +97,6 @@ impl On {
     }
 
     /// Matches the second and further pages of a list of this resource.
-    #[must_use]
     pub fn rest_of_list(resource: &str) -> Self {
         Self {
             continued: true,
@@ -162,7 +158,6 @@ pub enum Fault {
 
 impl Fault {
     /// Creates a refusal without `Retry-After`.
-    #[must_use]
     pub fn refuse(status: u16) -> Self {
         Self::Refuse {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -171,7 +166,6 @@ impl Fault {
     }
 
     /// Creates a refusal for too many requests, with `Retry-After` in seconds.
-    #[must_use]
     pub fn too_many(retry_after: u32) -> Self {
         Self::Refuse {
             status: StatusCode::TOO_MANY_REQUESTS,

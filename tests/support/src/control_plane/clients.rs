@@ -36,7 +36,6 @@ impl ControlPlane {
     }
 
     /// Returns a `kubectl` command with the admin's kubeconfig, to spawn with other streams or more environment.
-    #[must_use]
     pub fn kubectl_command(&self) -> Command {
         let mut command = self.guarded(&self.kubectl);
         command

@@ -6,7 +6,6 @@ use super::pods::{Owner, bound, pod, pod_spec};
 use super::{Os, hash, labels, node_name, push, selector};
 
 /// Returns the DaemonSet of the driver's node plugin, which has a pod on every node.
-#[must_use]
 pub fn driver_set(os: Os) -> Value {
     let name = driver_set_name(os);
     json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "kube-system", "labels": labels(name)},
@@ -14,7 +13,6 @@ pub fn driver_set(os: Os) -> Value {
 }
 
 /// Returns the DaemonSet's name.
-#[must_use]
 pub fn driver_set_name(os: Os) -> &'static str {
     match os {
         Os::Windows => "csi-azuredisk-node-win",
@@ -61,7 +59,6 @@ fn driver_spec(os: Os) -> Value {
 }
 
 /// Returns the driver's pod on one node.
-#[must_use]
 pub fn driver_pod(os: Os, number: usize, uid: &str) -> Value {
     let set = driver_set_name(os);
     let owner = Owner {

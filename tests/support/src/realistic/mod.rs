@@ -51,19 +51,16 @@ impl Os {
 }
 
 /// Returns a node's name.
-#[must_use]
 pub fn node_name(os: Os, number: usize) -> String {
     format!("aks-{}pool1-38124476-vmss{number:06}", os.short())
 }
 
 /// Returns the namespace of a workload.
-#[must_use]
 pub fn namespace(number: usize) -> String {
     format!("team-{:03}-production", number % NAMESPACES)
 }
 
 /// Returns the name of a workload, which is also in its pods' labels.
-#[must_use]
 pub fn workload_name(os: Os, stateful: bool, number: usize) -> String {
     let kind = if stateful { "ledger" } else { "frontend" };
     format!("{kind}-{}-{number:05}", os.short())
@@ -82,13 +79,11 @@ fn digest(of: usize) -> String {
 }
 
 /// Returns a namespace.
-#[must_use]
 pub fn namespace_object(number: usize) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(number), "labels": {"team": format!("team-{number:03}")}}})
 }
 
 /// Returns the cluster-wide objects, `StorageClass` and `CSIDriver`, each with the path of its collection.
-#[must_use]
 pub fn shared() -> Vec<(&'static str, Value)> {
     const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
     const DRIVERS: &str = "/apis/storage.k8s.io/v1/csidrivers";

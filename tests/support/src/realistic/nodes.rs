@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{DRIVER, OTHER_DRIVER, Os, WHEN, digest, hash, node_name};
 
 /// Returns a Node without its status. WMCO manages its csi-proxy, so the operator does not connect to it.
-#[must_use]
 pub fn node(os: Os, number: usize) -> Value {
     let name = node_name(os, number);
     let pool = format!("{}pool1", os.short());
@@ -41,7 +40,6 @@ pub fn node(os: Os, number: usize) -> Value {
 }
 
 /// Returns the status that a kubelet writes for its node.
-#[must_use]
 pub fn node_status(os: Os, number: usize) -> Value {
     let condition = |name: &str, status: &str, reason: &str, message: &str| {
         json!({"type": name, "status": status, "reason": reason, "message": message,
@@ -70,7 +68,6 @@ pub fn node_status(os: Os, number: usize) -> Value {
 }
 
 /// Returns a node's CSINode, with or without the driver that in-tree volumes need.
-#[must_use]
 pub fn csi_node(os: Os, number: usize, node_uid: &str, has_driver: bool) -> Value {
     let name = node_name(os, number);
     let entry = |driver: &str| {

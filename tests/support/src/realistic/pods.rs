@@ -99,7 +99,6 @@ pub(super) fn pod(
 }
 
 /// Returns the status that a kubelet writes for a running pod.
-#[must_use]
 pub fn pod_status(number: usize) -> Value {
     let condition = |name: &str| json!({"type": name, "status": "True", "lastProbeTime": null, "lastTransitionTime": WHEN});
     let ip = format!("10.244.{}.{}", number / 250 % 250, number % 250 + 2);
@@ -112,7 +111,6 @@ pub fn pod_status(number: usize) -> Value {
 }
 
 /// Returns a pod of a ReplicaSet.
-#[must_use]
 pub fn stateless_pod(
     os: Os,
     workload: usize,
@@ -132,7 +130,6 @@ pub fn stateless_pod(
 }
 
 /// Returns a pod of a StatefulSet, with the claim of its ordinal.
-#[must_use]
 pub fn stateful_pod(
     os: Os,
     workload: usize,

@@ -12,14 +12,12 @@ pub(super) fn class_of(os: Os) -> &'static str {
 }
 
 /// Returns the name of a pod's PersistentVolume.
-#[must_use]
 pub fn volume_name(os: Os, workload: usize, ordinal: usize) -> String {
     let id = hash(workload * 64 + ordinal, 32);
     format!("pvc-{}-{}-{}", os.short(), &id[..8], &id[8..32])
 }
 
 /// Returns a pod's claim, bound to its volume.
-#[must_use]
 pub fn claim(os: Os, workload: usize, ordinal: usize) -> Value {
     let set = workload_name(os, true, workload);
     let provisioner = match os {
@@ -36,13 +34,11 @@ pub fn claim(os: Os, workload: usize, ordinal: usize) -> Value {
 }
 
 /// Returns the status of a bound claim.
-#[must_use]
 pub fn claim_status() -> Value {
     json!({"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "32Gi"}}})
 }
 
 /// Returns a volume: in-tree for Windows, CSI for Linux.
-#[must_use]
 pub fn volume(os: Os, workload: usize, ordinal: usize) -> Value {
     let name = volume_name(os, workload, ordinal);
     let disk = format!(
@@ -69,7 +65,6 @@ pub fn volume(os: Os, workload: usize, ordinal: usize) -> Value {
 }
 
 /// Returns the status of a bound volume.
-#[must_use]
 pub fn volume_status() -> Value {
     json!({"status": {"phase": "Bound"}})
 }

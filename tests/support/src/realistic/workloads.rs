@@ -7,13 +7,11 @@ use super::storage::class_of;
 use super::{Os, hash, labels, namespace, selector, workload_name};
 
 /// Returns a Deployment.
-#[must_use]
 pub fn deployment(os: Os, number: usize, replicas: usize) -> Value {
     owner("Deployment", os, false, number, replicas, None)
 }
 
 /// Returns one ReplicaSet of a Deployment; only the latest revision has pods.
-#[must_use]
 pub fn replica_set(os: Os, number: usize, replicas: usize, revision: usize, uid: &str) -> Value {
     let name = workload_name(os, false, number);
     let above = Owner {
@@ -27,7 +25,6 @@ pub fn replica_set(os: Os, number: usize, replicas: usize, revision: usize, uid:
 }
 
 /// Returns a StatefulSet.
-#[must_use]
 pub fn stateful_set(os: Os, number: usize, replicas: usize) -> Value {
     let mut set = owner("StatefulSet", os, true, number, replicas, None);
     set["spec"]["serviceName"] = json!(workload_name(os, true, number));

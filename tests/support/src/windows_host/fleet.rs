@@ -92,31 +92,26 @@ impl Fleet {
     }
 
     /// Returns the SSH port of every host.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.shared.port
     }
 
     /// Returns the login name.
-    #[must_use]
     pub fn user(&self) -> &str {
         USER
     }
 
     /// Returns an RSA private key for all hosts, in PEM.
-    #[must_use]
     pub fn private_key_pem(&self) -> &str {
         &self.shared.login.rsa
     }
 
     /// Returns an Ed25519 private key for all hosts, in OpenSSH's format.
-    #[must_use]
     pub fn private_key_openssh(&self) -> &str {
         &self.shared.login.ed25519
     }
 
     /// Returns the file with [`Fleet::private_key_openssh`], for `ssh -i`.
-    #[must_use]
     pub fn private_key_file(&self) -> PathBuf {
         self.shared.login.files.dir().join("ed25519")
     }

@@ -81,19 +81,16 @@ impl WindowsHost {
     }
 
     /// Returns its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the loopback address of its SSH server.
-    #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
     /// Returns the port of its SSH server, the same for the whole fleet.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.fleet.port
     }
@@ -108,7 +105,6 @@ impl WindowsHost {
     }
 
     /// Returns the folder that is `C:\` on the host.
-    #[must_use]
     pub fn drive_c(&self) -> &Path {
         &self.drive_c
     }
@@ -275,7 +271,6 @@ impl WindowsHost {
     }
 
     /// Returns the relay between clients and the host, for faults beyond the methods above.
-    #[must_use]
     pub fn relay(&self) -> &Relay {
         &self.relay
     }

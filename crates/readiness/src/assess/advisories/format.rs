@@ -147,7 +147,6 @@ impl TryFrom<Bounds> for Range {
 
 impl Range {
     /// Whether the version is in the range. What a vendor adds to a number does not count.
-    #[must_use]
     pub fn contains(&self, version: &Version) -> bool {
         let number = Version::new(version.major, version.minor, version.patch);
         self.from.as_ref().is_none_or(|from| *from <= number)

@@ -25,7 +25,6 @@ static PRODUCTS: LazyLock<Vec<Product>> = LazyLock::new(|| {
 });
 
 /// Returns all products, in the order of their files.
-#[must_use]
 pub fn products() -> &'static [Product] {
     &PRODUCTS
 }
@@ -42,7 +41,6 @@ pub fn on(product: &str, version: &Version) -> impl Iterator<Item = &'static Adv
 }
 
 /// Returns the versions of Kubernetes that a driver's vendor lists for a version of it, by minor version.
-#[must_use]
 pub fn supported(driver: &str, (major, minor): (u64, u64)) -> Option<&'static Range> {
     let version = Version::new(major, minor, 0);
     let mut supports = supports(driver);
@@ -73,7 +71,6 @@ fn last_minor(range: &Range) -> Option<String> {
 }
 
 /// Returns a range of minor versions in words, such as `1.27 to 1.30`.
-#[must_use]
 pub fn minors(range: &Range) -> String {
     let first = range.from.as_ref();
     let first = first.map(|from| format!("{}.{}", from.major, from.minor));
@@ -88,7 +85,6 @@ pub fn minors(range: &Range) -> String {
 
 impl Advisory {
     /// Returns the finding of something that has the trouble.
-    #[must_use]
     pub fn finding(&self, object: String, what: &str) -> Finding {
         let Self {
             happens,

@@ -7,7 +7,6 @@ use crate::assess::{advisories, versions};
 use crate::index::{Cluster, NodeSide, ObjectKey, System};
 
 /// Reports the DaemonSets that run csi-proxy on Windows nodes, and those whose csi-proxy is too old.
-#[must_use]
 pub fn daemon_sets(report: &Report, cluster: &Cluster) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (key, side) in that_run_it(cluster) {

@@ -150,7 +150,6 @@ pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) ->
 }
 
 /// Reports what is known of the versions of the driver and its sidecars that DaemonSets bring to Windows nodes.
-#[must_use]
 pub fn known(
     cluster: &Cluster,
     driver: &str,

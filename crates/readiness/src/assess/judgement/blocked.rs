@@ -42,7 +42,6 @@ const LOOKED_AT: usize = 1_000;
 
 impl Report {
     /// Returns the first objects with volumes that hold upgrades, up to `most`.
-    #[must_use]
     pub fn blocked_objects(&self, cluster: &Cluster, most: usize) -> BTreeMap<BlockedKey, Blocked> {
         let mut blocked = BTreeMap::new();
         let groups = self

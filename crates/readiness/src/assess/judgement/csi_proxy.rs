@@ -33,7 +33,6 @@ impl fmt::Display for CsiProxyUse {
 impl Report {
     /// Returns a user of csi-proxy on this Windows node: a DaemonSet that covers the node, else a pod on it. Picks the
     /// first by namespace and name.
-    #[must_use]
     pub fn csi_proxy_use(&self, node: &str) -> Option<&CsiProxyUse> {
         self.csi_proxy_uses.get(node)
     }
@@ -82,7 +81,6 @@ pub struct ExternalOwner(String);
 impl ExternalOwner {
     /// Returns who looks after csi-proxy on the node: as the operator has last written, or else as the Node and the settings
     /// show.
-    #[must_use]
     pub fn of(cluster: &Cluster, name: &str) -> Option<Self> {
         let status = cluster.node_statuses.get(name);
         if let Some(status) = status.filter(|status| !status.management.is_empty()) {
@@ -105,7 +103,6 @@ impl ExternalOwner {
     }
 
     /// Returns that csi-proxy is not seen, and the owner's short name.
-    #[must_use]
     pub fn not_seen(&self) -> String {
         let platform = PlatformSignal::platform_in(&self.0);
         format!(

@@ -19,7 +19,6 @@ pub enum Departed {
 
 impl Report {
     /// Returns what held upgrades in an earlier report and is not there any more.
-    #[must_use]
     pub fn departed(&self, before: &Self) -> BTreeSet<Departed> {
         let mut departed = BTreeSet::new();
         for (driver, need) in before.needs.holding() {
@@ -43,7 +42,6 @@ impl Report {
     }
 
     /// Whether a departed object would hold upgrades again if it came back.
-    #[must_use]
     pub fn would_hold(&self, cluster: &Cluster, departed: &Departed) -> bool {
         let Departed::Volume(driver) = departed else {
             return true;

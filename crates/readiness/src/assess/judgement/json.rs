@@ -60,7 +60,6 @@ impl Report {
     }
 
     /// Returns the readiness of each Windows node, without leftover entries of drivers.
-    #[must_use]
     pub fn nodes(&self, cluster: &Cluster) -> BTreeMap<Name, NodeReadiness> {
         let missing = self
             .needs

@@ -58,7 +58,6 @@ pub struct Report {
 
 /// Judges a cluster, for a future version if one is given: volumes that in-tree plugins still serve there do not hold
 /// upgrades. `memory` must have learned from this cluster.
-#[must_use]
 pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Report {
     let windows: BTreeSet<Name> = cluster
         .windows_nodes()
@@ -114,7 +113,6 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
 impl Report {
     /// Judges a cluster that was read once. Incomplete or stale inputs make the verdict `ReadinessUnknown`, because there is
     /// no earlier verdict to keep.
-    #[must_use]
     pub fn once(cluster: &Cluster, target: Option<Release>) -> Self {
         let mut memory = Memory::default();
         memory.learn(cluster);
@@ -144,13 +142,11 @@ impl Report {
     }
 
     /// Returns the operating system that a DaemonSet with the node side of a driver asks for.
-    #[must_use]
     pub fn asked(&self, daemon_set: &ObjectKey) -> Option<System> {
         self.asked.get(daemon_set).copied()
     }
 
     /// Whether a workload needs the driver.
-    #[must_use]
     pub fn needs(&self, driver: &str) -> bool {
         self.needs.drivers.contains_key(driver)
     }

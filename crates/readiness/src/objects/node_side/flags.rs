@@ -16,13 +16,11 @@ const LONGEST_VALUE: usize = 4096;
 const MOST_VARIABLES: usize = 64;
 
 /// Returns the registration path of an undecoded container; `None` if it does not decode or has no such path.
-#[must_use]
 pub fn registered_path(container: &Value) -> Option<String> {
     registration_path(&decode(container).ok()?)
 }
 
 /// Returns the driver's name that an undecoded container has as its argument.
-#[must_use]
 pub fn named_driver(container: &Value) -> Option<String> {
     driver_name(&decode(container).ok()?)
 }
