@@ -1,7 +1,6 @@
 //! Faults of a node, of its files and of requests.
 
-use std::fs;
-use std::thread;
+use std::{fs, thread};
 
 use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
 use protocol::{Answer, FailureCategory, Outcome};

@@ -1,8 +1,7 @@
 //! Small programs that behave on a host as a test needs.
 
-use std::fs;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::host::{Node, PATIENCE, PIPES};
 use crate::programs;
@@ -17,7 +16,6 @@ pub enum Behaviour {
     Mutes,
     Quits,
     Silent,
-    Refuses,
     Late,
 }
 
