@@ -108,7 +108,7 @@ pub enum Command {
     Rollout(RolloutArgs),
     /// Remove csi-proxy and the agent from all nodes, before you delete the operator
     ///
-    /// Sets spec.csiProxy.management of WindowsStorage to Removed, shows the progress on each node, and waits until the operator
+    /// Sets spec.csiProxy.management of WindowsStorage to Removed, shows the progress, and waits until the operator
     /// has removed everything of its own from all nodes. While something uses csi-proxy's pipes on a node, the operator waits
     /// until nothing has used them for ten minutes: delete the drivers' DaemonSets for Windows first. What other owners run on
     /// nodes is not touched.

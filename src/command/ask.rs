@@ -2,13 +2,9 @@
 
 use anyhow::{anyhow, bail};
 use clap::error::ErrorKind;
-use kube::{Api, Client};
 use windows_storage_operator::assess::assess_once;
 use windows_storage_operator::assess::report::{ReadinessReport, Reason, Verdict};
-use windows_storage_operator::client::deadline::{self, CallError};
-use windows_storage_operator::index::WorkloadKind;
-use windows_storage_operator::objects::{self, Received, kind};
-use windows_storage_operator::report::{Answer, Explanation, Kind, NodeList, Question, explain};
+use windows_storage_operator::report::{Answer, Kind, NodeList, Question, explain};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, ClusterArgs, NodesArgs, WhyArgs};
@@ -78,15 +74,8 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
     } = input::read(&arguments.input)?;
     let namespace = arguments.namespace.clone().unwrap_or(namespace);
     let report = assess_once(&cluster, None);
-    let explanation = match explain(&question, &namespace, &report, &cluster) {
-        Some(explanation) => Some(explanation),
-        None if arguments.input.files.is_empty() => {
-            look_up(&arguments.input.cluster, &question, &namespace, &report)?
-        }
-        None => None,
-    };
-    let Some(explanation) = explanation else {
-        return Err(not_found(&question, &namespace, &arguments.input.files));
+    let Some(explanation) = explain(&question, &namespace, &report, &cluster) else {
+        return Err(not_found(&question, &namespace));
     };
     print(&explanation.render(is_colored(arguments.color)))?;
     let answer = explanation.answer();
@@ -96,82 +85,20 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
     Ok(answer)
 }
 
-/// Looks an object up in the cluster: an object that does not matter is not kept, so its existence must be checked there.
-fn look_up(
-    arguments: &ClusterArgs,
-    question: &Question,
-    namespace: &str,
-    report: &ReadinessReport,
-) -> anyhow::Result<Option<Explanation>> {
-    let kinds = match question.kind {
-        Some(kind) => vec![kind],
-        None => vec![Kind::Node, Kind::Workload(WorkloadKind::Pod), Kind::Claim],
-    };
-    runtime()?.block_on(async {
-        let (client, _) = connect(arguments).await?;
-        for kind in kinds {
-            if is_there(&client, kind, namespace, &question.name).await? {
-                let place = match kind {
-                    Kind::Node | Kind::Volume => question.name.clone(),
-                    Kind::Claim | Kind::Workload(_) => format!("{namespace}/{}", question.name),
-                };
-                return Ok(Some(Explanation::of_no_interest(kind, &place, report)));
-            }
-        }
-        Ok(None)
-    })
-}
-
-async fn is_there(
-    client: &Client,
-    asked: Kind,
-    namespace: &str,
-    name: &str,
-) -> Result<bool, CallError> {
-    let known = match asked {
-        Kind::Node | Kind::Claim | Kind::Workload(WorkloadKind::Pod) => kind("v1", asked.as_str()),
-        // All of these are kept.
-        Kind::Volume | Kind::Workload(_) => None,
-    };
-    let Some(objects::Kind { resource, .. }) = known else {
-        return Ok(false);
-    };
-    let api: Api<Received> = match asked {
-        Kind::Node => Api::all_with(client.clone(), resource),
-        _ => Api::namespaced_with(client.clone(), namespace, resource),
-    };
-    let found = deadline::call("look for the object", api.get_metadata_opt(name)).await?;
-    Ok(found.is_some())
-}
-
-fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf]) -> anyhow::Error {
+fn not_found(question: &Question, namespace: &str) -> anyhow::Error {
     let name = visible(&question.name);
     let namespace = visible(namespace);
     let what = match question.kind {
         Some(kind @ (Kind::Node | Kind::Volume)) => {
-            let kind = kind.as_str().to_lowercase();
-            return if files.is_empty() {
-                anyhow!("there is no {kind} {name}")
-            } else {
-                anyhow!("the input has no {kind} {name}")
-            };
+            return anyhow!("there is no {} {name}", kind.as_str().to_lowercase());
         }
-        Some(kind) => format!(
-            "no {} {name} in namespace {namespace}",
-            kind.as_str().to_lowercase()
-        ),
-        None => format!(
-            "no node {name}, and no pod, claim or other workload of that name in namespace {namespace}"
-        ),
+        Some(kind) => format!("{} {name}", kind.as_str().to_lowercase()),
+        None => format!("node, pod, claim or other workload {name}"),
     };
-    if files.is_empty() {
-        anyhow!("there is {what}; -n names another namespace")
-    } else {
-        anyhow!(
-            "the input has {what} that matters for storage; -n names another namespace, and what has ended or has no \
-             volume that needs a CSI driver is not kept"
-        )
-    }
+    anyhow!(
+        "there is no {what} in namespace {namespace} that matters for storage; -n names another namespace, and what has ended or \
+         has no volume that needs a CSI driver is not kept"
+    )
 }
 
 /// Whether not everything could be read, so that a good result proves nothing. Says so.

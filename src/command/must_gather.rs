@@ -53,7 +53,9 @@ pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
     runtime.shutdown_timeout(ENDING);
     let summary = ended?;
     let name = folder.keep()?;
-    report_summary(&summary);
+    for line in summary.text().lines() {
+        report_line(line);
+    }
     let place = visible(&name.to_string_lossy());
     if let Err(error) = print(&format!("{place}\n")) {
         // The folder is kept anyway.
@@ -107,23 +109,4 @@ async fn work(
     let summary = gather(&client, version, &options, folder.path(), &mut show).await;
     shown.finish();
     Ok(summary?)
-}
-
-/// Reports the summary. Problems come last, where they are seen.
-fn report_summary(summary: &Summary) {
-    let (reached, of) = summary.reached();
-    let verdict = &summary.report.verdict;
-    report_line(format!("objects: {}", summary.objects));
-    report_line(format!("Windows nodes: {reached} of {of} reached"));
-    for node in &summary.nodes {
-        let unreached = (!node.is_reached).then_some(&node.words);
-        for problem in unreached.into_iter().chain(&node.problems) {
-            report_line(format!("{}: {}", visible(&node.name), visible(problem)));
-        }
-    }
-    for problem in &summary.problems {
-        report_line(format!("could not be collected: {}", visible(problem)));
-    }
-    let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
-    report_line(format!("upgradeable: {upgradeable} ({reason})"));
 }

@@ -20,7 +20,7 @@ use windows_storage_operator::visible::visible;
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
 use crate::command::connect::connect;
 use crate::command::progress::spinner;
-use crate::command::{explain_missing, print, report_line, runtime, written_by};
+use crate::command::{FIND_OPERATOR, explain_missing, print, report_line, runtime, written_by};
 
 /// The interval between two reads.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -56,13 +56,9 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Answer> {
     let bar = spinner();
     let mut last = String::new();
     let ended = loop {
-        let seen = match read(&settings).await {
-            Ok(object) => Seen::of(&object),
-            Err(error) if error.is_forbidden() || error.is_not_found() || !arguments.watch => {
-                break Err(explain_missing(error));
-            }
-            // An API server may be unavailable for a while.
-            Err(error) => Seen::nothing(format!("{error}; retrying")),
+        let seen = match look(&settings, arguments.watch).await {
+            Ok(seen) => seen,
+            Err(error) => break Err(error),
         };
         if !arguments.watch {
             break print(&seen.text()).map(|()| seen.is_complete());
@@ -95,12 +91,25 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Answer> {
     Ok(if ended? { Answer::Fine } else { Answer::Held })
 }
 
+/// Reads what the object says. If it is `retried`, an API server that is unavailable for a while is no error.
+pub async fn look(settings: &Api<WindowsStorage>, retried: bool) -> anyhow::Result<Seen> {
+    match read(settings).await {
+        Ok(object) => Ok(Seen::of(&object)),
+        Err(error) if error.is_forbidden() || error.is_not_found() || !retried => {
+            Err(explain_missing(error))
+        }
+        Err(error) => Ok(Seen::nothing(format!("{error}; retrying"))),
+    }
+}
+
 /// What the object says about the rollout.
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     rollout: RolloutStatus,
-    reason: String,
-    message: String,
+    /// The condition's reason; empty if nothing is known of the current generation.
+    pub reason: String,
+    /// The condition's message, or why nothing is known.
+    pub message: String,
 }
 
 impl Seen {
@@ -113,10 +122,14 @@ impl Seen {
 
     fn of(object: &WindowsStorage) -> Self {
         let Some(status) = &object.status else {
-            return Self::nothing("the operator has not reported yet".to_owned());
+            return Self::nothing(format!(
+                "the operator has not reported yet; {FIND_OPERATOR}"
+            ));
         };
         let Some(said) = progress(object) else {
-            return Self::nothing("the operator has not noticed the last change yet".to_owned());
+            return Self::nothing(format!(
+                "the operator has not noticed the last change yet; {FIND_OPERATOR}"
+            ));
         };
         Self {
             rollout: status.rollout.clone().unwrap_or_default(),

@@ -12,7 +12,7 @@ use windows_storage_operator::client::{Revisions, Trust};
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::Fence;
 use windows_storage_operator::run as controller;
-use windows_storage_operator::run::logs::Levels;
+use windows_storage_operator::run::logs::filter;
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};
@@ -24,14 +24,14 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let levels = log(arguments)?;
-    let outcome = runtime.block_on(serve(arguments, levels));
+    log(arguments)?;
+    let outcome = runtime.block_on(serve(arguments));
     // Connections to nodes are closed; the agents finish their work by themselves.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(arguments: &RunArgs, levels: Levels) -> anyhow::Result<()> {
+async fn serve(arguments: &RunArgs) -> anyhow::Result<()> {
     // From the start: as the first process of a container, it is not ended by the signal itself.
     let mut stop = std::pin::pin!(signalled([Signal::Terminate, Signal::Interrupt]));
     let cluster = &arguments.cluster;
@@ -64,7 +64,6 @@ async fn serve(arguments: &RunArgs, levels: Levels) -> anyhow::Result<()> {
         metrics_address: arguments.metrics_address,
         metrics_cert_dir: arguments.metrics_cert_dir.clone(),
         metrics,
-        levels,
         instance: std::env::var("POD_NAME").ok(),
         identity,
         fence,
@@ -84,9 +83,9 @@ async fn serve(arguments: &RunArgs, levels: Levels) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn log(arguments: &RunArgs) -> anyhow::Result<Levels> {
+fn log(arguments: &RunArgs) -> anyhow::Result<()> {
     let level = &arguments.log_level;
-    let (levels, filter) = Levels::parse(level).with_context(|| {
+    let filter = filter(level).with_context(|| {
         format!(
             "--log-level {level:?} is not a level such as info, or a list such as info,hyper=debug"
         )
@@ -102,5 +101,5 @@ fn log(arguments: &RunArgs) -> anyhow::Result<Levels> {
         .with(filter)
         .with(lines)
         .init();
-    Ok(levels)
+    Ok(())
 }

@@ -24,7 +24,7 @@ use crate::assess::assess_once;
 use crate::assess::report::{About, ReadinessReport};
 use crate::check::{self, ApiError, Read};
 use crate::client::deadline::Budget;
-use crate::client::installed::OPERATOR;
+use crate::client::installed::{self, OPERATOR};
 use crate::objects::Gathered;
 use crate::report::{Format, json, render};
 use crate::visible::visible;
@@ -56,7 +56,7 @@ pub enum GatherError {
 /// Options of a must-gather.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The operator's namespace. By default, the namespace of the operator's Deployment.
+    /// The operator's namespace. By default that of its Deployment, if there is one.
     pub namespace: Option<String>,
     /// The limit for the logs of one node in bytes.
     pub node_log_limit: u64,
@@ -107,7 +107,10 @@ pub async fn gather(
     if let Some(problem) = objects.nothing_read() {
         return Err(GatherError::NothingRead(visible(&problem)));
     }
-    let (namespace, why) = operator::namespace(client, options.namespace.as_deref()).await;
+    let namespace = match &options.namespace {
+        Some(given) => given.clone(),
+        None => namespace(client).await,
+    };
     cluster.namespace.clone_from(&namespace);
 
     report(Stage::Operator);
@@ -137,7 +140,7 @@ pub async fn gather(
     let summary = Summary {
         time: begin.clone(),
         kubernetes_version: version,
-        namespace: format!("{namespace} ({why})"),
+        namespace,
         logs_since: options.since.map(|since| since.to_string()),
         objects: objects.count,
         problems: objects.problems,
@@ -160,6 +163,16 @@ pub async fn gather(
     let version = format!("{OPERATOR}\n{}\n", env!("CARGO_PKG_VERSION"));
     write(root, "version", Ok(version))?;
     Ok(summary)
+}
+
+/// Returns the namespace of the operator's Deployment, or the default if there is none, or more than one.
+async fn namespace(client: &Client) -> String {
+    let found = installed::namespaces(client).await.unwrap_or_default();
+    let mut found = found.into_iter();
+    match (found.next(), found.next()) {
+        (Some(namespace), None) => namespace,
+        _ => OPERATOR.to_owned(),
+    }
 }
 
 fn write(root: &Path, name: &str, text: io::Result<String>) -> Result<(), FolderError> {

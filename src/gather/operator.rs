@@ -6,7 +6,6 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::client::deadline::{self, Budget, CallError};
-use crate::client::installed::{self, OPERATOR, SELECTOR};
 use crate::client::listing::{self, Step};
 use crate::gather::objects::Objects;
 use crate::index::{AnyTable, Cluster};
@@ -143,45 +142,4 @@ fn is_about_nodes(event: &Received) -> bool {
     let event: Value = serde_json::from_str(event.text()).unwrap_or_default();
     let kind = event["involvedObject"]["kind"].as_str();
     kind.is_some_and(|kind| ["Node", "WindowsNodeStorage", "WindowsStorage"].contains(&kind))
-}
-
-/// Returns the operator's namespace and how it was determined: as given, else from the operator's Deployment, else the
-/// default.
-pub async fn namespace(client: &Client, given: Option<&str>) -> (String, String) {
-    if let Some(given) = given {
-        return (given.to_owned(), "as given".to_owned());
-    }
-    let found = installed::namespaces(client).await;
-    chosen(&found.map(Vec::from_iter))
-}
-
-fn chosen(found: &Result<Vec<String>, CallError>) -> (String, String) {
-    let why = match found.as_ref().map(Vec::as_slice) {
-        Ok([]) => format!("no Deployment {OPERATOR} with the label {SELECTOR} was found"),
-        Ok([namespace]) => {
-            let why = format!("where the operator's Deployment with the label {SELECTOR} is");
-            return (namespace.clone(), why);
-        }
-        Ok(all) => {
-            let all = all.join(", ");
-            format!("the operator's Deployment is in {all}; --namespace names one")
-        }
-        Err(error) => format!("Deployments could not be read: {}", error.answer()),
-    };
-    (OPERATOR.to_owned(), format!("by default, for {why}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_namespace_is_where_the_operator_is() {
-        let chosen = |found: &[&str]| chosen(&Ok(found.iter().map(ToString::to_string).collect()));
-        assert_eq!(chosen(&[]).0, OPERATOR);
-        assert_eq!(chosen(&["storage"]).0, "storage");
-        let (namespace, why) = chosen(&["storage", "other"]);
-        assert_eq!(namespace, OPERATOR);
-        assert!(why.contains("storage, other"), "{why}");
-    }
 }

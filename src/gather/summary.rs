@@ -57,7 +57,7 @@ pub struct Summary {
     pub time: String,
     /// The API server's version.
     pub kubernetes_version: String,
-    /// The operator's namespace, and how it was determined.
+    /// The operator's namespace.
     pub namespace: String,
     /// The earliest time of requested logs in UTC.
     pub logs_since: Option<String>,
@@ -79,17 +79,11 @@ pub fn bytes(count: u64) -> String {
 }
 
 impl Summary {
-    /// Returns how many nodes were reached, and the number of all nodes.
-    pub fn reached(&self) -> (usize, usize) {
-        let reached = self.nodes.iter().filter(|node| node.is_reached).count();
-        (reached, self.nodes.len())
-    }
-
     /// Returns the summary, one item per line.
     pub fn text(&self) -> String {
         let verdict = &self.report.verdict;
         let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
-        let (reached, all) = self.reached();
+        let reached = self.nodes.iter().filter(|node| node.is_reached).count();
         let version = env!("CARGO_PKG_VERSION");
         let mut lines = vec![
             format!("windows-storage-operator must-gather {version}"),
@@ -103,7 +97,10 @@ impl Summary {
         lines.extend(since.map(|since| format!("logs since: {since}")));
         lines.push(format!("objects: {}", self.objects));
         lines.push(format!("logs of the operator: {}", self.operator_logs));
-        lines.push(format!("Windows nodes: {reached} of {all} reached"));
+        lines.push(format!(
+            "Windows nodes: {reached} of {} reached",
+            self.nodes.len()
+        ));
         for node in &self.nodes {
             lines.push(format!("  {}: {}", node.name, node.words));
             let problems = node.problems.iter();

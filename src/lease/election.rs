@@ -10,9 +10,8 @@ use tokio::time::{sleep, timeout};
 use super::fence::since_boot;
 use super::record::{Decision, Record, released};
 use super::{Fence, LEASE, RENEW_DEADLINE, RETRY_PERIOD};
-use crate::client::Revisions;
-use crate::client::backoff;
 use crate::client::deadline::{self, CallError};
+use crate::client::{Revisions, backoff};
 use crate::visible::visible;
 
 /// Time limit for releasing the lease when the process ends. If that fails, other candidates only wait until it expires.

@@ -48,12 +48,6 @@ impl Fence {
         let _ = fence.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
     }
 
-    /// Opens it for a long time, as a won election does for a while.
-    #[cfg(test)]
-    pub(crate) fn win(&self) {
-        self.open_until(since_boot() + Duration::from_secs(24 * 60 * 60));
-    }
-
     /// Closes it forever.
     pub fn close(&self) {
         if let Some(fence) = &self.0 {
@@ -94,6 +88,13 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    impl Fence {
+        /// Opens it for a long time, as a won election does for a while.
+        pub(crate) fn win(&self) {
+            self.open_until(since_boot() + Duration::from_secs(24 * 60 * 60));
+        }
+    }
 
     #[test]
     fn without_an_election_it_is_open() {

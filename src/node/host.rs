@@ -266,9 +266,9 @@ fn limit_of(request: &Request) -> Duration {
 /// Sets in a request where and how csi-proxy arrives. Returns the path to upload it to.
 fn announce(request: &mut Request, program: &Program, unique: &str) -> String {
     let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.part");
-    let packed = program.unpacked_size.map(|unpacked_size| Packed {
+    let packed = program.packed.as_ref().map(|packed| Packed {
         path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.zst"),
-        unpacked_size,
+        unpacked_size: packed.unpacked_size,
     });
     request.upload = Some(upload.clone());
     request.packed.clone_from(&packed);

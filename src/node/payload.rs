@@ -24,43 +24,31 @@ pub enum PayloadError {
     Changed(PathBuf, String, String),
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Manifest {
-    csi_proxy: ManifestEntry,
-    agent: ManifestEntry,
-}
-
-#[derive(Deserialize)]
-struct ManifestEntry {
-    file: String,
-    version: String,
-    sha256: String,
-    packed: Option<PackedEntry>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PackedEntry {
-    file: String,
-    sha256: String,
-    unpacked_size: u64,
-}
-
 /// A program for Windows nodes, checked against its pinned hash.
-#[derive(Clone)]
+#[derive(Clone, Deserialize)]
 pub struct Program {
     /// Its version, as its builder names it.
     pub version: String,
     /// The SHA-256 of the program itself, in lower-case hexadecimal.
     pub sha256: String,
-    /// The size of the program itself, in bytes, if the transferred file is compressed.
-    pub unpacked_size: Option<u64>,
-    /// The SHA-256 of the transferred file.
-    pub travels_as: String,
-    path: PathBuf,
+    file: String,
+    /// The compressed file that is transferred instead, if there is one.
+    pub packed: Option<PackedProgram>,
+    #[serde(skip)]
+    folder: PathBuf,
     /// The copy that nodes are served from at the moment.
+    #[serde(skip)]
     in_use: Arc<Mutex<Weak<Vec<u8>>>>,
+}
+
+/// A compressed program.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PackedProgram {
+    file: String,
+    sha256: String,
+    /// The size of the program itself, in bytes.
+    pub unpacked_size: u64,
 }
 
 impl Program {
@@ -73,14 +61,19 @@ impl Program {
         if let Some(content) = in_use.upgrade() {
             return Ok(content);
         }
-        let content = Arc::new(read(&self.path, Some(&self.travels_as))?);
+        let (file, sha256) = match &self.packed {
+            Some(packed) => (&packed.file, &packed.sha256),
+            None => (&self.file, &self.sha256),
+        };
+        let content = Arc::new(read(&self.folder.join(file), Some(sha256))?);
         *in_use = Arc::downgrade(&content);
         Ok(content)
     }
 }
 
-/// All programs for a node.
-#[derive(Clone)]
+/// All programs for a node, as `payload.json` lists them.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Payload {
     /// csi-proxy.
     pub csi_proxy: Program,
@@ -97,12 +90,13 @@ impl Payload {
     fn load_built_for(pinned: Option<&str>, folder: &Path) -> Result<Self, PayloadError> {
         let path = folder.join("payload.json");
         let text = read(&path, pinned)?;
-        let manifest: Manifest =
+        let mut payload: Self =
             serde_json::from_slice(&text).map_err(|cause| PayloadError::Manifest(path, cause))?;
-        Ok(Self {
-            csi_proxy: program(folder, manifest.csi_proxy)?,
-            agent: program(folder, manifest.agent)?,
-        })
+        for program in [&mut payload.csi_proxy, &mut payload.agent] {
+            folder.clone_into(&mut program.folder);
+            program.read()?;
+        }
+        Ok(payload)
     }
 }
 
@@ -119,24 +113,6 @@ fn read(path: &Path, pinned: Option<&str>) -> Result<Vec<u8>, PayloadError> {
     }
 }
 
-fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError> {
-    let unpacked_size = entry.packed.as_ref().map(|packed| packed.unpacked_size);
-    let (travels_as, file) = match entry.packed {
-        Some(packed) => (packed.sha256, packed.file),
-        None => (entry.sha256.clone(), entry.file),
-    };
-    let program = Program {
-        version: entry.version,
-        sha256: entry.sha256,
-        unpacked_size,
-        travels_as,
-        path: folder.join(file),
-        in_use: Arc::default(),
-    };
-    program.read()?;
-    Ok(program)
-}
-
 /// Returns a SHA-256 in lower-case hexadecimal.
 pub fn sha256_hex(content: &[u8]) -> String {
     Sha256::digest(content)
@@ -150,18 +126,17 @@ pub fn sha256_hex(content: &[u8]) -> String {
 }
 
 #[cfg(test)]
-impl Payload {
-    /// Returns a payload whose files are deleted once it is loaded.
-    pub(crate) fn of_test() -> Self {
-        Self::load(tests::folder(&sha256_hex(b"agent")).path()).unwrap()
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
 
-    pub(super) fn folder(agent_sum: &str) -> tempfile::TempDir {
+    impl Payload {
+        /// Returns a payload whose files are deleted once it is loaded.
+        pub(crate) fn of_test() -> Self {
+            Self::load(folder(&sha256_hex(b"agent")).path()).unwrap()
+        }
+    }
+
+    fn folder(agent_sum: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.exe"), b"agent").unwrap();
         std::fs::write(folder.path().join("c.exe"), b"proxy").unwrap();
@@ -241,7 +216,7 @@ mod tests {
         let csi_proxy = manifest(&sha256_hex(b"proxy")).unwrap().csi_proxy;
         assert_eq!(csi_proxy.sha256, "of the program");
         assert_eq!(*csi_proxy.read().unwrap(), b"proxy");
-        assert_eq!(csi_proxy.unpacked_size, Some(7));
+        assert_eq!(csi_proxy.packed.unwrap().unpacked_size, 7);
         assert!(matches!(
             manifest(&sha256_hex(b"another")),
             Err(PayloadError::Changed { .. })

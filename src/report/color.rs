@@ -2,19 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::ValueEnum;
-
-/// When to use colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ColorChoice {
-    /// On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`
-    #[default]
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
+pub use clap::ColorChoice;
 
 /// Whether to use colour. `env` returns an environment variable, like `std::env::var_os`.
 pub fn use_color(

@@ -275,14 +275,6 @@ impl Explanation {
         }
     }
 
-    /// Explains an object that exists but is not relevant to the report.
-    pub fn of_no_interest(kind: Kind, place: &str, report: &ReadinessReport) -> Self {
-        let subject = format!("{} {place}", kind.as_str().to_lowercase());
-        let fact = "It exists, but its storage does not affect Windows nodes: it has finished, runs on a node of another system, or has no volume that needs a CSI driver.";
-        let nothing = narrowed(report, |_| false, &[]);
-        Self::new(subject, vec![fact.to_owned()], &nothing, TERMINAL)
-    }
-
     /// Whether anything is missing.
     pub fn answer(&self) -> Answer {
         self.state.0

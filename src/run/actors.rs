@@ -17,7 +17,7 @@ use crate::run::keep::{Board, Plans, keep};
 use crate::run::leftovers::Leftovers;
 use crate::run::plan::Plan;
 use crate::services::ServicesWriter;
-use crate::status::{BlockedEvents, EventSink, NodeWriter, SettingsWriter};
+use crate::status::{EventSink, NodeWriter, SettingsWriter};
 
 /// What the actors have in common.
 pub struct Actors<'a> {
@@ -130,18 +130,6 @@ impl Actors<'_> {
             let is_left = |left: &_| self.last().is_some_and(|last| last.left.contains(left));
             let removed = leftovers.reconcile(&plan.left, is_left).await;
             removed.map(|()| None)
-        })
-        .await
-    }
-
-    /// Publishes events on objects with volumes that hold upgrades.
-    pub async fn events(&self) -> Infallible {
-        let mut events = BlockedEvents::default();
-        self.keep("events", async |plan| {
-            if let Some(blocked) = &plan.blocked {
-                events.publish(&self.events, blocked, Instant::now());
-            }
-            Ok::<_, Infallible>(events.due())
         })
         .await
     }

@@ -18,7 +18,6 @@ use crate::node::{Observations, RolloutSlots};
 use crate::process;
 use crate::run::History;
 use crate::run::keep::Board;
-use crate::run::logs::Levels;
 use crate::run::plan::{Inputs, Plan, Seen, plan, stored_in_progress};
 use crate::run::show::show;
 use crate::watch::{Lists, News};
@@ -71,8 +70,6 @@ pub struct Judge {
     pub plans: watch::Sender<Option<Arc<Plan>>>,
     /// What is served.
     pub shown: Shown,
-    /// How much is logged.
-    pub levels: Levels,
     /// When the process started, before its first list.
     pub started: Instant,
     /// Whether the work in progress of the previous process was restored.
@@ -172,7 +169,6 @@ impl Judge {
         show(&plan, &inputs, &self.shown.metrics);
         drop(observations);
         self.history.note_plan(&plan, instant);
-        self.levels.set(plan.spec.log_level);
         if cluster.settings.is_complete() {
             let names = plan.spec.secrets().into_iter().map(str::to_owned);
             let mut names: BTreeSet<String> = names.collect();

@@ -64,7 +64,6 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         payload,
         plans: watch::Sender::new(None),
         shown,
-        levels: options.levels.clone(),
         started,
         is_restored: false,
     };
@@ -85,7 +84,6 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         never = actors.statuses() => match never {},
         node = actors.nodes(workers) => RunError::Worker(node),
         never = actors.leftovers() => match never {},
-        never = actors.events() => match never {},
         never = follow(&client, &version) => match never {},
         ended = feeds.join_next() => match ended {
             Some(Ok(went_back)) => went_back.into(),

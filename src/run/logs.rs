@@ -1,58 +1,10 @@
-//! Configures the log level: from the command line, or higher while `WindowsStorage` asks for it.
+//! Parses the log level of the command line.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
-use tracing::Level;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::{ParseError, Targets};
-use tracing_subscriber::{Registry, reload};
-
-use crate::api::LogLevel;
-
-/// The target of this program's own lines.
-const OWN: &str = "windows_storage_operator";
-
-/// The level of the log, which can be changed while the program runs.
-#[derive(Clone, Debug)]
-pub struct Levels {
-    filter: reload::Handle<Targets, Registry>,
-    /// The filter from the command line.
-    base: Targets,
-    current: Arc<Mutex<LogLevel>>,
-}
-
-/// The layer that filters, at the bottom of a subscriber.
-pub type Filter = reload::Layer<Targets, Registry>;
-
-impl Levels {
-    /// Parses the command line's level, such as `info`, or a list such as `info,hyper=debug`.
-    pub fn parse(text: &str) -> Result<(Self, Filter), ParseError> {
-        let base = filter(text)?;
-        let (layer, filter) = reload::Layer::new(base.clone());
-        let levels = Self {
-            filter,
-            base,
-            current: Arc::default(),
-        };
-        Ok((levels, layer))
-    }
-
-    /// Sets how much is logged from now on.
-    pub fn set(&self, level: LogLevel) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if *current == level {
-            return;
-        }
-        let before = std::mem::replace(&mut *current, level);
-        drop(current);
-        // Fails only if the subscriber is gone.
-        let _ = self.filter.reload(with(&self.base, level));
-        tracing::info!("log level changed from {before:?} to {level:?}");
-    }
-}
-
-/// Parses a filter. `EnvFilter` can do more, but needs regular expressions for it.
-fn filter(text: &str) -> Result<Targets, ParseError> {
+/// Parses a level such as `info`, or a list such as `info,hyper=debug`. `EnvFilter` can do more, but needs regular
+/// expressions for it.
+pub fn filter(text: &str) -> Result<Targets, ParseError> {
     // An empty part would mean errors only.
     let parts = text.split(',').map(str::trim);
     let mut parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
@@ -84,29 +36,13 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
     })
 }
 
-/// Returns the filter at that level, which never logs less than the command line asks for.
-fn with(base: &Targets, level: LogLevel) -> Targets {
-    let own = match level {
-        LogLevel::Normal => return base.clone(),
-        LogLevel::Debug => Level::DEBUG,
-        LogLevel::Trace => Level::TRACE,
-        LogLevel::TraceAll => {
-            let client = ["kube_client", "kube_runtime"];
-            return Targets::new()
-                .with_default(Level::TRACE)
-                .with_targets(client.map(|target| (target, LevelFilter::ERROR)));
-        }
-    };
-    if base.would_enable(OWN, &own) {
-        base.clone()
-    } else {
-        base.clone().with_target(OWN, own)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tracing::Level;
+
     use super::*;
+
+    const OWN: &str = "windows_storage_operator";
 
     #[test]
     fn empty_parts_and_blanks_of_a_log_level_mean_nothing() {
@@ -136,24 +72,5 @@ mod tests {
         }
         assert!(!by_name.would_enable("kube_runtime", &Level::WARN));
         assert!(filter("kube=loud").is_err());
-    }
-
-    #[test]
-    fn a_level_asks_for_more_and_never_for_less_and_the_client_stays_silent() {
-        let enabled = |base: &str, level, target: &str, wanted: Level| {
-            with(&filter(base).unwrap(), level).would_enable(target, &wanted)
-        };
-        for base in ["info", "warn", "error"] {
-            assert!(!enabled(base, LogLevel::Normal, OWN, Level::DEBUG));
-            assert!(enabled(base, LogLevel::Debug, OWN, Level::DEBUG));
-            assert!(!enabled(base, LogLevel::Debug, OWN, Level::TRACE));
-            assert!(!enabled(base, LogLevel::Debug, "hyper", Level::DEBUG));
-            assert!(enabled(base, LogLevel::Trace, OWN, Level::TRACE));
-            assert!(enabled(base, LogLevel::TraceAll, "hyper", Level::TRACE));
-        }
-        assert!(enabled("trace", LogLevel::Debug, OWN, Level::TRACE));
-        for level in [LogLevel::Debug, LogLevel::Trace, LogLevel::TraceAll] {
-            assert!(!enabled("info", level, "kube_client::client", Level::WARN));
-        }
     }
 }

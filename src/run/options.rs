@@ -11,7 +11,6 @@ use crate::gate::GateObject;
 use crate::http::Metrics;
 use crate::lease::{Fence, Lost};
 use crate::node::payload::PayloadError;
-use crate::run::logs::Levels;
 
 /// Options of the controller.
 #[derive(Clone, Debug)]
@@ -34,8 +33,6 @@ pub struct Options {
     pub metrics_cert_dir: Option<PathBuf>,
     /// Metrics, which count from the first request on.
     pub metrics: Metrics,
-    /// Log levels, which follow `spec.logLevel`.
-    pub levels: Levels,
     /// The pod of this process, for events.
     pub instance: Option<String>,
     /// The name of this candidate in the election; absent if there is no election.

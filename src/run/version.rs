@@ -8,8 +8,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::assess::versions::parse;
-use crate::client::backoff;
-use crate::client::deadline;
+use crate::client::{backoff, deadline};
 
 /// How often the version is read.
 const PAUSE: Duration = Duration::from_secs(60);

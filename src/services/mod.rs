@@ -2,12 +2,10 @@
 
 mod config_map;
 mod entry;
-mod external;
 mod write;
 
 pub use config_map::{ServicesError, ServicesPlan, plan, plan_removal};
 pub use entry::{Entry, csi_proxy_flags};
-pub use external::wmco_entry;
 pub use readiness::assess::CSI_PROXY_PIPES;
 pub use write::ServicesWriter;
 

@@ -15,9 +15,9 @@ use crate::status::conditions::{
     NAMED, NewCondition, condition, find, no, settle, unchanged, unknown, yes,
 };
 use crate::status::node::has_accepted;
+use crate::status::ready::ready;
 use crate::status::removal::{RemovalProgress, removal_condition};
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
-use crate::status::summary::summary;
 use crate::status::upgraded::{held_since_version, upgraded_while_held};
 use crate::visible::some_of;
 
@@ -94,7 +94,7 @@ pub fn cluster_status(
         (ROLLOUT_PROGRESSING, progress),
         ("NodesReady", nodes_ready(windows_nodes, ready_nodes)),
     ]);
-    conditions.extend(summary(&conditions).collect::<Vec<_>>());
+    conditions.extend(ready(&conditions));
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let conditions = settle(&previous.conditions, conditions, when);
     WindowsStorageStatus {

@@ -72,8 +72,6 @@ pub fn csi_proxy_condition(
     csi_proxy: Option<&CsiProxyStatus>,
 ) -> NewCondition {
     if let Some(owner) = owner {
-        let more = Some(inputs.looked_after).filter(|more| !more.is_empty());
-        let more = more.map_or_else(String::new, |more| format!("; {more}"));
         let tried = (inputs.observation).filter(|seen| seen.purpose == Purpose::Release);
         let does = match (inputs.plan, tried.map(|seen| seen.problem.as_ref())) {
             (NodePlan::Release(_, Err(error)), _) | (NodePlan::Release(..), Some(Some(error))) => {
@@ -86,8 +84,7 @@ pub fn csi_proxy_condition(
             }
             _ => "this operator does not touch it".to_owned(),
         };
-        let message =
-            format!("another owner manages csi-proxy on this node, {owner}; {does}{more}");
+        let message = format!("another owner manages csi-proxy on this node, {owner}; {does}");
         return unknown("External", printable(&message));
     }
     if let Some(said) = removal_condition(inputs) {

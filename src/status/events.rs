@@ -7,20 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Client, Resource};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::api::{UPGRADEABLE, UpgradedWhileHeld};
-use crate::assess::BlockedKind;
 use crate::client::backoff;
 use crate::client::deadline::{self, CallError};
-use crate::index::ObjectKey;
 use crate::status::conditions::is_fault;
 use crate::status::sentence::shortened;
 
@@ -35,19 +32,10 @@ const QUEUE: usize = 2048;
 const ATTEMPTS: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 
-/// The object of an event.
-#[derive(Clone, Debug)]
-pub enum Subject {
-    /// An object with a known uid.
-    Object(ObjectReference),
-    /// An object whose uid must be looked up, because `kubectl describe` finds events by uid.
-    Named(BlockedKind, ObjectKey),
-}
-
 /// Publishes events. Stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct EventSink {
-    queue: mpsc::Sender<(Subject, Event)>,
+    queue: mpsc::Sender<(ObjectReference, Event)>,
     _publisher: Arc<JoinSet<()>>,
 }
 
@@ -55,11 +43,11 @@ impl EventSink {
     /// Creates a sink that publishes as this operator's `instance`.
     pub fn new(client: &Client, instance: Option<String>) -> Self {
         let (queue, mut receiver) = mpsc::channel(QUEUE);
-        let publisher = Publisher::new(client, instance);
+        let recorder = recorder(client, instance);
         let publishing = async move {
             let queued = futures::stream::poll_fn(|context| receiver.poll_recv(context));
-            let publish = async |(subject, event)| {
-                if let Err(error) = publisher.publish_with_retries(&subject, event).await {
+            let publish = async |(object, event)| {
+                if let Err(error) = publish_with_retries(&recorder, &object, &event).await {
                     tracing::warn!(
                         "{error}; the event is dropped; the status has the same message"
                     );
@@ -86,7 +74,7 @@ impl EventSink {
             },
             ..warning(&condition.type_, &condition.reason, &condition.message)
         };
-        self.publish(Subject::Object(object.clone()), event);
+        self.publish(object.clone(), event);
     }
 
     /// Publishes that the cluster was upgraded while upgrades were held.
@@ -98,19 +86,19 @@ impl EventSink {
         );
         tracing::warn!("{note}");
         let event = warning(UPGRADEABLE, "UpgradedWhileHeld", &note);
-        self.publish(Subject::Object(object.clone()), event);
+        self.publish(object.clone(), event);
     }
 
     /// Queues an event.
-    pub fn publish(&self, subject: Subject, event: Event) {
-        if let Err(refused) = self.queue.try_send((subject, event)) {
+    fn publish(&self, object: ObjectReference, event: Event) {
+        if let Err(refused) = self.queue.try_send((object, event)) {
             tracing::debug!("{refused}; the event is dropped; the status has the same message");
         }
     }
 }
 
 /// Returns a warning about a condition. A note that is too long is cut.
-pub fn warning(action: &str, reason: &str, note: &str) -> Event {
+fn warning(action: &str, reason: &str, note: &str) -> Event {
     Event {
         type_: EventType::Warning,
         reason: reason.to_owned(),
@@ -120,78 +108,33 @@ pub fn warning(action: &str, reason: &str, note: &str) -> Event {
     }
 }
 
-struct Publisher {
-    client: Client,
-    recorder: Recorder,
+fn recorder(client: &Client, instance: Option<String>) -> Recorder {
+    let reporter = Reporter {
+        controller: CONTROLLER.to_owned(),
+        instance,
+    };
+    Recorder::new(client.clone(), reporter)
 }
 
-impl Publisher {
-    fn new(client: &Client, instance: Option<String>) -> Self {
-        let reporter = Reporter {
-            controller: CONTROLLER.to_owned(),
-            instance,
-        };
-        Self {
-            client: client.clone(),
-            recorder: Recorder::new(client.clone(), reporter),
-        }
-    }
-
-    async fn publish_with_retries(&self, subject: &Subject, event: Event) -> Result<(), CallError> {
-        let mut attempt = 1;
-        loop {
-            let Err(error) = self.publish(subject, &event).await else {
-                return Ok(());
-            };
-            // Retrying does not help if the content was rejected.
-            let status = error.status();
-            let is_refused = status.is_some_and(|status| status < 500 && status != 429);
-            if is_refused || attempt == ATTEMPTS {
-                return Err(error);
-            }
-            sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
-            attempt += 1;
-        }
-    }
-
-    async fn publish(&self, subject: &Subject, event: &Event) -> Result<(), CallError> {
-        let regarding = match subject {
-            Subject::Object(object) => Some(object.clone()),
-            Subject::Named(kind, key) => self.find(*kind, key).await?,
-        };
-        // A deleted object needs no event.
-        let Some(regarding) = regarding else {
+async fn publish_with_retries(
+    recorder: &Recorder,
+    object: &ObjectReference,
+    event: &Event,
+) -> Result<(), CallError> {
+    let mut attempt = 1;
+    loop {
+        let publishing = recorder.publish(event, object);
+        let Err(error) = deadline::call("publish event", publishing).await else {
             return Ok(());
         };
-        let publishing = self.recorder.publish(event, &regarding);
-        deadline::call("publish event", publishing).await
-    }
-
-    /// Looks up an object with a list request, because the operator has permission to list but not to get.
-    async fn find(
-        &self,
-        kind: BlockedKind,
-        key: &ObjectKey,
-    ) -> Result<Option<ObjectReference>, CallError> {
-        let kind = match kind {
-            BlockedKind::Claim => ApiResource::erase::<PersistentVolumeClaim>(&()),
-            BlockedKind::Pod => ApiResource::erase::<Pod>(&()),
-        };
-        let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), &key.namespace, &kind);
-        let named = ListParams::default().fields(&format!("metadata.name={}", key.name));
-        let found =
-            deadline::call("read what an event is about", api.list_metadata(&named)).await?;
-        Ok(found.items.first().map(|found| found.object_ref(&kind)))
-    }
-}
-
-/// Returns a CSI driver, which distinguishes events with the same reason and object.
-pub fn csi_driver(name: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("storage.k8s.io/v1".to_owned()),
-        kind: Some("CSIDriver".to_owned()),
-        name: Some(name.to_owned()),
-        ..ObjectReference::default()
+        // Retrying does not help if the content was rejected.
+        let status = error.status();
+        let is_refused = status.is_some_and(|status| status < 500 && status != 429);
+        if is_refused || attempt == ATTEMPTS {
+            return Err(error);
+        }
+        sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
+        attempt += 1;
     }
 }
 

@@ -1,22 +1,20 @@
 //! The status of this operator's custom resources, and the events that report its changes.
 
-mod blocked;
 mod cluster;
 mod conditions;
 mod csi_proxy;
 mod events;
 mod node;
 mod node_writer;
+mod ready;
 mod removal;
 mod rollout;
 mod sentence;
 #[cfg(test)]
 mod server;
-mod summary;
 mod upgraded;
 mod writer;
 
-pub use blocked::{BlockedEvents, MOST_BLOCKED};
 pub use cluster::{ClusterInputs, INSTANCES_CONFIG_MAP, NodesByKey, cluster_status, with_verdict};
 pub use conditions::find;
 pub use events::EventSink;

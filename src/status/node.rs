@@ -23,8 +23,6 @@ pub struct NodeInputs<'a> {
     pub plan: &'a NodePlan,
     /// What this process has observed on the node.
     pub observation: Option<&'a Observation>,
-    /// Signs that another owner manages csi-proxy on the node; empty if there are none.
-    pub looked_after: &'a str,
     /// The node's pool of `spec.nodePools`.
     pub pool: Option<&'a str>,
     /// The hash and version of the operator's csi-proxy.

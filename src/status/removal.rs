@@ -1,7 +1,6 @@
 //! Builds the status of `WindowsStorage` while csi-proxy and the agent are removed from all nodes.
 
-use crate::node::printable;
-use crate::node::{Halt, Rollout};
+use crate::node::{Halt, Rollout, printable};
 use crate::status::conditions::{NAMED, NewCondition, condition};
 use crate::status::rollout::PAUSED;
 use crate::visible::some_of;

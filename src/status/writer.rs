@@ -138,11 +138,9 @@ pub(super) fn report_changes(
 }
 
 /// Returns changed conditions, except: good ones in a first status, those in progress, and summaries. `Ready` and
-/// `NodesReady` summarize other conditions, so they are only reported when they become true; conditions for generic tools
-/// never are.
+/// `NodesReady` summarize other conditions, so they are only reported when they become true.
 fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
     const IN_PROGRESS: [&str; 2] = ["Pending", "Writing"];
-    const FOR_TOOLS: [&str; 3] = ["Available", "Progressing", "Degraded"];
     let was_in_progress = |type_: &str| {
         previous.iter().any(|condition| {
             condition.type_ == type_ && IN_PROGRESS.contains(&condition.reason.as_str())
@@ -152,8 +150,7 @@ fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<
     let of_all = current.iter().any(|it| it.type_ == "NodesReady");
     let mut worth = news(previous, current);
     worth.retain(|condition| {
-        let for_tools = FOR_TOOLS.contains(&condition.type_.as_str());
-        if for_tools || of_all && condition.type_ == "Ready" {
+        if of_all && condition.type_ == "Ready" {
             return false;
         }
         let good = !is_fault(condition);
@@ -227,9 +224,8 @@ mod tests {
             "all is well from the start"
         );
         // Of the settings, `Ready` is for tools.
-        let of_all = |status, reason| {
-            ["NodesReady", "Ready", "Available"].map(|type_| condition(type_, status, reason))
-        };
+        let of_all =
+            |status, reason| ["NodesReady", "Ready"].map(|type_| condition(type_, status, reason));
         let (before, after) = (of_all("False", "NodesNotReady"), of_all("True", "AllReady"));
         assert_eq!(reported(&before, &after), ["NodesReady"]);
     }

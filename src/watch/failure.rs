@@ -2,8 +2,7 @@
 
 use kube::runtime::watcher;
 
-use crate::client::WentBack;
-use crate::client::{deadline, forbidden};
+use crate::client::{WentBack, deadline, forbidden};
 use crate::visible::visible;
 use crate::watch::feed::PAGE;
 

@@ -14,8 +14,7 @@ use kube::{Api, Resource};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{sleep, sleep_until, timeout};
 
-use crate::client::backoff;
-use crate::client::{Revisions, WentBack};
+use crate::client::{Revisions, WentBack, backoff};
 use crate::http::Metrics;
 use crate::index::Listed;
 use crate::objects::{Kind, Received, Scope};

@@ -8,8 +8,7 @@ use windows_storage_operator::objects::{Loader, Received, cluster_kinds, kind};
 use windows_storage_operator::report::{Format, Question, explain, render};
 
 use crate::compare::{is_same, is_visible};
-use crate::html;
-use crate::yaml;
+use crate::{html, yaml};
 
 fn read(bytes: &[u8]) -> (Outcome, Vec<Object>) {
     let mut objects = Vec::new();

@@ -7,8 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use protocol::{Answer, NodeState};
-use windows_storage_operator::api::PrivateKeySecretRef;
-use windows_storage_operator::api::WindowsNodeStorageStatus;
+use windows_storage_operator::api::{PrivateKeySecretRef, WindowsNodeStorageStatus};
 use windows_storage_operator::assess::report::NodeReadiness;
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::lease::{Decision, LEASE_SECONDS, Record};
@@ -77,7 +76,6 @@ fn status(state: NodeState) {
         readiness: &readiness,
         plan: &NodePlan::Waiting,
         observation: Some(&observation),
-        looked_after: "",
         csi_proxy: ("0", "v1.3.0"),
     };
     let before = WindowsNodeStorageStatus::default();

@@ -9,7 +9,7 @@ use windows_storage_operator::client::retry_after;
 use windows_storage_operator::node::printable;
 use windows_storage_operator::objects::registered_path;
 use windows_storage_operator::report::Question;
-use windows_storage_operator::run::logs::Levels;
+use windows_storage_operator::run::logs::filter;
 use windows_storage_operator::visible::visible;
 
 use crate::compare::is_visible;
@@ -39,7 +39,7 @@ pub fn words(bytes: &[u8]) {
     }
     let _ = cli::parse(words.iter().cloned());
     if text.len() < 200 {
-        let _ = Levels::parse(&text);
+        let _ = filter(&text);
     }
     if let Some(program) = command::program(&text) {
         assert!(text.contains(program));

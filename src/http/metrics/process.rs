@@ -1,9 +1,8 @@
 //! Resource usage of the process, under the names that Prometheus' client libraries share and dashboards expect:
 //! <https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>.
 
-use std::fmt;
-use std::fs;
 use std::time::Duration;
+use std::{fmt, fs};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};

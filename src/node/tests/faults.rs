@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::paths::AGENT_EXE;
-use protocol::paths::BOOTSTRAP_DIR;
+use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR};
 use simulated_host::{Greeting, KeyKind, Moment, SimulatedHost, Speech};
 
 use super::scene::{Scene, assert_desired, left_over};

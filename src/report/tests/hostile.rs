@@ -1,7 +1,6 @@
 //! Tests with names and messages that attack a terminal or browser.
 
-use super::samples;
-use super::{Format, rendered, text};
+use super::{Format, rendered, samples, text};
 use crate::assess::report::ReadinessReport;
 
 /// The characters that must not reach a terminal, listed independently of the code.

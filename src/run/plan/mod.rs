@@ -14,22 +14,17 @@ use crate::api::{
     Management, SETTINGS_NAME, UPGRADEABLE, WindowsStorage, WindowsStorageSpec,
     WindowsStorageStatus,
 };
-use crate::assess::causes::csi_proxy;
+use crate::assess::Report;
 use crate::assess::report::NodeReadiness;
-use crate::assess::{Blocked, BlockedKey, Report};
 use crate::gate::{GateReport, Judged, is_held};
 use crate::index::{AnyTable, Cluster, Listed, Node};
 use crate::node::payload::Payload;
 use crate::node::{Awaited, NodePlan, Observation, Planner, Present, Rollout, SlotState};
 use crate::run::History;
-use crate::services::{self, Entry, ServicesError, ServicesPlan, csi_proxy_flags, wmco_entry};
-use crate::status::{
-    MOST_BLOCKED, NodeInputs, NodeStatus, NodeStatuses, find, is_ready, is_used, node_status,
-};
+use crate::services::{self, Entry, ServicesError, ServicesPlan, csi_proxy_flags};
+use crate::status::{NodeInputs, NodeStatus, NodeStatuses, find, is_ready, is_used, node_status};
 pub use left::{Left, LeftOver};
 
-/// How many findings about DaemonSets that run csi-proxy a node's status tells.
-const NAMED_SETS: usize = 10;
 /// How long after lists ended slots for removals and releases may be given, and stand until their work begins.
 const STAYS_FRESH: Duration = Duration::from_secs(60);
 /// The shortest pause before undecided nodes are looked at again.
@@ -103,8 +98,6 @@ pub struct Plan {
     pub is_upgraded_while_held: bool,
     /// Leftovers of nodes.
     pub left: Vec<Left>,
-    /// Objects with volumes that hold upgrades, as many as get an event. Absent while the cluster is not completely known.
-    pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
     /// Since when lists are wanted for a removal or a release.
     pub wants_lists: Option<Instant>,
     /// When the plan is another one if nothing changes.
@@ -132,7 +125,6 @@ pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
     if plan.is_complete {
         plan.plan_statuses(inputs);
         plan.left = left::left_behind(inputs, is_removed);
-        plan.blocked = Some(inputs.report.blocked_objects(inputs.cluster, MOST_BLOCKED));
     }
     plan.plan_settings(inputs);
     let is_due = |at: &&Instant| **at <= inputs.instant;
@@ -183,7 +175,6 @@ impl Plan {
                 .before
                 .is_some_and(|before| before.is_upgraded_while_held),
             left: Vec::new(),
-            blocked: None,
             wants_lists: None,
             due: None,
             spec,
@@ -232,18 +223,12 @@ impl Plan {
 
     /// Plans the statuses of nodes.
     fn plan_statuses(&mut self, inputs: &Inputs<'_>) {
-        let findings = csi_proxy::daemon_sets(inputs.report, inputs.cluster);
-        let first = findings
-            .iter()
-            .take(NAMED_SETS)
-            .map(|finding| &*finding.message);
-        let sets = first.collect::<Vec<_>>().join("; ");
         let mut readiness = inputs.report.nodes(inputs.cluster);
         let nodes = inputs.cluster.windows_nodes();
         let statuses: Vec<_> = nodes
             .filter_map(|(name, node)| {
                 let readiness = readiness.remove(name)?;
-                let status = self.node_status(inputs, (name, node), &readiness, &sets)?;
+                let status = self.node_status(inputs, (name, node), &readiness)?;
                 Some((name.to_string(), status))
             })
             .collect();
@@ -261,7 +246,6 @@ impl Plan {
         inputs: &Inputs<'_>,
         (name, node): (&str, &Node),
         readiness: &NodeReadiness,
-        sets: &str,
     ) -> Option<NodeStatus> {
         let cluster = inputs.cluster;
         let previous = cluster.node_statuses.get(name).cloned();
@@ -272,7 +256,6 @@ impl Plan {
             readiness,
             plan: self.nodes.get(name)?,
             observation: inputs.seen.observations.get(name),
-            looked_after: &looked_after(cluster, node, sets),
             pool: pool.as_deref(),
             csi_proxy: (&csi_proxy.sha256, &csi_proxy.version),
         };
@@ -301,32 +284,6 @@ impl Plan {
         let history = inputs.history.due(instant);
         let due = [decided, removal, settled, history];
         due.into_iter().flatten().min()
-    }
-}
-
-#[cfg(test)]
-impl Plan {
-    /// Returns a plan for a cluster of which nothing is known.
-    pub fn of_test() -> Self {
-        let cluster = Cluster::default();
-        let instant = Instant::now();
-        let inputs = Inputs {
-            cluster: &cluster,
-            report: &crate::assess::assess(&cluster, &crate::assess::Memory::default(), None),
-            history: &History::new(instant),
-            before: None,
-            seen: Seen {
-                observations: &BTreeMap::new(),
-                services_problem: None,
-                gate: None,
-                kubernetes_version: String::new(),
-            },
-            payload: &Payload::of_test(),
-            settled_at: instant,
-            now: Timestamp::UNIX_EPOCH,
-            instant,
-        };
-        plan(&inputs, &SlotState::default())
     }
 }
 
@@ -363,20 +320,6 @@ pub fn stored_in_progress(cluster: &Cluster) -> BTreeSet<String> {
     let rollout = status.and_then(|status| status.rollout.as_ref());
     let nodes = rollout.into_iter().flat_map(|it| &it.in_progress);
     nodes.cloned().collect()
-}
-
-/// Describes who else manages csi-proxy on a node, as far as visible without a login.
-fn looked_after(cluster: &Cluster, node: &Node, sets: &str) -> String {
-    let version = node.wmco_version.as_deref();
-    let by_wmco = version.and_then(|version| {
-        let name = format!("{}-{version}", services::CONFIG_MAP);
-        wmco_entry(cluster.config_maps.get(name.as_str()), &name)
-    });
-    match by_wmco {
-        Some(by_wmco) if !sets.is_empty() => format!("{by_wmco}; {sets}"),
-        Some(by_wmco) => by_wmco,
-        None => sets.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,31 @@ use crate::node::{Observation, PrivateKey, Purpose, RolloutSlots, Standing};
 use crate::objects::{KINDS, kind};
 use rig::Rig;
 
+impl Plan {
+    /// Returns a plan for a cluster of which nothing is known.
+    pub fn of_test() -> Self {
+        let cluster = Cluster::default();
+        let instant = Instant::now();
+        let inputs = Inputs {
+            cluster: &cluster,
+            report: &assess(&cluster, &Memory::default(), None),
+            history: &History::new(instant),
+            before: None,
+            seen: Seen {
+                observations: &BTreeMap::new(),
+                services_problem: None,
+                gate: None,
+                kubernetes_version: String::new(),
+            },
+            payload: &Payload::of_test(),
+            settled_at: instant,
+            now: Timestamp::UNIX_EPOCH,
+            instant,
+        };
+        plan(&inputs, &SlotState::default())
+    }
+}
+
 fn names(todo: &Plan) -> Vec<&str> {
     todo.statuses.by_name.keys().map(String::as_str).collect()
 }
@@ -244,44 +269,6 @@ fn nobody_logs_in_before_it_is_known_whose_the_nodes_are() {
     assert!(!rig.pass().knows_configuration);
     rig.read_verdict_kinds();
     assert!(rig.pass().knows_configuration);
-}
-
-#[test]
-fn what_can_be_seen_of_an_external_csi_proxy_is_reported() {
-    let mut rig = Rig::settled();
-    rig.change_node("win-1", |node| {
-        node.platform = Some(PlatformSignal {
-            platform: Platform::Wmco,
-            shown: "label node.openshift.io/os_id".to_owned(),
-        });
-        node.wmco_version = Some("10.18.0".to_owned());
-    });
-    let services = r#"[{"name":"csi-proxy","path":"C:\\k\\csi-proxy.exe -v=2"}]"#;
-    let data = [("services".to_owned(), services.to_owned())];
-    rig.put_config_map("windows-services-10.18.0", data.into());
-    let message = |rig: &mut Rig| {
-        let todo = rig.pass();
-        let node = &todo.statuses.by_name["win-1"];
-        let conditions = node.status.conditions.iter();
-        let mut external = conditions.filter(|condition| condition.reason == "External");
-        external.next().unwrap().message.clone()
-    };
-    let said = message(&mut rig);
-    assert!(
-        said.contains(r"windows-services-10.18.0 runs C:\k\csi-proxy.exe -v=2"),
-        "{said}"
-    );
-    let set = json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet",
-        "metadata": {"namespace": "kube-system", "name": "csi-proxy"},
-        "spec": {"template": {"spec": {
-            "nodeSelector": {"kubernetes.io/os": "windows"},
-            "containers": [{"name": "csi-proxy", "image": "example.org/csi-proxy:v1.0.2"}],
-        }}},
-    });
-    rig.put(&set);
-    let said = message(&mut rig);
-    assert!(said.contains("CVE-2023-3893"), "{said}");
 }
 
 #[test]

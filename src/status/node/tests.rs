@@ -54,7 +54,6 @@ fn status(
         readiness: &readiness,
         plan,
         observation,
-        looked_after: "",
         csi_proxy: (SUM, "v1"),
     };
     node_status(previous, &inputs, Timestamp::from_second(second).unwrap())

@@ -205,9 +205,8 @@ fn forget_times(value: &mut Value) {
             fields.values_mut().for_each(forget_times);
         }
         Value::Array(values) => {
-            // The first depends on when it was checked, and the second mentions the first.
-            let varies = |type_: &Value| type_ == "OperatorConditionWritten" || type_ == "Degraded";
-            values.retain(|value| !varies(&value["type"]));
+            // This one depends on when it was checked.
+            values.retain(|value| value["type"] != "OperatorConditionWritten");
             values.iter_mut().for_each(forget_times);
         }
         _ => {}

@@ -1,4 +1,4 @@
-//! The log: one JSON object per line, with node and phase, at the level that the administrator sets.
+//! The log: one JSON object per line, with node and phase.
 
 use serde_json::{Value, json};
 
@@ -14,50 +14,6 @@ impl Harness {
         let parse = |line: &str| serde_json::from_str(line).unwrap();
         whole.lines().map(parse).collect()
     }
-
-    fn count_lines(&self, level: &str) -> usize {
-        let lines = self.log_lines();
-        lines.iter().filter(|line| line["level"] == level).count()
-    }
-
-    fn says(&self, message: &str) -> bool {
-        let lines = self.log_lines();
-        let mut messages = lines.iter().map(|line| &line["fields"]["message"]);
-        messages.any(|said| said.as_str().is_some_and(|said| said.contains(message)))
-    }
-}
-
-#[test]
-fn the_level_follows_the_settings_of_a_running_operator() {
-    let simulation = Simulation::new(1);
-    let harness = &simulation.harness;
-    let payload = simulation.payload("v1.3.0");
-    let _operator = harness.start_with_both(&payload, &["--log-format=json"]);
-    harness.eventually("the node is ready", || simulation.ready().len() == 1);
-    assert_eq!(harness.count_lines("DEBUG"), 0);
-
-    simulation.want(&json!({"logLevel": "Debug"}));
-    let was_looked_at = "the node is as desired, seen in";
-    harness.eventually("a visit that finds all in order is told", || {
-        harness.says(was_looked_at)
-    });
-    assert_eq!(harness.count_lines("TRACE"), 0);
-
-    simulation.want(&json!({"logLevel": "TraceAll"}));
-    harness.eventually("libraries are heard", || harness.count_lines("TRACE") > 0);
-
-    simulation.want(&json!({"logLevel": "Normal"}));
-    harness.eventually("the level is back", || {
-        harness.says("log level changed from TraceAll to Normal")
-    });
-    let logged = || harness.count_lines("DEBUG") + harness.count_lines("TRACE");
-    let before = logged();
-    let logins = || simulation.host("win-000").counters().logins;
-    let logins_before = logins();
-    harness.eventually("the node is reconciled again", || {
-        logins() > logins_before + 1
-    });
-    assert_eq!(logged(), before, "{}", harness.log());
 }
 
 #[test]

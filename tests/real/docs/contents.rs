@@ -142,7 +142,6 @@ fn every_reason_of_a_condition_is_explained_and_no_other() {
         "src/status/node.rs",
         "src/status/removal.rs",
         "src/status/rollout.rs",
-        "src/status/summary.rs",
     ] {
         all.append(&mut reasons(source));
     }

@@ -15,13 +15,12 @@ use std::{fs, thread};
 use tempfile::TempDir;
 use testbed::commands::printed;
 use testbed::control_plane::ControlPlane;
-use testbed::markdown;
-use testbed::objects;
 use testbed::olm::Olm;
 use testbed::parts::part;
 use testbed::reused::Reused;
 use testbed::sandbox::{Operator, Sandbox};
 use testbed::windows_host::{Fleet, WindowsHost};
+use testbed::{markdown, objects};
 
 use crate::docs::blocks::{Block, page};
 use crate::docs::output::is_as_shown;

@@ -70,12 +70,12 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
     kubectl.expect(
         "windows-storage why pod/web-0",
         1,
-        &["in namespace default"],
+        &["no pod web-0 in namespace default"],
     );
     kubectl.expect("config set-context --current --namespace=shop", 0, &[]);
     kubectl.expect("windows-storage why pod/web-0", 3, &held);
-    // A pod without volumes is not kept in the index, but is still found.
-    kubectl.expect("windows-storage why plain", 0, &["NOTHING IS MISSING"]);
+    // A pod without volumes is not kept in the index.
+    kubectl.expect("windows-storage why plain", 1, &["matters for storage"]);
     kubectl.expect("windows-storage why pod/nobody", 1, &["no pod nobody"]);
     kubectl.expect(
         "windows-storage why pod/web-0 --context nowhere",

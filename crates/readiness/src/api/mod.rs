@@ -18,7 +18,7 @@ pub use windows_node_storage::{
     WindowsNodeStorageStatus,
 };
 pub use windows_storage::{
-    BlockingVolume, Counts, CsiProxySpec, ForeignService, HostKeys, Install, LogLevel, Management,
+    BlockingVolume, Counts, CsiProxySpec, ForeignService, HostKeys, Install, Management,
     PrivateKeySecretRef, SshSpec, UpgradeGate, UpgradedWhileHeld, WindowsStorage,
     WindowsStorageSpec, WindowsStorageStatus,
 };

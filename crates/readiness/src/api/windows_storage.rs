@@ -47,9 +47,6 @@ pub struct WindowsStorageSpec {
     pub node_pools: Vec<NodePool>,
     /// Whether missing drivers hold upgrades. `Enforce`: they do. `Ignore`: they do not; the message still names the volumes at risk.
     pub upgrade_gate: UpgradeGate,
-    /// How much the operator logs. A change needs no restart. `Normal`: decisions and faults. `Debug`: also healthy checks. `Trace`: all
-    /// messages of the operator. `TraceAll`: also those of its libraries, except the client of the API server, which would log Secrets.
-    pub log_level: LogLevel,
 }
 
 /// Who manages csi-proxy on the nodes, and how it runs.
@@ -214,20 +211,6 @@ pub enum UpgradeGate {
     Ignore,
 }
 
-/// How much the operator logs. The names are those of OpenShift's operators.
-#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LogLevel {
-    /// Decisions and faults, or what the command line says.
-    #[default]
-    Normal,
-    /// Also healthy checks.
-    Debug,
-    /// All messages of the operator.
-    Trace,
-    /// Also those of its libraries, except the client of the API server, which would log Secrets.
-    TraceAll,
-}
-
 /// The state of the cluster's Windows storage.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -249,7 +232,7 @@ pub struct WindowsStorageStatus {
     /// The progress of the current version of csi-proxy on managed nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
-    /// `Upgradeable` is the verdict. `Ready`, `Available`, `Progressing` and `Degraded` summarize the others: `OperatorConditionWritten` (with OLM),
+    /// `Upgradeable` is the verdict. `Ready` summarizes the others: `OperatorConditionWritten` (with OLM),
     /// `CredentialsValid`, `NodePoolsValid` (with pools), `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,

@@ -61,8 +61,6 @@ codes! {
     KUBELET_TOO_OLD = "KubeletTooOld";
     /// A node is tainted as not ready, which keeps a driver's pod away.
     NODE_NOT_READY = "NodeNotReady";
-    /// The controllers of a workload refer to each other in a circle.
-    OWNER_CIRCLE = "OwnerCircle";
     /// A Windows workload uses a claim that does not exist.
     PERSISTENT_VOLUME_CLAIM_NOT_FOUND = "PersistentVolumeClaimNotFound";
     /// A claim is bound to a PersistentVolume that does not exist.

@@ -28,9 +28,7 @@ pub mod versions;
 mod volumes;
 
 pub use csi_proxy::CSI_PROXY_PIPES;
-pub use judgement::{
-    Blocked, BlockedKey, BlockedKind, CsiProxyUse, Departed, ExternalOwner, Memory, Report, assess,
-};
+pub use judgement::{CsiProxyUse, Departed, ExternalOwner, Memory, Report, assess};
 pub use preview::{Preview, PreviewError, Reason as StuckReason, Stuck, Way, preview};
 pub use redirection::{Loss, check_target, today};
 pub use verdict::{BlockingGroup, BlockingVolumes, Reach, only_fresh_data_opens, when_lost};

@@ -2,8 +2,7 @@
 
 use std::iter;
 
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::assess::CsiProxyUse;
@@ -45,14 +44,6 @@ impl ReadinessReport {
     pub fn blocking(&self) -> impl Iterator<Item = &VolumeUse> {
         self.volumes.iter().filter(|volume| volume.blocking)
     }
-}
-
-/// Returns the JSON schema of the report.
-pub fn schema() -> Schema {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    settings
-        .into_generator()
-        .into_root_schema_for::<ReadinessReport>()
 }
 
 /// What a report is about. Nothing of it depends on the state of the cluster.

@@ -1,4 +1,3 @@
-mod blocked;
 mod departures;
 mod nodes;
 mod registered;

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::NodeSelection;
-use crate::index::{Name, Node};
+use crate::index::{Name, Node, NodeSelection};
 
 /// The node side of a CSI driver, as a pod template shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

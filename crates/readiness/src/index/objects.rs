@@ -69,8 +69,6 @@ pub struct Node {
     pub given: bool,
     /// When condition `Ready` last became True; absent if it is not True.
     pub ready_since: Option<Timestamp>,
-    /// The WMCO version whose services document applies to the Node.
-    pub wmco_version: Option<String>,
     /// `status.nodeInfo.bootID`. It changes when the host reboots.
     pub boot_id: String,
     /// The SSH host key from WMCO's annotation.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::index::{Name, intern};
 
@@ -39,6 +40,14 @@ pub(super) struct Meta {
     pub labels: Option<Texts>,
     pub annotations: Option<Texts>,
     owner_references: Option<Vec<Reference>>,
+}
+
+/// An object with the parts of it that its kind's row is made from.
+#[derive(Deserialize)]
+pub(super) struct Object<S, T = IgnoredAny> {
+    pub metadata: Meta,
+    pub spec: Option<S>,
+    pub status: Option<T>,
 }
 
 /// An owner reference.

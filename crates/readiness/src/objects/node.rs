@@ -1,9 +1,10 @@
 //! Decodes Node, `CSINode`, `CSIDriver` and `RuntimeClass`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::node::v1::Scheduling;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -13,12 +14,12 @@ use crate::index::{
     AddedSelector, CsiNode, Labels, LeftOut, Name, Node, NodeAddress, System, Taint, intern,
 };
 use crate::objects::interned;
-use crate::objects::metadata::Meta;
+use crate::objects::metadata::{Meta, Object};
 use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, WINDOWS_BUILD_LABEL, added};
 use crate::objects::platform::platform;
 use crate::objects::pod::Condition;
 
-object_only!(NodeSpec, NodeStatus, NodeInfo, CsiNodeSpec, CsiNodeEntry);
+object_only!(NodeSpec, NodeStatus, CsiNodeSpec, CsiNodeEntry);
 
 /// The plugins that the kubelet redirects, comma-separated.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
@@ -30,43 +31,24 @@ const VIRTUAL_TYPES: [&str; 3] = ["virtual-kubelet", "virtual-node", "kwok"];
 const VIRTUAL_TAINT: &str = "virtual-kubelet.io/provider";
 const MANAGEMENT_ANNOTATION: &str = "windowsstorage.dev/management";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
-const WMCO_DESIRED_VERSION: &str = "windowsmachineconfig.openshift.io/desired-version";
 const WMCO_HOST_KEY: &str = "windowsmachineconfig.openshift.io/ssh-host-key";
 const WMCO_HOST_KEY_TYPE: &str = "windowsmachineconfig.openshift.io/ssh-host-key-type";
 
-#[derive(Deserialize)]
-pub(super) struct NodeObject {
-    metadata: Meta,
-    spec: Option<NodeSpec>,
-    status: Option<NodeStatus>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self")]
-struct NodeSpec {
+pub(super) struct NodeSpec {
     taints: Option<Vec<Taint>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
-struct NodeStatus {
-    node_info: Option<NodeInfo>,
+pub(super) struct NodeStatus {
+    node_info: Option<core::NodeSystemInfo>,
     addresses: Option<Vec<NodeAddress>>,
     conditions: Option<Vec<Condition>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", remote = "Self")]
-struct NodeInfo {
-    operating_system: Option<String>,
-    kubelet_version: Option<String>,
-    #[serde(rename = "bootID")]
-    boot_id: Option<String>,
-    kernel_version: Option<String>,
-    os_image: Option<String>,
-}
-
-pub(super) fn row(node: NodeObject) -> Node {
+pub(super) fn row(node: Object<NodeSpec, NodeStatus>) -> Node {
     let meta = node.metadata;
     let label = |key: &str| meta.label(key);
     let status = node.status.unwrap_or_default();
@@ -82,13 +64,10 @@ pub(super) fn row(node: NodeObject) -> Node {
     };
     let other = Node {
         left_out,
-        operating_system: label(OS_LABEL)
-            .map(str::to_owned)
-            .or(info.operating_system)
-            .unwrap_or_default(),
+        operating_system: label(OS_LABEL).map_or(info.operating_system, str::to_owned),
         deleting: meta.deletion_timestamp.is_some(),
         distribution: distribution(&meta),
-        kubelet_version: info.kubelet_version.unwrap_or_default(),
+        kubelet_version: info.kubelet_version,
         labels: labels(&meta),
         ..Node::default()
     };
@@ -103,12 +82,11 @@ pub(super) fn row(node: NodeObject) -> Node {
         platform: platform(&meta, &taints, &other.kubelet_version),
         given: noted(MANAGEMENT_ANNOTATION).as_deref() == Some("Managed"),
         ready_since: ready_since(status.conditions.as_deref().unwrap_or_default()),
-        wmco_version: noted(WMCO_DESIRED_VERSION).or_else(|| noted(WMCO_VERSION)),
-        boot_id: info.boot_id.unwrap_or_default(),
+        boot_id: info.boot_id,
         windows_build: windows_build(
             label(WINDOWS_BUILD_LABEL),
-            &info.kernel_version.unwrap_or_default(),
-            info.os_image.unwrap_or_default(),
+            &info.kernel_version,
+            info.os_image,
         ),
         wmco_host_key: noted(WMCO_HOST_KEY),
         wmco_host_key_type: noted(WMCO_HOST_KEY_TYPE),
@@ -151,15 +129,9 @@ fn labels(meta: &Meta) -> Labels {
         .collect()
 }
 
-#[derive(Deserialize)]
-pub(super) struct CsiNodeObject {
-    metadata: Meta,
-    spec: Option<CsiNodeSpec>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(remote = "Self")]
-struct CsiNodeSpec {
+pub(super) struct CsiNodeSpec {
     drivers: Option<Vec<CsiNodeEntry>>,
 }
 
@@ -170,7 +142,7 @@ struct CsiNodeEntry {
     name: Name,
 }
 
-pub(super) fn csi_node(csi_node: CsiNodeObject) -> CsiNode {
+pub(super) fn csi_node(csi_node: Object<CsiNodeSpec>) -> CsiNode {
     let meta = csi_node.metadata;
     let spec = csi_node.spec.unwrap_or_default();
     let entries = spec.drivers.unwrap_or_default();
@@ -186,15 +158,10 @@ pub(super) fn csi_node(csi_node: CsiNodeObject) -> CsiNode {
 /// Returns an empty row: only a CSIDriver's name is used.
 pub(super) fn csi_driver(_: IgnoredAny) {}
 
+/// Not the library's type: that does not take quantities as numbers, as people write them into files.
 #[derive(Deserialize)]
 pub(super) struct RuntimeClassObject {
     scheduling: Option<Scheduling>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Scheduling {
-    node_selector: Option<BTreeMap<String, String>>,
 }
 
 pub(super) fn runtime_class(class: RuntimeClassObject) -> AddedSelector {

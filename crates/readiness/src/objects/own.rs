@@ -1,7 +1,5 @@
 //! This operator's own objects, and others that it reads for its own use.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -45,12 +43,7 @@ pub(super) fn node_status(object: NodeStatusObject) -> WindowsNodeStorageStatus 
     object.status.unwrap_or_default()
 }
 
-#[derive(Deserialize)]
-pub(super) struct FeatureSwitches {
-    data: Option<BTreeMap<String, String>>,
-}
-
-pub(super) fn feature_switches(object: FeatureSwitches) -> ConfigMap {
+pub(super) fn feature_switches(object: core::ConfigMap) -> ConfigMap {
     ConfigMap {
         data: object.data.unwrap_or_default(),
         ..ConfigMap::default()

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use crate::index::NodeSelection;
-use crate::index::{AddedSelector, Placement, System, intern};
-use crate::objects::metadata::Meta;
+use crate::index::{AddedSelector, NodeSelection, Placement, System, intern};
+use crate::objects::metadata::Object;
 use crate::objects::pod::PodSpec;
 
 /// The label with a Node's operating system.
@@ -84,13 +84,8 @@ const SELECTOR_ANNOTATIONS: [&str; 2] = [
     "scheduler.alpha.kubernetes.io/node-selector",
 ];
 
-#[derive(Deserialize)]
-pub(super) struct NamespaceObject {
-    metadata: Meta,
-}
-
 /// Returns the node selector that a Namespace adds, if any: a list of `key=value`.
-pub(super) fn namespace(NamespaceObject { metadata }: NamespaceObject) -> Option<AddedSelector> {
+pub(super) fn namespace(Object { metadata, .. }: Object<IgnoredAny>) -> Option<AddedSelector> {
     let lists = SELECTOR_ANNOTATIONS.map(|key| metadata.annotation(key));
     let pairs = lists.into_iter().flatten().flat_map(|list| list.split(','));
     let pairs = pairs.filter_map(|pair| pair.split_once('='));

@@ -9,13 +9,12 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
 use crate::assess::plugins::{self, Plugin};
-use crate::index::Moving;
 use crate::index::{
-    Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
+    Claim, Cluster, DriverPod, Moving, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
     Toleration, VolumeType, WantedImage, intern,
 };
 use crate::objects::interned;
-use crate::objects::metadata::Meta;
+use crate::objects::metadata::Object;
 use crate::objects::node_side::{Container, SecurityContext, node_side};
 use crate::objects::placement::{Affinity, placement, selection};
 use crate::objects::storage::ClaimTemplateObject;
@@ -40,13 +39,6 @@ const FOR_OTHERS: [&str; 4] = [
     "does not match the host operating system",
 ];
 
-#[derive(Deserialize)]
-pub(super) struct PodObject {
-    metadata: Meta,
-    spec: Option<PodSpec>,
-    status: Option<PodStatus>,
-}
-
 /// The spec of a pod or pod template.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
@@ -65,7 +57,7 @@ pub struct PodSpec {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
-struct PodStatus {
+pub(super) struct PodStatus {
     phase: Option<String>,
     conditions: Option<Vec<Condition>>,
     container_statuses: Option<Vec<ContainerStatus>>,
@@ -250,7 +242,7 @@ impl Volume {
     }
 }
 
-pub(super) fn row(object: PodObject) -> Option<Pod> {
+pub(super) fn row(object: Object<PodSpec, PodStatus>) -> Option<Pod> {
     let meta = object.metadata;
     let status = object.status.unwrap_or_default();
     if let Some("Succeeded" | "Failed") = status.phase.as_deref() {

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
 
-use crate::index::NodeSelection;
 use crate::index::{
-    Access, Claim, ClaimTemplate, ObjectKey, PersistentVolume, StorageClass, intern,
+    Access, Claim, ClaimTemplate, NodeSelection, ObjectKey, PersistentVolume, StorageClass, intern,
 };
-use crate::objects::metadata::{Meta, Texts};
+use crate::objects::metadata::{Meta, Object, Texts};
 use crate::objects::pod::{CsiSource, InTreeSource, MANAGED, volume_type};
 
-object_only!(ClaimSpec, VolumeSpec, ClaimReference);
+object_only!(ClaimSpec, VolumeSpec);
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
@@ -24,15 +23,9 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-#[derive(Deserialize)]
-pub(super) struct ClaimObject {
-    metadata: Meta,
-    spec: Option<ClaimSpec>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
-struct ClaimSpec {
+pub(super) struct ClaimSpec {
     volume_name: Option<String>,
     storage_class_name: Option<String>,
 }
@@ -53,9 +46,9 @@ impl ClaimSpec {
     }
 }
 
-pub(super) fn claim(ClaimObject { metadata, spec }: ClaimObject) -> Claim {
-    let spec = spec.unwrap_or_default();
-    spec.claim(metadata.annotations.as_ref())
+pub(super) fn claim(object: Object<ClaimSpec>) -> Claim {
+    let spec = object.spec.unwrap_or_default();
+    spec.claim(object.metadata.annotations.as_ref())
 }
 
 /// A claim template of a StatefulSet or an ephemeral volume.
@@ -89,43 +82,19 @@ impl ClaimTemplateObject {
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct VolumeObject {
-    metadata: Meta,
-    spec: Option<VolumeSpec>,
-    status: Option<VolumeStatus>,
-}
-
-#[derive(Deserialize)]
-struct VolumeStatus {
-    phase: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "Self")]
-struct ClaimReference {
-    namespace: Option<String>,
-    name: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct VolumeAffinity {
-    required: Option<core::NodeSelector>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
-struct VolumeSpec {
+pub(super) struct VolumeSpec {
     persistent_volume_reclaim_policy: Option<String>,
-    claim_ref: Option<ClaimReference>,
+    claim_ref: Option<core::ObjectReference>,
     access_modes: Option<Vec<String>>,
-    node_affinity: Option<VolumeAffinity>,
+    node_affinity: Option<core::VolumeNodeAffinity>,
     csi: Option<CsiSource>,
     #[serde(flatten)]
     in_tree: InTreeSource,
 }
 
-pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
+pub(super) fn volume(object: Object<VolumeSpec, core::PersistentVolumeStatus>) -> PersistentVolume {
     let spec = object.spec.unwrap_or_default();
     let phase = object.status.and_then(|status| status.phase);
     let source = volume_type(spec.csi.as_ref(), spec.in_tree);
@@ -139,8 +108,11 @@ pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
     PersistentVolume {
         node_affinity: nodes.map(|nodes| intern(&nodes.to_text())),
         access: access(spec.access_modes.as_deref().unwrap_or_default()),
-        bound_to: claim.and_then(|ClaimReference { namespace, name }| {
-            Some(ObjectKey::new(intern(&namespace?), intern(&name?)))
+        bound_to: claim.and_then(|claim| {
+            Some(ObjectKey::new(
+                intern(&claim.namespace?),
+                intern(&claim.name?),
+            ))
         }),
         source,
         goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),

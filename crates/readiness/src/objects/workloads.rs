@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::index::{NodeSide, Owner, Placement, PodVolume, Revision, intern};
-use crate::objects::metadata::Meta;
+use crate::objects::metadata::Object;
 use crate::objects::node_side::node_side;
 use crate::objects::placement::placement;
 use crate::objects::pod::{Condition, PodSpec};
@@ -12,16 +12,11 @@ use crate::objects::storage::ClaimTemplateObject;
 object_only!(OwnerSpec, Template, OwnerStatus);
 
 /// An object of any kind that creates pods: each kind has some of the fields.
-#[derive(Deserialize)]
-pub(super) struct OwnerObject {
-    metadata: Meta,
-    spec: Option<OwnerSpec>,
-    status: Option<OwnerStatus>,
-}
+type OwnerObject = Object<OwnerSpec, OwnerStatus>;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
-struct OwnerSpec {
+pub(super) struct OwnerSpec {
     replicas: Option<i64>,
     template: Option<Template>,
     job_template: Option<JobTemplate>,
@@ -46,7 +41,7 @@ struct JobTemplateSpec {
 
 #[derive(Deserialize)]
 #[serde(remote = "Self")]
-struct OwnerStatus {
+pub(super) struct OwnerStatus {
     conditions: Option<Vec<Condition>>,
 }
 

@@ -1,8 +1,7 @@
 //! Tests of how the gate is reported.
 
 use super::*;
-use crate::assess::report::Upgradeable;
-use crate::assess::report::Verdict;
+use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::Decision;
 
 const TYPE: &str = "OperatorConditionWritten";

@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
 
-use super::ControlPlane;
-use super::pki;
+use super::{ControlPlane, pki};
 use crate::cleanup::Guardian;
 
 /// The authority that has signed a certificate.

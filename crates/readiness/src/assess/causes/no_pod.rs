@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use crate::assess::causes::on_node::BUILD_LABEL;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
-use crate::index::NodeSelection;
-use crate::index::{ObjectKey, Taint};
+use crate::index::{NodeSelection, ObjectKey, Taint};
 use crate::visible::some_of;
 
 /// How many DaemonSets that do not select a node are named, and how much of what their selectors want.

@@ -8,8 +8,9 @@ use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::drivers;
 use crate::assess::report::Finding;
 use crate::assess::versions::{self, Distribution, Release};
-use crate::index::NodeSelection;
-use crate::index::{AnyTable, Cluster, ConfigMap, Image, NodeSide, ObjectKey, ReadFrom};
+use crate::index::{
+    AnyTable, Cluster, ConfigMap, Image, NodeSelection, NodeSide, ObjectKey, ReadFrom,
+};
 
 /// The name of the upstream vSphere driver's image.
 const UPSTREAM: &str = "driver";

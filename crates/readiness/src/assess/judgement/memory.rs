@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::index::NodeSelection;
-use crate::index::{Cluster, Labels, Name, Node, Placement, Pod, System, intern};
+use crate::index::{Cluster, Labels, Name, Node, NodeSelection, Placement, Pod, System, intern};
 use crate::objects::named_by_labels;
 
 /// How a Node affects the pods bound to it.

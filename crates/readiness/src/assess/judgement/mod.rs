@@ -1,6 +1,5 @@
 //! The whole judgement, from the cluster's tables to the report, in one pure function.
 
-mod blocked;
 mod csi_proxy;
 mod departed;
 mod json;
@@ -23,7 +22,6 @@ use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey};
 use crate::visible::some_of;
-pub use blocked::{Blocked, BlockedKey, BlockedKind};
 pub use csi_proxy::{CsiProxyUse, ExternalOwner};
 pub use departed::Departed;
 pub use memory::Memory;

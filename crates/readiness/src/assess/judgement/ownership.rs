@@ -17,26 +17,11 @@ const LONGEST_CHAIN: usize = 64;
 /// cross namespaces, and whoever may create objects in one namespace can write any uid into them.
 #[derive(Debug, Default)]
 pub struct Ownership<'a> {
-    by_uid: HashMap<ObjectKey, Vec<Link<'a>>>,
+    by_uid: HashMap<ObjectKey, (WorkloadKind, &'a Owner)>,
     /// The latest revision of each controller that is not read. Revisions of a known controller are judged with it.
     last_revisions: HashMap<ObjectKey, Revision>,
-    /// The volumes that live pods represent, by controller.
+    /// The volumes that live pods represent, by the uid of a controller above them.
     standing: HashMap<ObjectKey, HashSet<Standing>>,
-    /// The controllers at or below each uid that live pods represent.
-    below: HashMap<ObjectKey, Vec<ObjectKey>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Link<'a> {
-    kind: WorkloadKind,
-    namespace: &'a Name,
-    owner: &'a Owner,
-}
-
-impl Link<'_> {
-    fn controller(self) -> Option<ObjectKey> {
-        here(self.namespace, self.owner.controller.as_ref())
-    }
 }
 
 /// A template volume that a live pod represents.
@@ -72,13 +57,7 @@ impl<'a> Ownership<'a> {
         let mut ownership = Self::default();
         for (kind, key, owner) in cluster.owners.iter() {
             if let Some(uid) = here(&key.namespace, owner.uid.as_ref()) {
-                let namespace = &key.namespace;
-                let link = Link {
-                    kind,
-                    namespace,
-                    owner,
-                };
-                ownership.by_uid.entry(uid).or_default().push(link);
+                ownership.by_uid.entry(uid).or_insert((kind, owner));
             }
         }
         for (_, key, owner) in cluster.owners.iter() {
@@ -114,39 +93,35 @@ impl<'a> Ownership<'a> {
 
     /// Lets live pods represent the controllers of their controllers as well. To be called when all pods are recorded.
     pub fn climb(&mut self) {
-        for uid in self.standing.keys() {
-            let mut reached = BTreeSet::new();
-            let mut level = BTreeSet::from([uid.clone()]);
-            for _ in 0..=LONGEST_CHAIN {
-                level.retain(|uid| reached.insert(uid.clone()));
-                let above = level
-                    .iter()
-                    .filter_map(|uid| self.by_uid.get(uid))
-                    .flatten();
-                level = above.filter_map(|link| link.controller()).collect();
-                if level.is_empty() {
-                    break;
+        let mut level: BTreeSet<ObjectKey> = self.standing.keys().cloned().collect();
+        for _ in 0..LONGEST_CHAIN {
+            let mut next = BTreeSet::new();
+            for uid in level {
+                let owner = self.by_uid.get(&uid);
+                let controller = owner.and_then(|(_, owner)| owner.controller.as_ref());
+                let (Some(above), Some(own)) = (
+                    here(&uid.namespace, controller),
+                    self.standing.get(&uid).cloned(),
+                ) else {
+                    continue;
+                };
+                let of_above = self.standing.entry(above.clone()).or_default();
+                let before = of_above.len();
+                of_above.extend(own);
+                if of_above.len() > before {
+                    next.insert(above);
                 }
             }
-            for above in reached {
-                self.below.entry(above).or_default().push(uid.clone());
-            }
+            level = next;
         }
     }
 
     /// Keeps the template volumes that no live pod represents: neither a pod of the owner nor one of an owner below it.
     pub fn retain_unattended(&self, key: &WorkloadKey, owner: &Owner, rows: &mut Vec<Resolved>) {
         let uid = here(&key.object.namespace, owner.uid.as_ref());
-        let below = uid.and_then(|uid| self.below.get(&uid));
-        let standing = below
-            .into_iter()
-            .flatten()
-            .filter_map(|uid| self.standing.get(uid));
-        let mut left: HashSet<Standing> = rows.iter().map(Standing::wanted).collect();
-        for one in standing.flatten() {
-            left.remove(one);
+        if let Some(standing) = uid.and_then(|uid| self.standing.get(&uid)) {
+            rows.retain(|row| !standing.contains(&Standing::wanted(row)));
         }
-        rows.retain(|row| left.contains(&Standing::wanted(row)));
     }
 
     /// Whether this is an old revision of a controller that is not read: another revision has replicas, or a newer one
@@ -168,26 +143,7 @@ impl<'a> Ownership<'a> {
     pub fn has_maker(&self, key: &WorkloadKey, owner: &Owner) -> bool {
         let controller = here(&key.object.namespace, owner.controller.as_ref());
         let above = controller.and_then(|uid| self.by_uid.get(&uid));
-        let makes = |above: &Link<'_>| Some(above.kind) == key.kind.maker();
-        above.into_iter().flatten().any(makes)
-    }
-
-    /// Whether the owner's controllers form a cycle, or a longer chain than [`LONGEST_CHAIN`].
-    pub fn is_without_end(&self, key: &WorkloadKey, owner: &Owner) -> bool {
-        let controller = here(&key.object.namespace, owner.controller.as_ref());
-        let mut level: BTreeSet<ObjectKey> = controller.into_iter().collect();
-        for _ in 0..=LONGEST_CHAIN {
-            let above = level
-                .iter()
-                .filter_map(|uid| self.by_uid.get(uid))
-                .flatten();
-            let mut above = above.peekable();
-            if above.peek().is_none() {
-                return false;
-            }
-            level = above.filter_map(|link| link.controller()).collect();
-        }
-        true
+        above.is_some_and(|(kind, _)| Some(*kind) == key.kind.maker())
     }
 }
 

@@ -8,8 +8,9 @@ use crate::assess::judgement::ownership::Ownership;
 use crate::assess::partial::{self, Lacking};
 use crate::assess::report::Finding;
 use crate::assess::volumes::{self, Lookup, Resolution, Resolved};
-use crate::index::NodeSelection;
-use crate::index::{Cluster, Name, ObjectKey, Owner, Placement, Pod, System, WorkloadKey};
+use crate::index::{
+    Cluster, Name, NodeSelection, ObjectKey, Owner, Placement, Pod, System, WorkloadKey,
+};
 use crate::visible::some_of;
 
 /// How many names a message lists before it counts the rest.
@@ -191,14 +192,6 @@ fn judge_owner(
     if !(ownership.has_maker(key, owner) || ownership.is_old_revision(key, owner)) {
         found = volumes::resolve(lookup, key, &owner.volumes, &owner.claim_templates);
         ownership.retain_unattended(key, owner, &mut found.rows);
-    }
-    if ownership.is_without_end(key, owner) {
-        found.findings.push(finding!(
-            OWNER_CIRCLE,
-            key.to_string(),
-            "the controllers of {key} control each other in a circle, or their chain is too long. Correct \
-             metadata.ownerReferences"
-        ));
     }
     found
 }
