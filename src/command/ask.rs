@@ -75,6 +75,8 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
     let namespace = arguments.namespace.clone().unwrap_or(namespace);
     let report = assess_once(&cluster, None);
     let Some(explanation) = explain(&question, &namespace, &report, &cluster) else {
+        // What was not read may be there.
+        is_unknown(&report.verdict);
         return Err(not_found(&question, &namespace));
     };
     print(&explanation.render(is_colored(arguments.color)))?;

@@ -20,7 +20,7 @@ use windows_storage_operator::visible::visible;
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
 use crate::command::connect::connect;
 use crate::command::progress::spinner;
-use crate::command::{FIND_OPERATOR, explain_missing, print, report_line, runtime, written_by};
+use crate::command::{explain_missing, print, report_line, runtime, written_by};
 
 /// The interval between two reads.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -122,14 +122,10 @@ impl Seen {
 
     fn of(object: &WindowsStorage) -> Self {
         let Some(status) = &object.status else {
-            return Self::nothing(format!(
-                "the operator has not reported yet; {FIND_OPERATOR}"
-            ));
+            return Self::nothing("the operator has not reported yet".to_owned());
         };
         let Some(said) = progress(object) else {
-            return Self::nothing(format!(
-                "the operator has not noticed the last change yet; {FIND_OPERATOR}"
-            ));
+            return Self::nothing("the operator has not noticed the last change yet".to_owned());
         };
         Self {
             rollout: status.rollout.clone().unwrap_or_default(),

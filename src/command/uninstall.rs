@@ -17,10 +17,14 @@ use windows_storage_operator::visible::{some_of, visible};
 use crate::cli::{CalledAs, UninstallArgs};
 use crate::command::connect::connect;
 use crate::command::rollout::look;
-use crate::command::{confirm, explain_missing, need_terminal, report_line, runtime, written_by};
+use crate::command::{
+    FIND_OPERATOR, confirm, explain_missing, need_terminal, report_line, runtime, written_by,
+};
 
 /// The interval between two reads of the progress.
 const PAUSE: Duration = Duration::from_secs(2);
+/// An operator that runs has noticed the request within this time.
+const NOTICED: Duration = Duration::from_secs(60);
 /// How many nodes the question names before it counts the rest.
 const NAMED: usize = 10;
 /// The condition's reason when nothing is left on any node.
@@ -48,9 +52,14 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
     let mut last = String::new();
     loop {
         let seen = look(&settings, true).await?;
-        if seen.message != last {
-            report_line(&seen.message);
-            last.clone_from(&seen.message);
+        let said = if seen.reason.is_empty() && begin.elapsed() > NOTICED {
+            format!("{}; {FIND_OPERATOR}", seen.message)
+        } else {
+            seen.message.clone()
+        };
+        if said != last {
+            report_line(&said);
+            last = said;
         }
         if seen.reason == REMOVED {
             report_line(
@@ -61,10 +70,16 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
         }
         let elapsed = SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
         if arguments.timeout.is_positive() && elapsed > arguments.timeout {
+            let next = if seen.reason.is_empty() {
+                FIND_OPERATOR
+            } else {
+                "The operator continues; run the command again to wait for it"
+            };
             bail!(
-                "not done within {:#}: {last}. The operator continues; run the command again to wait for it, or patch \
-                 spec.csiProxy.management of windowsstorage/cluster to Auto to cancel the removal",
-                arguments.timeout
+                "not done within {:#}: {}. {next}. To cancel the removal, patch spec.csiProxy.management of \
+                 windowsstorage/cluster to Auto",
+                arguments.timeout,
+                seen.message
             );
         }
         sleep(PAUSE).await;

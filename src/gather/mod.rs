@@ -107,8 +107,8 @@ pub async fn gather(
     if let Some(problem) = objects.nothing_read() {
         return Err(GatherError::NothingRead(visible(&problem)));
     }
-    let namespace = match &options.namespace {
-        Some(given) => given.clone(),
+    let (namespace, how) = match &options.namespace {
+        Some(given) => (given.clone(), ""),
         None => namespace(client).await,
     };
     cluster.namespace.clone_from(&namespace);
@@ -140,7 +140,7 @@ pub async fn gather(
     let summary = Summary {
         time: begin.clone(),
         kubernetes_version: version,
-        namespace,
+        namespace: namespace + how,
         logs_since: options.since.map(|since| since.to_string()),
         objects: objects.count,
         problems: objects.problems,
@@ -165,13 +165,16 @@ pub async fn gather(
     Ok(summary)
 }
 
-/// Returns the namespace of the operator's Deployment, or the default if there is none, or more than one.
-async fn namespace(client: &Client) -> String {
+/// Returns the namespace of the operator's Deployment, or the default if there is none, or more than one, and says so.
+async fn namespace(client: &Client) -> (String, &'static str) {
     let found = installed::namespaces(client).await.unwrap_or_default();
     let mut found = found.into_iter();
     match (found.next(), found.next()) {
-        (Some(namespace), None) => namespace,
-        _ => OPERATOR.to_owned(),
+        (Some(namespace), None) => (namespace, ""),
+        _ => (
+            OPERATOR.to_owned(),
+            " (by default: no Deployment of the operator was found, or several; --namespace names another)",
+        ),
     }
 }
 

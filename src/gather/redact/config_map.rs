@@ -1,33 +1,32 @@
 //! Redacts values of `ConfigMap`s. Keeps what the assessment reads, and the names and programs of services.
 
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::REDACTED;
 use super::text::{hides, program};
 use crate::node::{ACCEPTED, FIRST_CONTACT};
 
-/// Redacts `data` of a ConfigMap. Of a list of services, their names and programs stay.
+/// Redacts `data` of a ConfigMap. Of a list of services, their fields stay, with names, programs, switches and numbers.
 pub fn values(data: &mut Map<String, Value>) {
     for (name, value) in data {
         let text = value.as_str().unwrap_or_default();
-        *value = match serde_json::from_str::<Vec<Service>>(text) {
+        *value = match serde_json::from_str::<Vec<Map<String, Value>>>(text) {
             _ if is_plain(text) => text.into(),
-            Ok(services) if !hides(name) => {
-                let services = services.iter();
-                let services =
-                    services.map(|it| json!({"name": it.name, "path": program(&it.path)}));
-                format!("{:#}", services.collect::<Value>()).into()
+            Ok(mut services) if !hides(name) => {
+                services.iter_mut().flatten().for_each(service);
+                format!("{:#}", Value::from(services)).into()
             }
             _ => REDACTED.into(),
         };
     }
 }
 
-#[derive(Deserialize)]
-struct Service {
-    name: String,
-    path: String,
+fn service((field, value): (&String, &mut Value)) {
+    match (field.as_str(), &mut *value) {
+        ("path", Value::String(path)) => *path = program(path),
+        ("name", Value::String(_)) | ("priority", Value::Number(_)) | (_, Value::Bool(_)) => {}
+        _ => *value = REDACTED.into(),
+    }
 }
 
 /// Whether a text is harmless: a vSphere feature switch, an instance's user, or a host key as the operator stores it.
@@ -57,15 +56,18 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn what_is_read_stays_and_the_rest_goes() {
         let services = json!([{"name": "kubelet", "path": r"C:\k\kubelet.exe --token hunter2", "dependencies": ["hunter2"],
-            "powershellPreScripts": [{"variableName": "IP", "path": "New-SmbGlobalMapping -Password hunter2"}], "priority": 1234}]);
+            "powershellPreScripts": [{"variableName": "IP", "path": "New-SmbGlobalMapping -Password hunter2"}],
+            "priority": 2, "bootstrap": false, "pin": 1234}]);
         let files = json!([{"path": r"C:\k\kubelet.exe", "checksum": "hunter2"}]);
         let key = "ssh-ed25519 AAAAC3Nz stored-at-first-contact";
-        let mut data = json!({"services": services.to_string(), "files": files.to_string(), "environmentVars": "{\"path\": \"hunter2\"}", "10.0.0.1": "username=Administrator", "node": key,
+        let mut data = json!({"services": services.to_string(), "files": files.to_string(), "environmentVars": "{\"path\": \"hunter2\"}", "lists": "[[\"a\", \"hunter2\"]]", "10.0.0.1": "username=Administrator", "node": key,
             "csi-windows-support": "true", "note": "net use x hunter2 /user:a", "token": "hunter2", "yaml": "password: hunter2",
             "10.0.0.2": "username=a password=hunter2", "key": "ssh-ed25519 AAAA hunter2"});
         values(data.as_object_mut().unwrap());
@@ -79,9 +81,10 @@ mod tests {
         assert_eq!(data["csi-windows-support"], "true");
         let document: Value = serde_json::from_str(data["services"].as_str().unwrap()).unwrap();
         let path = format!(r"C:\k\kubelet.exe {REDACTED}");
-        assert_eq!(document, json!([{"name": "kubelet", "path": path}]));
-        for name in ["files", "environmentVars"] {
-            assert_eq!(data[name], REDACTED);
-        }
+        let expected = json!([{"name": "kubelet", "path": path, "dependencies": REDACTED, "powershellPreScripts": REDACTED,
+            "priority": 2, "bootstrap": false, "pin": REDACTED}]);
+        assert_eq!(document, expected);
+        assert_eq!(data["environmentVars"], REDACTED);
+        assert_eq!(data["lists"], REDACTED);
     }
 }

@@ -1,7 +1,8 @@
 //! Redacts possible secrets in objects, and drops large fields that are not needed.
 //!
 //! No I/O. Keeps what the assessment reads. Of free-form values, keeps only that: in a container's command the driver's
-//! registration path, of annotations the known ones, of ConfigMaps the structure.
+//! registration path, of annotations the known ones, of ConfigMaps the names and programs of
+//! services.
 
 mod config_map;
 mod containers;

@@ -159,7 +159,7 @@ fn a_removal_that_no_operator_notices_is_an_error_that_says_so() {
         said.contains("not done within 1s: the operator has not"),
         "{said}"
     );
-    assert!(said.contains("; kubectl get deployment"), "{said}");
+    assert!(said.contains("yet. kubectl get deployment"), "{said}");
     // Who asked for it can be seen.
     let settings = harness.kubectl("get windowsstorage cluster --show-managed-fields -o json");
     let settings: Value = serde_json::from_str(&settings).unwrap();

@@ -1,7 +1,7 @@
 //! Decodes each kind of object into a row of the index.
 //!
 //! The same types decode watch events and files. A used field of an unexpected type is an error that names the field;
-//! unused fields are ignored.
+//! unused fields are ignored, or have to fit where a type of Kubernetes' own is used.
 
 /// Makes these structs decode from JSON objects only: serde's derive also accepts a list, with items in field order. The
 /// structs derive with `remote = "Self"`, which leaves the trait implementation to this macro.

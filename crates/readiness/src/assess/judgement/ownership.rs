@@ -7,9 +7,9 @@ use crate::index::{
     Cluster, Name, ObjectKey, Owner, Pod, Revision, VolumeType, WorkloadKey, WorkloadKind,
 };
 
-/// How many levels of controllers are followed; Kubernetes itself has two. Bounds the work that a malicious chain can
-/// cause.
-const LONGEST_CHAIN: usize = 64;
+/// How many levels of controllers are followed; Kubernetes itself has two. Bounds the work and the memory that a malicious
+/// chain can cause: each level has what stands below it.
+const LONGEST_CHAIN: usize = 4;
 
 /// Owners by uid, and the template volumes that live pods represent.
 ///
