@@ -65,6 +65,22 @@ fn a_chain_of_owners_hides_nobody_however_long_it_is() {
     }
 }
 
+#[test]
+fn a_pod_stands_for_few_of_the_owners_above_it() {
+    let set = |number: usize| {
+        let [name, uid, owner] = [("r", number), ("u", number), ("u", number + 1)]
+            .map(|(kind, number)| format!("{kind}-{number}"));
+        replica_set(&name, &uid, &owner)
+    };
+    let mut objects: Vec<Value> = (0..60).map(set).collect();
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": replica_set("p", "p", "u-0")["metadata"].clone()});
+    pod["spec"] = objects[0]["spec"]["template"]["spec"].clone();
+    objects.push(pod);
+    let report = judged(&objects).json();
+    // For its own and four above; more would let memory grow with the length of the chain.
+    assert_eq!(report["volumes"].as_array().unwrap().len(), 60 - 5 + 1);
+}
+
 /// The characters that must not reach a terminal, listed independently of the code.
 const FORBIDDEN: &str = "\u{0}\u{7}\u{8}\t\r\u{1b}\u{7f}\u{9b}\u{200b}\u{202e}\u{2066}\u{feff}";
 
