@@ -3,44 +3,64 @@
 
 use protocol::Outcome;
 
-const ERROR: u16 = 1;
-const WARNING: u16 = 2;
-const INFORMATION: u16 = 4;
+/// The severity, as Windows numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Level {
+    /// `EVENTLOG_ERROR_TYPE`
+    Error = 1,
+    /// `EVENTLOG_WARNING_TYPE`
+    Warning = 2,
+    /// `EVENTLOG_INFORMATION_TYPE`
+    Information = 4,
+}
 
 /// An event that matters to administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// The event ID. IDs up to 1000 are in the message table that Windows provides for all programs.
-    pub id: u32,
-    /// The severity, as Windows numbers it.
-    pub level: u16,
+pub enum Event {
+    /// The agent's service has started.
+    Started,
+    /// The agent's service cannot start.
+    NotStarted,
+    /// The agent's service stops.
+    Stopped,
+    /// A request changed the node.
+    Updated,
+    /// A change failed and was rolled back.
+    RolledBack,
+    /// A request failed.
+    Failed,
 }
 
 impl Event {
-    /// The agent's service has started.
-    pub const STARTED: Self = Self::new(100, INFORMATION);
-    /// The agent's service stops.
-    pub const STOPPED: Self = Self::new(101, INFORMATION);
-    /// The agent's service cannot start.
-    pub const NOT_STARTED: Self = Self::new(102, ERROR);
-    /// A request changed the node.
-    pub const UPDATED: Self = Self::new(200, INFORMATION);
-    /// A change failed and was rolled back.
-    pub const ROLLED_BACK: Self = Self::new(201, WARNING);
-    /// A request failed.
-    pub const FAILED: Self = Self::new(202, ERROR);
+    /// Returns the event ID. IDs up to 1000 are in the message table that Windows provides for all programs.
+    pub fn id(self) -> u32 {
+        match self {
+            Self::Started => 100,
+            Self::Stopped => 101,
+            Self::NotStarted => 102,
+            Self::Updated => 200,
+            Self::RolledBack => 201,
+            Self::Failed => 202,
+        }
+    }
 
-    const fn new(id: u32, level: u16) -> Self {
-        Self { id, level }
+    /// Returns the severity.
+    pub fn level(self) -> Level {
+        match self {
+            Self::Started | Self::Stopped | Self::Updated => Level::Information,
+            Self::RolledBack => Level::Warning,
+            Self::NotStarted | Self::Failed => Level::Error,
+        }
     }
 
     /// Returns the event for the end of a request, if any. `failures` is the number of consecutive failures; only the first
     /// one is reported.
     pub fn of(outcome: Outcome, failures: u32) -> Option<Self> {
         match outcome {
-            Outcome::Applied => Some(Self::UPDATED),
-            Outcome::RolledBack if failures == 1 => Some(Self::ROLLED_BACK),
-            Outcome::Failed if failures == 1 => Some(Self::FAILED),
+            Outcome::Applied => Some(Self::Updated),
+            Outcome::RolledBack if failures == 1 => Some(Self::RolledBack),
+            Outcome::Failed if failures == 1 => Some(Self::Failed),
             Outcome::Unchanged | Outcome::RolledBack | Outcome::Failed => None,
         }
     }
@@ -52,12 +72,12 @@ mod tests {
 
     #[test]
     fn the_same_failure_is_told_once_and_numbers_stay() {
-        let id = |outcome, failures| Event::of(outcome, failures).map(|event| event.id);
+        let id = |outcome, failures| Event::of(outcome, failures).map(Event::id);
         assert_eq!(id(Outcome::Applied, 0), Some(200));
         assert_eq!(id(Outcome::RolledBack, 1), Some(201));
         assert_eq!(id(Outcome::Failed, 1), Some(202));
         assert_eq!(id(Outcome::Failed, 2), None);
         assert_eq!(id(Outcome::Unchanged, 0), None);
-        assert_eq!((Event::STARTED.id, Event::STOPPED.id), (100, 101));
+        assert_eq!((Event::Started.id(), Event::Stopped.id()), (100, 101));
     }
 }

@@ -137,6 +137,17 @@ pub fn way(path: &str) -> Vec<&str> {
     ends.chain([path.len()]).map(|end| &path[..end]).collect()
 }
 
+/// Returns whether a folder is below `C:\var\log`, and so holds the logs of one program.
+pub fn is_log_folder(folder: &str) -> bool {
+    let folder = folder.to_lowercase();
+    folder.strip_prefix(r"c:\var\log\").is_some_and(|rest| {
+        !rest.is_empty()
+            && rest
+                .split('\\')
+                .all(|part| !matches!(part, "" | "." | ".."))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,5 +272,20 @@ mod tests {
             way(r"C:\var\log\a"),
             [r"C:\var", r"C:\var\log", r"C:\var\log\a"]
         );
+    }
+
+    #[test]
+    fn folders_that_hold_more_than_logs_of_one_program_are_none() {
+        for (folder, is) in [
+            (r"C:\var\log\csi-proxy", true),
+            (r"c:\VAR\log\a\b", true),
+            (r"C:\var\log", false),
+            (r"C:\var\log\", false),
+            (r"C:\var\log\..\x", false),
+            (r"C:\Windows\Temp", false),
+            (r"D:\var\log\a", false),
+        ] {
+            assert_eq!(is_log_folder(folder), is, "{folder}");
+        }
     }
 }

@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_millis(20);
 const FIRST_GREETING: Duration = Duration::from_millis(100);
 
 impl Services {
-    /// Waits until csi-proxy answers on all its pipes.
+    /// Waits until csi-proxy answers on all its pipes, and answers a call.
     pub fn await_pipes(&mut self, wanted: &[String], deadline: Instant) -> Result<(), Failure> {
         // A connection that comes while csi-proxy opens its pipes is accepted and never greeted: the next one is.
         let mut patience = FIRST_GREETING;
@@ -27,7 +27,7 @@ impl Services {
                 let probes = probe::all(wanted.iter(), patience);
                 patience = GREETING.min(patience * 2);
                 match probe::first_of(&probes, self.csi_proxy_process()?)? {
-                    None => return Ok(()),
+                    None => break,
                     Some((pipe, problem)) => problem.failure(&pipe),
                 }
             } else {
@@ -45,6 +45,8 @@ impl Services {
             }
             sleep(POLL);
         }
+        probe::check_call(wanted)
+            .map_err(|why| FailureCategory::Other.failure(format!("csi-proxy greets, but {why}")))
     }
 
     /// Returns why csi-proxy may have ended before it opened its pipes: another process may already have them.
@@ -90,6 +92,10 @@ pub fn await_free(wanted: &[String], timeout: Duration) -> Result<(), Failure> {
 }
 
 fn names(pipes: &[&String]) -> String {
-    let names: Vec<&str> = pipes.iter().map(|pipe| pipe.as_str()).collect();
-    names.join(", ")
+    let shown: Vec<&str> = pipes.iter().take(5).map(|pipe| pipe.as_str()).collect();
+    let shown = shown.join(", ");
+    match pipes.len().saturating_sub(5) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }

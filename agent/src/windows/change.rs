@@ -5,9 +5,9 @@
 
 use std::time::Instant;
 
+use protocol::command::log_folders;
 use protocol::paths::{
-    CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, CSI_PROXY_PREVIOUS, CSI_PROXY_SERVICE, DESIRED_FILE,
-    JOURNAL_FILE, STATE_FILE,
+    CSI_PROXY_EXE, CSI_PROXY_PREVIOUS, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE,
 };
 use protocol::validate::validate;
 use protocol::{End, Failure, FailureCategory, LastResult, Outcome, Request};
@@ -15,6 +15,7 @@ use windows_storage_agent::errors::{Context, named};
 use windows_storage_agent::events::Event;
 use windows_storage_agent::journal::{Before, Journal, Phase, Recovery};
 use windows_storage_agent::keep::Backoff;
+use windows_storage_agent::owners::is_log_folder;
 use windows_storage_agent::wanted::{Step, Wanted, is_up, plan, refuse};
 
 use super::bring::{Limits, Stuck};
@@ -61,7 +62,7 @@ impl Engine {
                     .context(format_args!("preparing {upload}"))?;
             }
         }
-        make_log_folder()?;
+        make_log_folders(request)?;
         let there = observed.service;
         let mut journal = Journal {
             request: request.clone(),
@@ -343,12 +344,20 @@ fn name_blocked(failure: Failure, request: &Request) -> Failure {
     named(failure, [(CSI_PROXY_EXE, request.sha256.as_str())])
 }
 
-/// Makes csi-proxy's log folder, as klog does not. SYSTEM writes there under a well-known name.
-fn make_log_folder() -> Result<(), Failure> {
-    owners::check_logs_way(CSI_PROXY_LOG_DIR)?;
-    let made = acl::make_folder(CSI_PROXY_LOG_DIR, acl::PROGRAM_FOLDER);
-    made.context(format_args!("making the log folder {CSI_PROXY_LOG_DIR}"))?;
-    owners::check_logs(CSI_PROXY_LOG_DIR)
+fn make_log_folders(request: &Request) -> Result<(), Failure> {
+    for folder in log_folders(&request.command()) {
+        let doing = format!("making the log folder {folder}");
+        if is_log_folder(folder) {
+            // SYSTEM writes there under a well-known name.
+            owners::check_logs_way(folder)?;
+            let made = acl::make_folder(folder, acl::PROGRAM_FOLDER);
+            made.context(&doing)?;
+            owners::check_logs(folder)?;
+        } else {
+            std::fs::create_dir_all(folder).context(&doing)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes the program that was uploaded for a request.

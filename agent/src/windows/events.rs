@@ -47,13 +47,14 @@ fn try_report(event: Event, text: &str) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     let texts = [text.as_ptr()];
+    let level = event.level() as u16;
     // SAFETY: the source is open; there is one nul-terminated text and no data.
     let reported = check(unsafe {
         ReportEventW(
             source,
-            event.level,
+            level,
             0,
-            event.id,
+            event.id(),
             null_mut(),
             1,
             0,

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::io::{self, Write};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use protocol::Failure;
 use protocol::seen::SeenProcess;
 use windows_storage_agent::errors::Context;
-use windows_storage_agent::grpc::{self, FRAME_HEADER};
+use windows_storage_agent::grpc::{CALL, FRAME_HEADER, Frame, METHOD, Verdict};
 use windows_storage_agent::probe::{self, Probe, Problem};
 use windows_sys::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND, ERROR_PIPE_BUSY};
 
@@ -17,6 +19,10 @@ use super::{machine, pipes};
 
 /// How long a server may take to greet before it counts as stuck.
 pub const GREETING: Duration = Duration::from_secs(3);
+/// How long a call may take: Windows may have to read from a slow disk.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The pipe of csi-proxy that serves [`METHOD`].
+const CALLED: &str = "csi-proxy-filesystem-v1";
 
 /// Probes all these pipes at the same time.
 pub fn all<'a>(
@@ -87,11 +93,55 @@ pub fn first_of(
     Ok(probe::first_problem(probes, own, &processes))
 }
 
+/// Checks that csi-proxy answers a real call, if one of these pipes supports it.
+pub fn check_call(names: &[String]) -> Result<(), String> {
+    if !names.iter().any(|name| name == CALLED) {
+        return Ok(());
+    }
+    // In a separate thread: a write to a pipe whose server does not read blocks for as long as that server lives.
+    let (sender, result) = channel();
+    let thread = thread::Builder::new().spawn(move || {
+        let _ = sender.send(call());
+    });
+    let ended = thread.and_then(|_| {
+        let ended = result.recv_timeout(ANSWER);
+        ended.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    });
+    match ended {
+        Ok(Verdict::Answered) => Ok(()),
+        Ok(Verdict::Refused) => Err(format!("{METHOD} is refused on pipe {CALLED}")),
+        Err(error) => Err(format!(
+            "{METHOD} is not answered on pipe {CALLED}: {error}"
+        )),
+    }
+}
+
+fn call() -> io::Result<Verdict> {
+    let deadline = Instant::now() + ANSWER;
+    let pipe = pipes::connect(&path(CALLED), deadline)?;
+    greeting(&pipe, deadline)?;
+    (&pipe).write_all(CALL)?;
+    loop {
+        if let Some(verdict) = read_frame(&pipe, deadline)?.verdict() {
+            return Ok(verdict);
+        }
+    }
+}
+
 fn greeting(pipe: &File, deadline: Instant) -> io::Result<()> {
+    let greets = read_frame(pipe, deadline)?.is_greeting();
+    greets
+        .then_some(())
+        .ok_or(io::ErrorKind::InvalidData.into())
+}
+
+/// Reads a frame and discards its content.
+fn read_frame(pipe: &File, deadline: Instant) -> io::Result<Frame> {
     let mut header = [0; FRAME_HEADER];
     pipes::read_exactly(pipe, &mut header, deadline)?;
-    let length = grpc::greeting(header).ok_or(io::ErrorKind::InvalidData)?;
-    pipes::read_exactly(pipe, &mut vec![0; length], deadline)
+    let frame = Frame::parse(header).ok_or(io::ErrorKind::InvalidData)?;
+    pipes::read_exactly(pipe, &mut vec![0; frame.length], deadline)?;
+    Ok(frame)
 }
 
 fn path(name: &str) -> String {

@@ -87,15 +87,15 @@ fn service_main(_arguments: Vec<OsString>) {
             log::line("agent is up");
             let version = env!("CARGO_PKG_VERSION");
             let text = format!("windows-storage-agent {version} has started.");
-            events::report(Told::STARTED, &text);
+            events::report(Told::Started, &text);
             let exit = wait_for_the_end(&jobs, &heard);
-            events::report(Told::STOPPED, "windows-storage-agent stops.");
+            events::report(Told::Stopped, "windows-storage-agent stops.");
             exit
         }
         Err(error) => {
             let why = format!("the agent cannot start: {error}");
             log::line(&why);
-            events::report(Told::NOT_STARTED, &why);
+            events::report(Told::NotStarted, &why);
             1
         }
     };

@@ -27,14 +27,21 @@ fn what_opens_its_pipes_and_does_not_answer_does_not_work() {
     node.applied("first", &well);
     let silence = node.local(r"C:\k\silent");
     fs::write(&silence, "").unwrap();
-    let silent = standin_for_csi_proxy(Behaviour::Silent);
-    let undone = node.apply_within("mute", 5, &silent);
-    let message = message_of(&undone, Outcome::RolledBack, FailureCategory::Other);
-    assert!(message.contains("its server does not answer"), "{message}");
-    node.eventually("what ran before is back", |state| is_well(state, &well));
+    for (behaviour, said) in [
+        (Behaviour::Silent, "its server does not answer"),
+        (Behaviour::Refuses, "/v1.Filesystem/PathExists is refused"),
+    ] {
+        let id = format!("{behaviour:?}");
+        let undone = node.apply_within(&id, 5, &standin_for_csi_proxy(behaviour));
+        let category = FailureCategory::Other;
+        let message = message_of(&undone, Outcome::RolledBack, category);
+        assert!(message.contains(said), "{message}");
+        node.eventually("what ran before is back", |state| is_well(state, &well));
+    }
 
     // A server that stops answering later.
     fs::remove_file(&silence).unwrap();
+    let silent = standin_for_csi_proxy(Behaviour::Silent);
     node.applied("silent", &silent);
     fs::write(&silence, "").unwrap();
     let state = node.state();

@@ -1,6 +1,7 @@
 //! Faults of a node, of its files and of requests.
 
-use std::{fs, thread};
+use std::fs;
+use std::thread;
 
 use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
 use protocol::{Answer, FailureCategory, Outcome};

@@ -1,7 +1,8 @@
 //! Small programs that behave on a host as a test needs.
 
+use std::fs;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use crate::host::{Node, PATIENCE, PIPES};
 use crate::programs;
@@ -16,6 +17,7 @@ pub enum Behaviour {
     Mutes,
     Quits,
     Silent,
+    Refuses,
     Late,
 }
 

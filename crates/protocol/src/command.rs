@@ -12,6 +12,20 @@ pub fn program(command: &str) -> Option<&str> {
     (!program.is_empty()).then_some(program)
 }
 
+/// Returns the folders of a command's `-log_file` arguments. klog does not create them.
+pub fn log_folders(command: &str) -> Vec<&str> {
+    command
+        .split([' ', '\t'])
+        .map(|word| word.trim_matches('"'))
+        .filter_map(|word| {
+            word.strip_prefix("--log_file=")
+                .or_else(|| word.strip_prefix("-log_file="))
+        })
+        .filter_map(|file| file.trim_matches('"').rsplit_once('\\'))
+        .map(|(folder, _)| folder)
+        .collect()
+}
+
 /// Compares two paths without case, with either slash as separator. Does not resolve links.
 pub fn same_path(one: &str, other: &str) -> bool {
     let canonical = |path: &str| path.replace('/', "\\").to_lowercase();
@@ -35,6 +49,21 @@ mod tests {
         assert_eq!(program(r"C:\k\a.exe"), Some(r"C:\k\a.exe"));
         assert_eq!(program("  "), None);
         assert_eq!(program(r#""""#), None);
+    }
+
+    #[test]
+    fn finds_log_folders() {
+        assert_eq!(
+            log_folders(
+                r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -logtostderr=false"
+            ),
+            [r"C:\var\log\csi-proxy"]
+        );
+        assert_eq!(
+            log_folders(r#"a.exe --log_file="C:\logs\a.log""#),
+            [r"C:\logs"]
+        );
+        assert!(log_folders("a.exe -log_file_max_size=3").is_empty());
     }
 
     #[test]

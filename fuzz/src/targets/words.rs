@@ -44,6 +44,9 @@ pub fn words(bytes: &[u8]) {
     if let Some(program) = command::program(&text) {
         assert!(text.contains(program));
     }
+    for folder in command::log_folders(&text) {
+        assert!(text.contains(folder));
+    }
     assert!(command::same_path(&text, &text));
     let _ = paths::to_sftp(&text);
     let _ = registered_path(&json!({"args": words, "command": [text.clone()]}));

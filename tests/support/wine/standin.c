@@ -19,7 +19,8 @@
 #define MUTES 4  /* closes its pipes while C:\k\mute is there */
 #define QUITS 5  /* ends without an answer when it is told to stop */
 #define SILENT 6 /* takes connections and says nothing while C:\k\silent is there */
-#define LATE 7   /* does not become a service in time where C:\k\late is there, which it removes */
+#define REFUSES 7 /* greets, and refuses every call */
+#define LATE 8   /* does not become a service in time where C:\k\late is there, which it removes */
 
 static int behaviour;
 static char names[2048];
@@ -31,8 +32,10 @@ static struct { char path[256]; HANDLE next; } pipes[32];
 static HANDLE clients[256];
 static int count, taken;
 
-/* As a server of gRPC greets. */
+/* As a server of gRPC greets, and its answer to a call: status 200, then a message; or that it goes away. */
 static const BYTE greeting[] = { 0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 64, 0 };
+static const BYTE answer[] = { 0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88, 0, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2, 8, 1 };
+static const BYTE refusal[] = { 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 
 /* Reads from the end of this program what it is to be. */
 static void configure(void)
@@ -88,9 +91,11 @@ static void say(HANDLE client, const BYTE *what, DWORD length)
     WriteFile(client, what, length, &done, NULL);
 }
 
-/* Takes who has come. */
+/* Takes who has come, and answers who has called. */
 static void serve_pipes(void)
 {
+    BYTE call[4096];
+    DWORD length;
     int at;
 
     for (at = 0; at < count; at++)
@@ -101,9 +106,14 @@ static void serve_pipes(void)
                 say(clients[taken - 1], greeting, sizeof greeting);
         }
     for (at = taken - 1; at >= 0; at--)
-        if (!PeekNamedPipe(clients[at], NULL, 0, NULL, NULL, NULL)) {
+        if (!PeekNamedPipe(clients[at], NULL, 0, NULL, &length, NULL)) {
             CloseHandle(clients[at]);
             clients[at] = clients[--taken];
+        } else if (length && ReadFile(clients[at], call, sizeof call, &length, NULL)) {
+            if (behaviour == REFUSES)
+                say(clients[at], refusal, sizeof refusal);
+            else
+                say(clients[at], answer, sizeof answer);
         }
 }
 
