@@ -62,8 +62,7 @@ pub struct CsiProxySpec {
     /// csi-proxy; the operator removes it once nothing has used the pipes for ten minutes.
     pub install: Install,
     /// Additional flags for csi-proxy, such as -kubelet-path=D:\kubelet. A flag is one that csi-proxy has, and contains neither spaces nor
-    /// quotes; all flags together fit in 2048 characters. The folder of
-    /// another `-log_file` has to be there.
+    /// quotes; all flags together fit in 2048 characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
