@@ -48,16 +48,21 @@ fn owners_that_own_each_other_are_judged() {
     }
 }
 
-#[test]
-fn a_chain_of_owners_hides_nobody_however_long_it_is() {
+/// Returns owners of which each is controlled by the next.
+fn chain(length: usize) -> Vec<Value> {
     let set = |number: usize| {
         let [name, uid, owner] = [("r", number), ("u", number), ("u", number + 1)]
             .map(|(kind, number)| format!("{kind}-{number}"));
         replica_set(&name, &uid, &owner)
     };
+    (0..length).map(set).collect()
+}
+
+#[test]
+fn a_chain_of_owners_hides_nobody_however_long_it_is() {
     // The second chain is long enough to take minutes if the owners of every pod were followed to the end.
     for length in [60, 5_000] {
-        let ended = judged(&(0..length).map(set).collect::<Vec<_>>());
+        let ended = judged(&chain(length));
         ended.assert_status(3);
         let report = ended.json();
         let volumes = report["volumes"].as_array().unwrap();
@@ -67,12 +72,7 @@ fn a_chain_of_owners_hides_nobody_however_long_it_is() {
 
 #[test]
 fn a_pod_stands_for_few_of_the_owners_above_it() {
-    let set = |number: usize| {
-        let [name, uid, owner] = [("r", number), ("u", number), ("u", number + 1)]
-            .map(|(kind, number)| format!("{kind}-{number}"));
-        replica_set(&name, &uid, &owner)
-    };
-    let mut objects: Vec<Value> = (0..60).map(set).collect();
+    let mut objects = chain(60);
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": replica_set("p", "p", "u-0")["metadata"].clone()});
     pod["spec"] = objects[0]["spec"]["template"]["spec"].clone();
     objects.push(pod);

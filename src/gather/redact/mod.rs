@@ -21,7 +21,7 @@ pub const REDACTED: &str = "(left out)";
 const LABELS: [&str; 4] = ["labels", "matchLabels", "nodeSelector", "selector"];
 
 /// Prefixes of annotations to keep. Other annotations may contain anything.
-const KEPT_ANNOTATIONS: [&str; 16] = [
+const KEPT_ANNOTATIONS: [&str; 15] = [
     "deployment.kubernetes.io/revision",
     "deprecated.daemonset.template.generation",
     "openshift.io/node-selector",
@@ -32,7 +32,6 @@ const KEPT_ANNOTATIONS: [&str; 16] = [
     "storageclass.kubernetes.io/is-default-class",
     "volume.beta.kubernetes.io/",
     "volume.kubernetes.io/",
-    "windowsmachineconfig.openshift.io/desired-version",
     "windowsmachineconfig.openshift.io/ssh-host-key",
     "windowsmachineconfig.openshift.io/version",
     "csi.volume.kubernetes.io/nodeid",
