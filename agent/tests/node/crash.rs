@@ -6,7 +6,7 @@ use protocol::paths::{CSI_PROXY_EXE, JOURNAL_FILE, STATE_DIR};
 use protocol::{NodeState, Outcome};
 
 use crate::host::{Build, FAULT, Node, is_well};
-use crate::standin::{Behaviour, standin, until, variant};
+use crate::standin::{Behaviour, standin, variant};
 
 impl Node {
     /// Returns the points that a change passes.
@@ -44,7 +44,7 @@ impl Node {
     /// Waits until nothing of a change is left to do.
     fn settled(&self, point: &str) -> NodeState {
         // Checking the file is cheap; the agent's own report decides.
-        until(point, || !self.local(JOURNAL_FILE).exists());
+        self.until(point, || !self.local(JOURNAL_FILE).exists());
         self.eventually(point, |state| {
             state.unfinished_request_id.is_none()
                 && state.csi_proxy.process_id.is_some() == state.request_id.is_some()
@@ -179,7 +179,7 @@ fn forget(node: &Node) {
     for name in ["desired.json", "state.json"] {
         fs::remove_file(node.local(&format!(r"{STATE_DIR}\{name}"))).unwrap();
     }
-    until("csi-proxy.exe is let go", || {
+    node.until("csi-proxy.exe is let go", || {
         fs::remove_file(node.local(CSI_PROXY_EXE)).is_ok()
     });
     node.start_agent();

@@ -7,7 +7,7 @@ use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
 use protocol::{Answer, FailureCategory, Outcome};
 
 use crate::host::{Build, Node, is_well, message_of, request_for, sha256, upload_path};
-use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, variant};
 
 /// The free space on a full disk, in bytes.
 const ROOM: usize = 5000;
@@ -66,7 +66,7 @@ fn bad_programs_files_and_requests() {
         let apply = node.while_tool(&keeps, || {
             let seen = node.log().len();
             let apply = scope.spawn(|| node.apply("better", &better));
-            until("the request is taken", || {
+            node.until("the request is taken", || {
                 node.log()[seen..].contains("request better")
             });
             apply
@@ -88,7 +88,7 @@ fn bad_programs_files_and_requests() {
     let applied = thread::scope(|scope| {
         let apply = node.while_tool(&format!("hold {previous}"), || {
             let apply = scope.spawn(|| node.apply("good", &good));
-            until("it can be replaced", || {
+            node.until("it can be replaced", || {
                 assert!(!apply.is_finished(), "{}", node.log());
                 !is_read_only()
             });
@@ -146,7 +146,7 @@ fn a_full_disk() {
     // The disk is full from the middle of the change on.
     let result = thread::scope(|scope| {
         let apply = scope.spawn(|| node.apply_uploaded("better"));
-        until("it is changing", || {
+        node.until("it is changing", || {
             apply.is_finished() || node.local(JOURNAL_FILE).exists()
         });
         node.host.fill_disk(ROOM as u64).unwrap();

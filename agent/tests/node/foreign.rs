@@ -5,7 +5,7 @@ use std::fs;
 use protocol::{FailureCategory, ForeignKind, Outcome};
 
 use crate::host::{Node, csi_proxy, is_well, message_of, request, sha256};
-use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
+use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, variant};
 
 #[test]
 fn are_let_alone_unless_they_may_be_replaced() {
@@ -91,7 +91,7 @@ fn a_service_that_needs_ours_is_named_and_not_stopped() {
     assert_eq!(refused.state.csi_proxy.process_id, process);
     assert!(node.ask("sc query logs").contains("RUNNING"));
     node.run("net stop logs");
-    until("it has stopped", || {
+    node.until("it has stopped", || {
         node.ask("sc query logs").contains("STOPPED")
     });
     node.applied("new", &new);

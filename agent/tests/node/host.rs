@@ -17,7 +17,6 @@ use sha2::{Digest, Sha256};
 #[cfg(windows)]
 use crate::native::{Fleet, WindowsHost};
 pub use crate::programs::{Build, agent, csi_proxy};
-use crate::standin::until;
 #[cfg(unix)]
 use testbed::windows_host::{Fleet, WindowsHost};
 
@@ -181,7 +180,7 @@ impl Node {
     pub fn start_agent_until(&self, what: &str, holds: impl Fn() -> bool) {
         const PATIENCE: Duration = Duration::from_secs(10);
         let started: Cell<Option<Instant>> = Cell::new(None);
-        until(what, || {
+        self.until(what, || {
             if holds() {
                 return true;
             }
@@ -205,7 +204,7 @@ impl Node {
         let line = "agent stops";
         let before = self.lines(line);
         self.run(&format!("net stop {AGENT_SERVICE}"));
-        until(line, || self.lines(line) > before);
+        self.until(line, || self.lines(line) > before);
     }
 
     /// Returns how often the agent has logged this.
@@ -242,6 +241,14 @@ impl Node {
     pub fn log(&self) -> String {
         let log = self.local(r"C:\var\log\windows-storage-agent\agent.log");
         fs::read_to_string(log).unwrap_or_default()
+    }
+
+    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !holds() {
+            assert!(begin.elapsed() < PATIENCE, "{what}\n{}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     pub fn eventually(&self, what: &str, wanted: impl Fn(&NodeState) -> bool) -> NodeState {

@@ -6,7 +6,7 @@ use protocol::paths::{AGENT_EXE, AGENT_PREVIOUS, AGENT_SERVICE, DESIRED_FILE, ST
 use protocol::{Answer, FailureCategory, Outcome, ServiceState};
 
 use crate::host::{Build, COMMAND, Node, agent, is_well, sha256};
-use crate::standin::{Behaviour, standin_for_csi_proxy, until};
+use crate::standin::{Behaviour, standin_for_csi_proxy};
 
 /// Returns the same Windows program with another hash.
 fn other(agent: &[u8], mark: u8) -> Vec<u8> {
@@ -104,7 +104,7 @@ fn what_an_earlier_agent_ran_besides_csi_proxy_runs_on_and_is_kept_by_nobody() {
     assert_eq!(next.state.csi_proxy.process_id, process);
     assert!(node.ask("sc query logs").contains("RUNNING"));
     node.run("net stop logs");
-    until("it has stopped", || {
+    node.until("it has stopped", || {
         node.ask("sc query logs").contains("STOPPED")
     });
     std::thread::sleep(std::time::Duration::from_secs(3));

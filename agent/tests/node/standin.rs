@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::host::{Node, PATIENCE, PIPES};
+use crate::host::{Node, PIPES};
 use crate::programs;
 
 /// How a stand-in misbehaves, in the order of `standin.c`.
@@ -57,7 +56,7 @@ impl Node {
         let _ = fs::remove_file(&holding);
         thread::scope(|scope| {
             let tool = scope.spawn(|| self.host.run(&format!("{TOOL} {keeps}")).unwrap());
-            until("the tool holds it", || {
+            self.until("the tool holds it", || {
                 holding.exists() || tool.is_finished()
             });
             // The tool ends even if `work` panics.
@@ -77,13 +76,5 @@ impl Node {
         fs::write(self.local(program), standin(Behaviour::Well, &[])).unwrap();
         self.run(&format!("sc create logs binpath= {program}"));
         self.run("net start logs");
-    }
-}
-
-pub fn until(what: &str, holds: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(10));
     }
 }

@@ -6,7 +6,7 @@ use protocol::paths::AGENT_EXE;
 use protocol::{Answer, FailureCategory, Outcome};
 
 use crate::host::{Build, Node, is_well, message_of};
-use crate::standin::{Behaviour, standin_for_csi_proxy, until};
+use crate::standin::{Behaviour, standin_for_csi_proxy};
 
 #[test]
 #[cfg_attr(windows, ignore = "this machine does not lose its power")]
@@ -53,7 +53,7 @@ fn an_agent_whose_work_stands_still_says_so_and_is_replaced_by_its_next_process(
     // What the operator does in this case. The next process does not hang.
     let restarted = std::thread::scope(|scope| {
         let install = scope.spawn(|| node.answer(&format!("{AGENT_EXE} install")));
-        until("the old one stops, or nobody stops it any more", || {
+        node.until("the old one stops, or nobody stops it any more", || {
             node.log().contains("agent stops") || install.is_finished()
         });
         fs::remove_file(&hang).unwrap();

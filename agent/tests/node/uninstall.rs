@@ -9,7 +9,7 @@ use protocol::paths::{
 };
 
 use crate::host::{Build, Node, agent, csi_proxy};
-use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
+use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, variant};
 
 const PROGRAM: &str = r"C:\windows\windows-storage\agent.exe";
 
@@ -85,7 +85,7 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
         for path in [CSI_PROXY_EXE, CSI_PROXY_LOG_DIR] {
             assert!(!node.is_there(path), "{path}");
         }
-        until("the service is deleted", || !node.has_service("csi-proxy"));
+        node.until("the service is deleted", || !node.has_service("csi-proxy"));
         assert!(node.has_service("logs"));
     }
 }
@@ -139,7 +139,7 @@ fn a_change_that_was_cut_off_is_finished_first() {
         }
         other => panic!("{other:?}"),
     }
-    until("the change is finished", || {
+    node.until("the change is finished", || {
         !node.is_there(JOURNAL_FILE)
             && node.uninstall(Build::FaultInjection, keep) == Some(Answer::Uninstalled {})
     });
@@ -163,7 +163,7 @@ fn a_change_of_an_agent_of_another_version_holds_it_up_only_once() {
         panic!("the change is not left to the agent")
     };
     assert!(failure.message.contains("was cut off"), "{failure}");
-    until("the agent has looked at it", || {
+    node.until("the agent has looked at it", || {
         !node.is_there(JOURNAL_FILE)
     });
     node.uninstalled(Build::Payload, "");
@@ -184,7 +184,7 @@ fn a_service_that_was_left_to_another_program_stays() {
     });
     node.run(&change);
     node.run("sc description csi-proxy Theirs");
-    until("it is left", || node.state().foreign.len() == 1);
+    node.until("it is left", || node.state().foreign.len() == 1);
     node.uninstalled(Build::Payload, "");
     assert!(
         node.has_service("csi-proxy"),
