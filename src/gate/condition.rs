@@ -121,10 +121,7 @@ pub(super) mod tests {
             reason: Reason::DriversMissing,
             message: message.to_owned(),
         };
-        Decision {
-            verdict,
-            yields: false,
-        }
+        Decision::of(verdict)
     }
 
     fn at(second: i64) -> Timestamp {

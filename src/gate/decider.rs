@@ -46,10 +46,15 @@ impl Judged {
         let known_since = self.turned.known_since?;
         self.gone.filter(|gone| *gone > known_since)
     }
+
+    /// Returns whether a `True` may still be written that was decided before this, on `earlier`.
+    pub fn allows_what_was_decided_on(&self, earlier: &Self) -> bool {
+        self.turned == earlier.turned && self.in_progress == earlier.in_progress
+    }
 }
 
 /// When the verdict turned, which the last verdict alone does not say.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turned {
     /// When the process started.
     pub started: Instant,
@@ -57,6 +62,8 @@ pub struct Turned {
     known_since: Option<Instant>,
     /// "Lists that began after the verdict turned True": when it did, from data that can be read.
     true_since: Option<Instant>,
+    /// "False is written at once", also one that was over before the gate saw it: when the verdict was last False.
+    false_at: Option<Instant>,
 }
 
 impl Turned {
@@ -66,6 +73,7 @@ impl Turned {
             started,
             known_since: None,
             true_since: None,
+            false_at: None,
         }
     }
 
@@ -79,6 +87,7 @@ impl Turned {
         let since = self.true_since.or(Some(turned));
         let is_true = verdict.upgradeable == Upgradeable::True;
         self.true_since = since.filter(|_| is_true && is_readable);
+        self.false_at = if is_true { self.false_at } else { Some(now) };
     }
 }
 
@@ -89,9 +98,20 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Whether an existing `False` stays because it says more.
     pub yields: bool,
+    /// When the verdict that it rests on had last been `False`.
+    pub false_at: Option<Instant>,
 }
 
 impl Decision {
+    /// Returns the decision to say what a verdict says.
+    pub fn of(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            yields: false,
+            false_at: None,
+        }
+    }
+
     /// Returns whether it holds upgrades.
     pub fn holds(&self) -> bool {
         self.verdict.upgradeable == Upgradeable::False
@@ -142,8 +162,10 @@ impl Decider {
         if verdict.upgradeable == Upgradeable::False {
             let insists = turned.started + START;
             let yields = turned.known_since.is_none() && now < insists;
-            let verdict = verdict.clone();
-            let decision = Decision { verdict, yields };
+            let decision = Decision {
+                yields,
+                ..Decision::of(verdict.clone())
+            };
             if judged.verdict.reason != Reason::ReadinessUnknown {
                 self.held = Some(decision.clone());
             }
@@ -154,16 +176,17 @@ impl Decider {
                 due,
             };
         }
-        // Data that was right a while ago keeps an open gate open.
-        let is_open = written.is_some_and(|written| !written.holds());
+        // Data that was right a while ago keeps an open gate open, unless the verdict was False meanwhile.
+        let is_open =
+            written.is_some_and(|written| !written.holds() && written.false_at == turned.false_at);
         let from = self.opens_from(judged).filter(|_| !is_open);
         let at = from.and_then(|from| opens_at(judged, from));
         let may_be_listed = from.filter(|from| *from <= now);
         let is_time = at.is_some_and(|at| at <= now);
         if is_open || is_time || (may_be_listed.is_some() && operation.is_some()) {
             let decision = Decision {
-                verdict: operation.unwrap_or_else(|| verdict.clone()),
-                yields: false,
+                false_at: turned.false_at,
+                ..Decision::of(operation.unwrap_or_else(|| verdict.clone()))
             };
             return Judgement {
                 decision,
@@ -174,7 +197,7 @@ impl Decider {
         let wants_lists = may_be_listed.filter(|_| at.is_none());
         let due = [from, at, from.map(|from| from + MINUTE), ends];
         let gone_at = judged.gone().map(|gone| gone + MINUTE);
-        let said = written.filter(|written| !written.yields);
+        let said = written.filter(|written| written.holds() && !written.yields);
         let decision = match (wants_lists, &self.held) {
             (Some(from), _) if from + MINUTE <= now => unlisted(&judged.lists, from),
             (_, Some(held)) if from.is_some() && from == gone_at => gone(held),
@@ -246,11 +269,11 @@ fn operation(nodes: &[&str]) -> Verdict {
     }
 }
 
-/// Returns the decision on the first verdict of a process, before it may open the gate.
+/// Returns the decision on a verdict that may not open the gate yet.
 fn unopened(verdict: &Verdict) -> Decision {
     let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
     let message = format!(
-        "waiting for the first verdict, {upgradeable} ({reason}), to be stable: briefly, or for one minute if upgrades were held"
+        "waiting for the verdict, {upgradeable} ({reason}), to be stable: briefly, or for one minute if upgrades were held"
     );
     unknown(message, true)
 }
@@ -261,7 +284,10 @@ fn unknown(message: String, yields: bool) -> Decision {
         reason: Reason::ReadinessUnknown,
         message,
     };
-    Decision { verdict, yields }
+    Decision {
+        yields,
+        ..Decision::of(verdict)
+    }
 }
 
 #[cfg(test)]

@@ -168,10 +168,7 @@ mod tests {
             reason: Reason::DriversRegistered,
             message: String::new(),
         };
-        let decision = Decision {
-            verdict,
-            yields: false,
-        };
+        let decision = Decision::of(verdict);
         GateReport {
             is_of_olm: true,
             status: "True",

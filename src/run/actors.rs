@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use kube::Client;
 
-use crate::assess::report::Upgradeable;
 use crate::client::deadline::Unwritten;
 use crate::gate::Gate;
 use crate::http::Metrics;
@@ -55,10 +54,8 @@ impl Actors<'_> {
     pub async fn gate(&self, mut gate: Gate) -> Infallible {
         self.keep("OperatorCondition", async |plan| {
             let opens = || {
-                self.last().is_some_and(|last| {
-                    last.judged.verdict.upgradeable == Upgradeable::True
-                        && last.judged.in_progress == plan.judged.in_progress
-                })
+                let last = self.last();
+                last.is_some_and(|last| last.judged.allows_what_was_decided_on(&plan.judged))
             };
             let next = gate.reconcile(&plan.judged, opens).await;
             Ok::<_, Infallible>(Some(next))

@@ -355,6 +355,51 @@ fn what_could_not_be_written_does_not_count_as_open() {
 }
 
 #[test]
+fn an_open_gate_closes_for_a_false_that_was_over_before_it_could_be_written() {
+    let mut rig = Rig::new();
+    rig.at(0, "open");
+    assert_eq!(rig.at(1_500, "open"), OPEN);
+    // The gate waits for the API server while a volume that blocks comes and is deleted.
+    rig.turned.note(&held(), READABLE, rig.after(2_000));
+    assert_eq!(rig.at(3_000, "open!"), UNKNOWN);
+    assert_eq!(rig.at(60_000, "open"), UNKNOWN);
+    rig.at(63_000, "open");
+    assert_eq!(rig.at(64_500, "open"), OPEN);
+    // Writing it fails, or its answer is lost.
+    let closed = rig.decide(70_000, &held(), READABLE, NOBODY);
+    assert_eq!(closed.verdict, held());
+    assert_eq!(rig.at(71_000, "open!"), HELD);
+    assert_eq!(rig.at(130_000, "open"), HELD);
+    rig.at(131_500, "open");
+    assert_eq!(rig.at(132_600, "open"), OPEN);
+}
+
+#[test]
+fn a_true_is_written_only_while_the_verdict_has_been_true_all_the_time() {
+    let judged = |turned| Judged {
+        verdict: open(),
+        turned,
+        lists: Vec::new(),
+        gone: None,
+        in_progress: BTreeSet::new(),
+        was_held: None,
+    };
+    let start = Instant::now();
+    let mut turned = Turned::new(start);
+    let mut note = |verdict| {
+        turned.note(&verdict, READABLE, Instant::now());
+        judged(turned)
+    };
+    let decided = note(open());
+    let mut later = note(open());
+    assert!(later.allows_what_was_decided_on(&decided));
+    later.in_progress.insert("win-1".to_owned());
+    assert!(!later.allows_what_was_decided_on(&decided));
+    note(held());
+    assert!(!note(open()).allows_what_was_decided_on(&decided));
+}
+
+#[test]
 fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
     for first in [open(), unknown()] {
         let mut rig = Rig::new();

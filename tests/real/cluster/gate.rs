@@ -227,10 +227,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
             reason: Reason::DriversMissing,
             message: format!("message {number}"),
         };
-        let decision = Decision {
-            verdict,
-            yields: false,
-        };
+        let decision = Decision::of(verdict);
         match gate.ensure(&decision, || true).await {
             Ok(_) => {
                 let object = api.get(OPERATOR_CONDITION).await.unwrap();
@@ -263,8 +260,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
         reason: Reason::NoInTreeVolumes,
         message: "open".to_owned(),
     };
-    let yields = false;
-    let open = Decision { verdict, yields };
+    let open = Decision::of(verdict);
     assert!(gate.ensure(&open, || false).await.unwrap().is_none());
     let after = api.get(OPERATOR_CONDITION).await.unwrap();
     assert_eq!(after.spec.conditions, object.spec.conditions);

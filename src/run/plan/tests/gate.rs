@@ -51,14 +51,11 @@ fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_kn
     rig.write_settings(held);
     rig.read_verdict_kinds();
     rig.finish_configuration();
-    let written = Decision {
-        verdict: Verdict {
-            upgradeable: Upgradeable::False,
-            reason: Reason::DriversMissing,
-            message: "what held upgrades is gone".to_owned(),
-        },
-        yields: false,
-    };
+    let written = Decision::of(Verdict {
+        upgradeable: Upgradeable::False,
+        reason: Reason::DriversMissing,
+        message: "what held upgrades is gone".to_owned(),
+    });
     let plan = rig.pass();
     assert_eq!(plan.judged.was_held, Some(true));
     rig.gate = Some(GateReport {
@@ -127,13 +124,12 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
             status: "True",
             reason,
             message: String::new(),
-            written: written.map(|(upgradeable, reason)| Decision {
-                verdict: Verdict {
+            written: written.map(|(upgradeable, reason)| {
+                Decision::of(Verdict {
                     upgradeable,
                     reason,
                     message: "the gate's".to_owned(),
-                },
-                yields: false,
+                })
             }),
             acted_on: Some(rig.last.judged.verdict.clone()).filter(|_| acted),
             ..GateReport::default()
