@@ -86,7 +86,8 @@ impl Feed {
             let next = tokio::select! {
                 next = next(&mut events, listing.is_some()) => next,
                 Ok(()) = self.wanted.changed(), if listing.is_none() && self.kind.decides => return Ok(()),
-                () = self.failures.lapsed() => {
+                // A part of a list says nothing of the rest.
+                () = self.failures.lapsed(), if listing.is_none() => {
                     self.tell(What::Resumed).await;
                     continue;
                 }

@@ -53,8 +53,8 @@ impl News {
                 table.begin();
                 false
             }
-            // What arrives is read.
-            What::Listed(object) => table.resume() | kind.absorb(cluster, &object),
+            // A part of a list ends no failure: what comes after it is unknown.
+            What::Listed(object) => kind.absorb(cluster, &object),
             What::Applied(object, version) => {
                 table.come_to(version);
                 table.resume() | kind.absorb(cluster, &object)
@@ -93,7 +93,34 @@ fn absorb_secrets(mut read: BTreeMap<String, Secret>, cluster: &mut Cluster) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
+    use crate::objects::kind;
+
+    #[test]
+    fn a_failure_lasts_until_a_whole_list_or_an_event_of_a_watch_has_come() {
+        let pods = kind("v1", "Pod").unwrap();
+        let pod: Received = serde_json::from_value(serde_json::json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
+        }))
+        .unwrap();
+        let mut cluster = Cluster::default();
+        let mut fails_after = |what: What| {
+            News::Object(pods, what).absorb(&mut cluster);
+            pods.table(&cluster).problem().is_some()
+        };
+        let (begun, ended) = (Instant::now(), Instant::now());
+        for end in [
+            What::Done(Listed { begun, ended }, 1),
+            What::Applied(pod.clone(), 2),
+        ] {
+            assert!(fails_after(What::Failed("why".to_owned())));
+            assert!(fails_after(What::Begun));
+            assert!(fails_after(What::Listed(pod.clone())));
+            assert!(!fails_after(end));
+        }
+    }
 
     #[test]
     fn a_secret_that_cannot_be_read_any_more_stays_and_one_that_nobody_names_goes() {
