@@ -156,7 +156,10 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         let span = tracing::error_span!(parent: None, "reconcile", node = %target.node);
         let outcome = tokio::select! {
             outcome = reconcile_node(target, &shared.context).instrument(span) => outcome,
-            () = revoked(&mut assignments, target) => continue,
+            () = revoked(&mut assignments, target) => {
+                tokio::time::sleep(LEAST_PAUSE).await;
+                continue;
+            }
         };
         if assignments.has_changed().is_err() {
             return;

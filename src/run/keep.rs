@@ -12,9 +12,9 @@ use crate::client::backoff;
 use crate::http::Metrics;
 use crate::run::plan::Plan;
 
-/// The pauses after a failure.
+/// The pauses after a failure. Nor does a verdict that turns False wait longer for its status.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+const LONGEST_RETRY: Duration = Duration::from_secs(15);
 
 /// The last plan; nothing before the first judgement.
 pub type Plans = watch::Receiver<Option<Arc<Plan>>>;

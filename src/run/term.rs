@@ -20,6 +20,9 @@ use crate::lease::{Election, LEASE, Standby};
 const GATE: Duration = Duration::from_secs(5);
 /// How often an operator checks whether an operator that was installed earlier still exists.
 const OTHER: Duration = Duration::from_secs(10);
+/// How often that is asked while the API server does not answer, and the pauses between.
+const ATTEMPTS: u32 = 8;
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 
 /// One term of a candidate: from its candidacy to its end.
 pub struct Term {
@@ -111,13 +114,19 @@ impl Term {
 /// would act on the same nodes.
 async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(&Standby)) {
     let mut reported = None;
+    let mut failures = 0;
     loop {
         let earlier = match installed::earlier(client, namespace).await {
             Ok(earlier) => earlier,
-            // Continue without an answer: the gate still has to be closed, and two operators at once harm no node.
             Err(error) => {
                 tracing::warn!("cannot check whether another operator is installed: {error}");
-                return;
+                failures += 1;
+                // Without an answer the gate still has to be closed.
+                if error.is_forbidden() || failures == ATTEMPTS {
+                    return;
+                }
+                sleep(backoff::pause(failures, PAUSES.0, PAUSES.1)).await;
+                continue;
             }
         };
         let Some(other) = earlier else {
