@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use protocol::command::log_folders;
+use protocol::command::{log_folders, program, same_path};
 use protocol::paths::{
     CSI_PROXY_EXE, CSI_PROXY_PREVIOUS, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE,
 };
@@ -16,7 +16,7 @@ use windows_storage_agent::events::Event;
 use windows_storage_agent::journal::{Before, Journal, Phase, Recovery};
 use windows_storage_agent::keep::Backoff;
 use windows_storage_agent::owners::is_log_folder;
-use windows_storage_agent::wanted::{Step, Wanted, is_up, plan, refuse};
+use windows_storage_agent::wanted::{ObservedService, Step, Wanted, is_up, plan, refuse};
 
 use super::bring::{Limits, Stuck};
 use super::engine::Engine;
@@ -44,6 +44,9 @@ impl Engine {
         refuse(request, &observed, &steps, was_kept)?;
         files::protect_program(CSI_PROXY_EXE)?;
         owners::check_program(CSI_PROXY_EXE)?;
+        if !was_kept && observed.sha256.as_ref() == Some(&request.sha256) {
+            renew(observed.service.as_ref(), &request.sha256)?;
+        }
         if steps.iter().all(|step| *step == Step::AwaitPipes) {
             let done = self.bring(&wanted, &steps, Limits::of(request));
             done.map_err(|stuck| stuck.failure)?;
@@ -342,6 +345,26 @@ impl Engine {
 /// Adds the program to a failure that is about a blocked one.
 fn name_blocked(failure: Failure, request: &Request) -> Failure {
     named(failure, [(CSI_PROXY_EXE, request.sha256.as_str())])
+}
+
+/// Puts a copy in the place of a csi-proxy.exe that nobody has brought: who had opened it for writing before it was protected
+/// could still write into it, but not while it runs.
+fn renew(there: Option<&ObservedService>, sha256: &str) -> Result<(), Failure> {
+    let runs = |there: &ObservedService| {
+        let program = program(&there.settings.command).unwrap_or_default();
+        is_up(there.state) && same_path(program, CSI_PROXY_EXE)
+    };
+    if there.is_some_and(runs) {
+        return Ok(());
+    }
+    files::stage_program(CSI_PROXY_EXE, CSI_PROXY_EXE)
+        .and_then(|copy| files::rename(&copy, CSI_PROXY_EXE))
+        .context(format_args!("copying {CSI_PROXY_EXE}"))?;
+    if files::sha256(CSI_PROXY_EXE)?.as_deref() == Some(sha256) {
+        return Ok(());
+    }
+    let message = format!("{CSI_PROXY_EXE} was changed while it was looked at");
+    Err(FailureCategory::BadUpload.failure(message))
 }
 
 fn make_log_folders(request: &Request) -> Result<(), Failure> {

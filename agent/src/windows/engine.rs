@@ -46,9 +46,14 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut engine = Engine::open(pulse, this)?;
     engine.recover_or_log();
-    sweep();
+    let mut swept = None;
     loop {
         engine.beat();
+        // Not only after a request: where each upload is cut off, none arrives.
+        if swept.is_none_or(|swept: Instant| swept.elapsed() > BROUGHT) {
+            sweep();
+            swept = Some(Instant::now());
+        }
         #[cfg(feature = "fault-injection")]
         fault_injection::hang();
         match jobs.try_recv() {

@@ -51,7 +51,11 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     let _lock = lock()?;
     events::install();
     let mut services = Services::connect()?;
-    if !same_path(this, AGENT_EXE) && files::sha256(AGENT_EXE)?.as_ref() != Some(&sha256) {
+    // What lies there without a service was put there by others, who may still have it open for writing.
+    let was_installed = services.scm.status(AGENT_SERVICE).context(SETTING_UP)?;
+    let is_in_place =
+        was_installed.is_some() && files::sha256(AGENT_EXE)?.as_ref() == Some(&sha256);
+    if !same_path(this, AGENT_EXE) && !is_in_place {
         put_in_place(&services, this, &sha256)?;
     }
     point_service_at(&services, AGENT_EXE)?;
@@ -206,7 +210,8 @@ fn make_folders() -> Result<(), Failure> {
     owners::check_folder(PROGRAM_DIR)?;
     make_program_folder().context(format_args!("making {PROGRAM_DIR}"))?;
     for folder in [STATE_DIR, INCOMING_DIR] {
-        owners::check_folder(folder)?;
+        // Before it is taken over: a journal in it is carried out.
+        owners::check_program(folder)?;
         acl::make_folder(folder, acl::PRIVATE).context(format_args!("making {folder}"))?;
     }
     owners::check_logs_way(AGENT_LOG_DIR)?;

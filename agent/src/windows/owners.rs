@@ -41,8 +41,8 @@ pub fn check_program(path: &str) -> Result<(), Failure> {
     Checker::new()?.check(path, Use::Program)
 }
 
-/// Refuses a folder with libraries that untrusted accounts own or could change, because programs there would load them, or
-/// with programs that such accounts own. Write access to programs is checked for those that are run.
+/// Refuses a folder with libraries that untrusted accounts own or could change, or with what redirects a program to such
+/// libraries (`NAME.exe.local`, `.manifest`, `.config`), because programs there would load them, or with programs that such accounts own. Write access to programs is checked for those that are run.
 pub fn check_programs(folder: &str) -> Result<(), Failure> {
     let checker = Checker::new()?;
     let doing = format!("looking into {folder}");
@@ -50,7 +50,7 @@ pub fn check_programs(folder: &str) -> Result<(), Failure> {
         let path = entry.context(&doing)?.path();
         let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
         let wanted = match ending.to_str() {
-            Some("dll") => Use::Library,
+            Some("dll" | "local" | "manifest" | "config") => Use::Library,
             Some("exe") => Use::Folder,
             _ => continue,
         };

@@ -8,10 +8,12 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
-use protocol::paths::{AGENT_EXE, AGENT_PIPE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, PROGRAM_DIR};
+use protocol::paths::{
+    AGENT_EXE, AGENT_PIPE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, PROGRAM_DIR, STATE_DIR,
+};
 use protocol::{FailureCategory, Outcome};
 
-use crate::host::{Build, Node, agent, message_of, sha256};
+use crate::host::{Build, Node, agent, is_well, message_of, sha256};
 use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};
 
 /// `nobody`, a user that no host runs as.
@@ -73,7 +75,10 @@ fn what_belongs_to_others_is_not_used() {
     let agent = agent(Build::Payload);
     let library = format!(r"{PROGRAM_DIR}\version.dll");
     fs::write(node.local(&library), "MZ").unwrap();
-    for theirs in [PROGRAM_DIR, r"C:\var", &library, AGENT_EXE] {
+    // Windows looks there first for the libraries of a program without a manifest.
+    let local = format!("{CSI_PROXY_EXE}.local");
+    fs::create_dir(node.local(&local)).unwrap();
+    for theirs in [PROGRAM_DIR, r"C:\var", &library, &local, AGENT_EXE] {
         node.give_away(theirs);
         let failure = node.install(&agent).unwrap_err();
         assert_eq!(
@@ -138,6 +143,39 @@ fn rights_to_write_are_taken_away_and_others_stay() {
     assert!(failure.message.starts_with(&begins), "{failure:?}");
     assert!(failure.message.contains("icacls"), "{failure:?}");
     assert_eq!(node.others_may(&theirs), 7);
+    fs::remove_file(node.local(&theirs)).unwrap();
+
+    // What others may have put there is carried out.
+    node.let_others(STATE_DIR, 7);
+    let failure = node.install(&agent).unwrap_err();
+    let begins = format!("{STATE_DIR} can be changed by S-1-1-0");
+    assert!(failure.message.starts_with(&begins), "{failure:?}");
+}
+
+/// A second name stands for a handle that was opened before the file was protected.
+#[test]
+fn programs_that_lay_there_are_copied_before_they_are_run() {
+    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    let agent = agent(Build::Payload);
+    let lay = |program: &str, content: &[u8]| {
+        let (path, other) = (node.local(program), node.local(r"C:\other.exe"));
+        let _ = fs::remove_file(&other);
+        fs::write(&path, content).unwrap();
+        fs::hard_link(path, &other).unwrap();
+        other
+    };
+    let other = lay(CSI_PROXY_EXE, &csi_proxy);
+    node.applied("first", &csi_proxy);
+    fs::write(other, "theirs").unwrap();
+    assert!(is_well(&node.state(), &csi_proxy));
+
+    node.stop_agent();
+    node.run(&format!("sc delete {AGENT_SERVICE}"));
+    let other = lay(AGENT_EXE, &agent);
+    assert_eq!(node.install(&agent), Ok(sha256(&agent)));
+    fs::write(other, "theirs").unwrap();
+    assert_eq!(node.state().agent_sha256, Some(sha256(&agent)));
 }
 
 /// Wine does not report a Unix link as a link: the target is checked, and not written to if another account owns it.
