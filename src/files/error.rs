@@ -75,7 +75,7 @@ pub enum Problem {
     #[error("this is a text and no object ({0}); collect it again, as with kubectl get -o yaml")]
     Text(String),
     /// A kind, with its apiVersion, that has items but is not a list.
-    #[error("a {0} of {1} has no items; correct its kind")]
+    #[error("a {0} of {1} has items and is no list; correct its kind, or leave it out")]
     NotAList(String, String),
 }
 
@@ -115,6 +115,11 @@ impl Problem {
     pub(super) fn text(text: &str) -> Self {
         let line = text.lines().next().unwrap_or_default();
         Self::Text(visible(&line.chars().take(QUOTED).collect::<String>()))
+    }
+
+    /// Creates the error of an object that has items.
+    pub(super) fn not_a_list(api_version: &str, kind: &str) -> Self {
+        Self::NotAList(kind.to_owned(), api_version.to_owned())
     }
 
     /// Creates a syntax error. Escapes the parser's message, which may quote the input.

@@ -28,25 +28,59 @@ pub(super) fn may_be_wanted(kind: &str, wanted: Wanted<'_>) -> bool {
     kind == "Status" || wanted(None, kind) || kind.strip_suffix("List").is_some_and(holds_wanted)
 }
 
-/// Whether the text may hold what is wanted: it names such a kind, or none at all, as where it was cut off. Kinds inside an
-/// object's field, such as `ownerReferences`, do not count.
+/// The kinds of a document that its text shows.
+#[derive(Default)]
+struct Shown {
+    has_content: bool,
+    has_items: bool,
+    names_any: bool,
+    names_list: bool,
+}
+
+impl Shown {
+    /// Whether the document may hold other objects than those whose kinds it shows, as where it was cut off: kubectl prints the
+    /// kind of a list after its items.
+    fn may_hold_more(&self) -> bool {
+        !self.names_any || self.has_items && !self.names_list
+    }
+}
+
+/// Whether the text may hold what is wanted: it names such a kind, or does not name that of each object and list. Kinds inside
+/// an object's field, such as `ownerReferences`, do not count.
 pub(super) fn may_hold_wanted(text: &str, wanted: Wanted<'_>) -> bool {
-    let (mut fields, mut start, mut names_any) = (Vec::new(), 0, false);
+    let (mut fields, mut start, mut shown) = (Vec::new(), 0, Shown::default());
     for line in text.split_inclusive(['\n', '\r']) {
+        if line.starts_with("---") {
+            if shown.has_content && shown.may_hold_more() {
+                return true;
+            }
+            shown = Shown::default();
+        } else {
+            shown.has_content |= !(line.trim_ascii().is_empty() || line.starts_with(['#', '%']));
+        }
+        let mut keys = line.match_indices("items");
+        shown.has_items |= keys.any(|(at, items)| {
+            let is_whole = !line[..at].ends_with(|before: char| before.is_ascii_alphanumeric());
+            let after = line[at + items.len()..].trim_start_matches([' ', '"', '\'']);
+            is_whole && after.starts_with(':')
+        });
         for (at, _) in line.match_indices(KEY) {
             if is_part_of_field(&fields, &line[..at]) {
                 continue;
             }
             match name_after(&text[start + at + KEY.len()..]) {
                 Some("") => {}
-                Some(name) if !may_be_wanted(name, wanted) => names_any = true,
+                Some(name) if !may_be_wanted(name, wanted) => {
+                    shown.names_any = true;
+                    shown.names_list |= name.ends_with("List");
+                }
                 _ => return true,
             }
         }
         enter(&mut fields, line.trim_ascii_end());
         start += line.len();
     }
-    !names_any
+    shown.may_hold_more()
 }
 
 /// Returns the name after a key, in YAML or JSON; nothing if the text ends first. Empty if there is none.
@@ -172,6 +206,7 @@ kind: VolumeList
 ---
 metadata:
   kind: Pod
+kind: Volume
 ";
 
     #[test]
@@ -231,6 +266,11 @@ metadata:
     fn a_text_that_names_no_kind_may_hold_any() {
         for text in [
             "",
+            // The kind of a list comes last; the next document has none.
+            "apiVersion: v1\nitems:\n- kind: Volume\n  metadata: \"a\n",
+            "{\"items\":[{\"kind\":\"Volume\"},{\"ki",
+            "---\nkind: Volume\n---\nmetadata: {name: a\n",
+            "items: []\nkind: VolumeList\n---\nitems:\n- kind: Volume\n",
             "kind",
             "kind:",
             "mankind Pod",

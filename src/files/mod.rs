@@ -255,7 +255,7 @@ impl<'a> Reading<'a> {
             self.begin_document(document.content_line());
             document.parse(|yaml| self.root(yaml))?;
             if std::mem::take(&mut self.is_without_end) {
-                self.tell(kinds::may_hold_wanted(text, self.wanted), Problem::NoEnd);
+                self.unread(Problem::NoEnd);
             }
         }
         Ok(())

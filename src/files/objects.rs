@@ -137,14 +137,13 @@ impl Reading<'_> {
     /// Reads an object or a list that is whole, within a list.
     fn value(&mut self, mut fields: Map<String, Value>, list: &Identity) {
         match fields.remove("items") {
-            // As in Kubernetes, a mapping with a sequence of items is a list.
-            Some(Value::Array(items)) => {
+            Some(Value::Array(items)) if !is_object(&fields) => {
                 let own = Identity::of(&fields);
                 let mut waiting = Waiting::new();
                 for (number, item) in items.into_iter().enumerate() {
                     waiting.extend(self.item(number, item, &own).map(|item| (number, item)));
                 }
-                self.list(&fields, waiting);
+                self.list(&fields, waiting, false);
             }
             other => {
                 fields.extend(other.map(|other| ("items".to_owned(), other)));
@@ -153,7 +152,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a mapping that has no sequence of items.
+    /// Reads a mapping that is no list with items.
     fn mapping(&mut self, fields: Map<String, Value>, list: &Identity) {
         let own = Identity::of(&fields);
         // Go prints an empty list with null items. Unlike a list, an object has a name.
@@ -161,25 +160,33 @@ impl Reading<'_> {
         if is_empty {
             match own.whole() {
                 Some((_, kind)) if !own.is_list() => self.outcome.tally.count_unused(kind),
-                _ => self.list(&fields, Waiting::new()),
+                _ => self.list(&fields, Waiting::new(), false),
             }
-        } else if own.is_list() && is_something(&fields, "items") && self.is_list_wanted(&own) {
+        } else if own.is_list() && self.is_list_wanted(&own) {
             self.unread(Problem::NoItems(own.kind.unwrap_or_default()));
+        } else if let Some((api_version, kind)) = own.whole()
+            && fields.get("items").is_some_and(Value::is_array)
+            && (self.wanted)(Some(api_version), kind)
+        {
+            self.unread(Problem::not_a_list(api_version, kind));
         } else {
             self.object(fields, list.of_item(own));
         }
     }
 
-    /// Ends a list of which all items are read but for these.
-    fn list(&mut self, fields: &Map<String, Value>, waiting: Waiting) {
+    /// Ends a list of which all items are read but for these. `has_read`: the others were taken for objects.
+    fn list(&mut self, fields: &Map<String, Value>, waiting: Waiting, has_read: bool) {
         let list = Identity::of(fields);
         match list.whole() {
-            Some(_) if list.is_list() => {}
-            Some((api_version, kind)) if (self.wanted)(Some(api_version), kind) => {
-                let problem = Problem::NotAList(kind.to_owned(), api_version.to_owned());
-                return self.unread(problem);
+            // Its kind comes after its items.
+            Some((version, kind)) if is_object(fields) => {
+                if has_read || (self.wanted)(Some(version), kind) {
+                    return self.unread(Problem::not_a_list(version, kind));
+                }
+                return self.outcome.tally.count_unused(kind);
             }
-            Some((_, kind)) => self.outcome.tally.count_unused(kind),
+            Some(_) => {}
+            None if has_name(fields) => return self.unnamed(list),
             None => {
                 let mut items = waiting.iter();
                 let is_list = list.is_list() && items.any(|(_, item)| item.is_object());
@@ -238,7 +245,7 @@ impl Reading<'_> {
         self.report_progress();
     }
 
-    /// Counts a mapping that is no object, and tells if it is one but for its apiVersion or kind.
+    /// Counts a mapping that is no object, and tells if it is one but for its apiVersion or kind, or holds one.
     fn no_object(&mut self, fields: &Map<String, Value>, identity: Identity) {
         let mut content = ["spec", "status"].into_iter();
         let is_object = has_both(fields)
@@ -246,7 +253,8 @@ impl Reading<'_> {
                 Some(_) => fields.get("metadata").is_some_and(Value::is_object),
                 None => has_name(fields) && content.any(|key| is_something(fields, key)),
             };
-        if is_object {
+        let mut inner = fields.values().filter_map(Value::as_object);
+        if is_object || inner.any(has_both) {
             return self.unnamed(identity);
         }
         self.outcome.tally.not_objects += 1;
@@ -268,7 +276,7 @@ impl Reading<'_> {
         self.tell(is_wanted, problem);
     }
 
-    fn unread(&mut self, problem: Problem) {
+    pub(super) fn unread(&mut self, problem: Problem) {
         self.tell(true, problem);
     }
 
@@ -341,6 +349,9 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
                 (Place::Root, Value::Object(fields)) => reading.at("", number, |reading| {
                     reading.value(fields, &Identity::default());
                 }),
+                (Place::Root, Value::Array(inner)) if inner.iter().any(Value::is_object) => {
+                    reading.unread(Problem::NoItems("list".to_owned()));
+                }
                 (Place::Root, _) => reading.outcome.tally.not_objects += 1,
             }
             number += 1;
@@ -354,6 +365,7 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut mapping: A) -> Result<Seen, A::Error> {
         let (reading, mut fields, mut items) = (self.reading, Map::new(), None);
+        let before = reading.outcome.tally.objects;
         while let Some(key) = mapping.next_key::<String>()? {
             // serde_json would take the last, Go's decoder merges both.
             if fields.contains_key(&key) || key == "items" && items.is_some() {
@@ -362,7 +374,9 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
                 )));
             }
             let place = match self.place {
-                Place::Root if key == "items" => Place::Items(Identity::of(&fields)),
+                Place::Root if key == "items" && !is_object(&fields) => {
+                    Place::Items(Identity::of(&fields))
+                }
                 _ => Place::Inner,
             };
             match mapping.next_value_seed(reading.node(place))? {
@@ -376,13 +390,21 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
                 // Where its end is missing, the rest may parse: kubectl prints the kind last.
                 let has = |key| fields.contains_key(key);
                 reading.is_without_end = has("apiVersion") && !has("kind");
-                reading.list(&fields, waiting);
+                let has_read = reading.outcome.tally.objects > before;
+                reading.list(&fields, waiting, has_read);
             }
             (Place::Root, None) => reading.mapping(fields, &Identity::default()),
             _ => return Ok(Seen::Value(fields.into())),
         }
         Ok(Seen::Objects)
     }
+}
+
+/// Whether a mapping with items is an object all the same, as far as it is known: it has a name, or its kind is no list's. In
+/// Kubernetes it is a list, but whoever may write such an object must not replace objects of others.
+fn is_object(fields: &Map<String, Value>) -> bool {
+    let own = Identity::of(fields);
+    has_name(fields) || own.whole().is_some() && !own.is_list()
 }
 
 fn is_something(fields: &Map<String, Value>, key: &str) -> bool {
