@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::REDACTED;
 use super::text::is_secret;
-use crate::objects::{named_driver, registered_path};
+use crate::objects::{named_driver, named_registry, registered_path};
 
 /// Fields to keep. Their only free text is names.
 const KEPT: [&str; 16] = [
@@ -63,13 +63,16 @@ fn driver_flags(fields: &Map<String, Value>) -> Vec<String> {
         env.retain(|variable| !variable["name"].as_str().is_some_and(is_secret));
     }
     let container = json!({"command": field("command"), "args": field("args"), "env": env});
-    let path = registered_path(&container).map(|path| {
+    let plain_path = |path: String| {
         let parts = path.split(['\\', '/']).map(plain);
-        let path = parts.collect::<Vec<_>>().join("/");
-        format!("--kubelet-registration-path={path}")
-    });
+        parts.collect::<Vec<_>>().join("/")
+    };
+    let path = registered_path(&container).map(plain_path);
+    let path = path.map(|path| format!("--kubelet-registration-path={path}"));
+    let registry = named_registry(&container).map(plain_path);
+    let registry = registry.map(|path| format!("--plugin-registration-path={path}"));
     let name = named_driver(&container).map(|name| format!("--drivername={}", plain(&name)));
-    path.into_iter().chain(name).collect()
+    path.into_iter().chain(registry).chain(name).collect()
 }
 
 /// Redacts a text that cannot be the name of a driver.
@@ -121,6 +124,14 @@ mod tests {
             assert_eq!(parts(&redacted), parts(&words), "{redacted}");
             assert!(!redacted.to_string().contains("hunter2"), "{redacted}");
         }
+    }
+
+    #[test]
+    fn the_folder_of_registrars_is_read_as_before() {
+        let words = json!({"args": ["--plugin-registration-path=C:\\k\\plugins_registry\\", "--x=hunter2"]});
+        let redacted = redacted(&words);
+        assert_eq!(named_registry(&redacted).unwrap(), "C:/k/plugins_registry/");
+        assert!(!redacted.to_string().contains("hunter2"), "{redacted}");
     }
 
     #[test]

@@ -20,6 +20,12 @@ pub const REDACTED: &str = "(left out)";
 /// Fields with labels. They are kept, because their keys say nothing about secrets and selectors must still match.
 const LABELS: [&str; 4] = ["labels", "matchLabels", "nodeSelector", "selector"];
 
+/// Annotations of a Namespace with labels, kept for the same reason: the assessment reads them.
+const SELECTORS: [&str; 2] = [
+    "openshift.io/node-selector",
+    "scheduler.alpha.kubernetes.io/node-selector",
+];
+
 /// Prefixes of annotations to keep. Other annotations may contain anything.
 const KEPT_ANNOTATIONS: [&str; 15] = [
     "deployment.kubernetes.io/revision",
@@ -108,6 +114,7 @@ fn field(name: &str, value: &mut Value) {
     }
     match value {
         Value::Object(_) if LABELS.contains(&name) => {}
+        Value::String(_) if SELECTORS.contains(&name) => {}
         // Not secrets, but settings that matter.
         Value::Null | Value::Bool(_) => {}
         value if hides(name) => *value = REDACTED.into(),
@@ -201,7 +208,7 @@ mod tests {
                     "storageclass.kubernetes.io/is-default-class": "true",
                     "windowsmachineconfig.openshift.io/version": "10",
                     "windowsmachineconfig.openshift.io/ssh-host-key-type": "ssh-ed25519",
-                    "openshift.io/node-selector": "kubernetes.io/os=windows",
+                    "openshift.io/node-selector": "kubernetes.io/os=windows,example.com/secret-tier=a",
                     "scheduler.alpha.kubernetes.io/node-selector": "kubernetes.io/os=windows",
                 }},
             "provisioner": "kubernetes.io/azure-file",

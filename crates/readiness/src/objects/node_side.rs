@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use self::flags::is_open;
-pub use self::flags::{named_driver, registered_path};
+pub use self::flags::{named_driver, named_registry, registered_path};
 use crate::assess::drivers;
 use crate::index::{Image, Name, NodeSide, intern};
 use crate::objects::placement::selection;

@@ -20,6 +20,11 @@ pub fn registered_path(container: &Value) -> Option<String> {
     registration_path(&decode(container).ok()?)
 }
 
+/// Returns the folder in which the registrar of an undecoded container makes its socket.
+pub fn named_registry(container: &Value) -> Option<String> {
+    registry(&decode(container).ok()?)
+}
+
 /// Returns the driver's name that an undecoded container has as its argument.
 pub fn named_driver(container: &Value) -> Option<String> {
     driver_name(&decode(container).ok()?)
