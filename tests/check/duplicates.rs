@@ -18,6 +18,22 @@ fn pod(written: &str) -> String {
 }
 
 #[test]
+fn of_one_pod_three_times_the_newest_counts_also_where_one_has_no_version() {
+    let pods = [
+        "9 Running azureDisk",
+        "- Running azureDisk",
+        "3 Succeeded azureDisk",
+    ]
+    .map(pod);
+    let all = format!(
+        "{WINDOWS_NODE}\n{}",
+        pods.map(|pod| format!("---\n{pod}\n")).concat()
+    );
+    let report = check_files(&[("all.yaml", all.as_bytes())]).judgement();
+    assert_eq!(report["volumes"].as_array().unwrap().len(), 1, "{report}");
+}
+
+#[test]
 fn of_one_pod_twice_the_newer_one_counts_in_one_file_and_in_two() {
     let cases: Vec<(String, String, Option<String>)> =
         serde_yaml::from_str(include_str!("duplicates.yaml")).unwrap();

@@ -29,7 +29,8 @@ impl Key for Name {
 impl Key for ObjectKey {
     /// Uses the namespace `default` for a manifest without one, as kubectl does.
     fn of(meta: &ObjectMeta) -> Self {
-        let namespace = meta.namespace.as_deref().unwrap_or("default");
+        let namespace = meta.namespace.as_deref().filter(|name| !name.is_empty());
+        let namespace = namespace.unwrap_or("default");
         ObjectKey::new(intern(namespace), Name::of(meta))
     }
 }

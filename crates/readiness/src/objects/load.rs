@@ -101,7 +101,7 @@ impl Loader {
         if matches!((version, known.flatten()), (Some(new), Some(old)) if new < old) {
             return false;
         }
-        self.versions.insert(id, version);
+        self.versions.insert(id, version.max(known.flatten()));
         true
     }
 }

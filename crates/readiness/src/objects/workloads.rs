@@ -1,5 +1,7 @@
 //! Decodes the objects that create pods.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
 use crate::index::{NodeSide, Owner, Placement, PodVolume, Revision, intern};
@@ -70,9 +72,15 @@ pub(super) fn revision(object: OwnerObject) -> Owner {
 /// Decodes a DaemonSet, which may install a CSI driver on nodes.
 pub(super) fn daemon_set(object: OwnerObject) -> Owner {
     let is_openshifts = object.metadata.annotation(APPLIED_BY_OPENSHIFT).is_some();
+    let is_deleted = object.metadata.deletion_timestamp.is_some();
     let (owner, pod) = of_template(object);
     let node_side = node_side(&pod).map(|side| NodeSide {
         is_openshifts,
+        registers: if is_deleted {
+            BTreeSet::new()
+        } else {
+            side.registers
+        },
         ..side
     });
     Owner {
@@ -114,7 +122,10 @@ fn of_template(object: OwnerObject) -> (Owner, PodSpec) {
     if !owner.placement.never_asks() {
         let claim_templates = spec.volume_claim_templates.unwrap_or_default();
         let named = claim_templates.iter().map(ClaimTemplateObject::named);
-        owner.claim_templates = named.collect();
+        // No pod has two volumes of one name, and a template stands for all claims of its name.
+        let mut names = BTreeSet::new();
+        let single = named.filter(|template| names.insert(template.name.clone()));
+        owner.claim_templates = single.collect();
         let is_replaced = |volume: &PodVolume| {
             let mut templates = owner.claim_templates.iter();
             templates.any(|template| template.name == volume.name)

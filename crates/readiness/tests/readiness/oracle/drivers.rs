@@ -115,6 +115,7 @@ fn of_another_folder<'a>(cluster: Cluster<'a>, driver: &str, needed: &[String]) 
 pub fn stand_ins(cluster: Cluster<'_>, driver: &str) -> Vec<String> {
     let mut sets: Vec<_> = for_windows(cluster, driver)
         .into_iter()
+        .filter(|set| set["metadata"]["deletionTimestamp"].is_null())
         .filter(|set| template_spec(set).is_some_and(|spec| can_register(spec, driver)))
         .map(|set| (name(set), namespace(set)))
         .collect();

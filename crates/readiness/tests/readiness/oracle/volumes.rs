@@ -161,7 +161,11 @@ fn volumes_of<'a>(
     } else {
         &[]
     };
-    for template in templates {
+    for (number, template) in templates.iter().enumerate() {
+        let mut before = templates[..number].iter();
+        if before.any(|before| name(before) == name(template)) {
+            continue;
+        }
         let claims: Vec<_> = cluster
             .of(CLAIM)
             .filter(|claim| namespace(claim) == namespace(workload.object))
