@@ -92,8 +92,8 @@ pub(super) fn in_folder(root: &Path, path: &Path) -> Option<Problem> {
         Form::One(_) => format_of(Path::new(rest)).is_some(),
     };
     let unpacked = path.with_file_name(rest);
-    let mut inside = unpacked.read_dir().into_iter().flatten();
-    let is_unpacked = unpacked.is_file() || inside.any(|entry| entry.is_ok_and(may_be_read));
+    let inside = unpacked.read_dir().into_iter().flatten();
+    let is_unpacked = unpacked.is_file() || inside.flatten().any(|entry| may_be_read(&entry));
     if !may_hold_objects || is_unpacked || is_beside_objects(root, path) {
         return None;
     }
@@ -103,7 +103,7 @@ pub(super) fn in_folder(root: &Path, path: &Path) -> Option<Problem> {
 }
 
 /// Whether an entry of a folder is a folder, or a file that is read for its name.
-fn may_be_read(entry: DirEntry) -> bool {
+fn may_be_read(entry: &DirEntry) -> bool {
     entry.path().is_dir() || format_of(&entry.path()).is_some()
 }
 

@@ -31,7 +31,6 @@ pub(super) fn may_be_wanted(kind: &str, wanted: Wanted<'_>) -> bool {
 /// The kinds of a document that its text shows.
 #[derive(Default)]
 struct Shown {
-    has_content: bool,
     has_items: bool,
     names_any: bool,
     names_list: bool,
@@ -49,14 +48,15 @@ impl Shown {
 /// an object's field, such as `ownerReferences`, do not count.
 pub(super) fn may_hold_wanted(text: &str, wanted: Wanted<'_>) -> bool {
     let (mut fields, mut start, mut shown) = (Vec::new(), 0, Shown::default());
+    let mut has_content = false;
     for line in text.split_inclusive(['\n', '\r']) {
         if line.starts_with("---") {
-            if shown.has_content && shown.may_hold_more() {
+            if has_content && shown.may_hold_more() {
                 return true;
             }
-            shown = Shown::default();
+            (shown, has_content) = (Shown::default(), false);
         } else {
-            shown.has_content |= !(line.trim_ascii().is_empty() || line.starts_with(['#', '%']));
+            has_content |= !(line.trim_ascii().is_empty() || line.starts_with(['#', '%']));
         }
         let mut keys = line.match_indices("items");
         shown.has_items |= keys.any(|(at, items)| {

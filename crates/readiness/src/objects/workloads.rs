@@ -123,8 +123,8 @@ fn of_template(object: OwnerObject) -> (Owner, PodSpec) {
         let claim_templates = spec.volume_claim_templates.unwrap_or_default();
         let named = claim_templates.iter().map(ClaimTemplateObject::named);
         // No pod has two volumes of one name, and a template stands for all claims of its name.
-        let mut names = BTreeSet::new();
-        let single = named.filter(|template| names.insert(template.name.clone()));
+        let mut seen = BTreeSet::new();
+        let single = named.filter(|template| seen.insert(template.name.clone()));
         owner.claim_templates = single.collect();
         let is_replaced = |volume: &PodVolume| {
             let mut templates = owner.claim_templates.iter();
