@@ -1,6 +1,5 @@
 //! Archives, which are named and not read.
 
-use std::fs::DirEntry;
 use std::path::Path;
 
 use super::error::Problem;
@@ -92,19 +91,14 @@ pub(super) fn in_folder(root: &Path, path: &Path) -> Option<Problem> {
         Form::One(_) => format_of(Path::new(rest)).is_some(),
     };
     let unpacked = path.with_file_name(rest);
-    let inside = unpacked.read_dir().into_iter().flatten();
-    let is_unpacked = unpacked.is_file() || inside.flatten().any(|entry| may_be_read(&entry));
+    let mut inside = unpacked.read_dir().into_iter().flatten();
+    let is_unpacked = unpacked.is_file() || inside.next().is_some();
     if !may_hold_objects || is_unpacked || is_beside_objects(root, path) {
         return None;
     }
     let name = name_of(path);
     let rest = Form::of_name(&name).map(|(_, rest)| rest);
     Some(problem(&name, form, rest))
-}
-
-/// Whether an entry of a folder is a folder, or a file that is read for its name.
-fn may_be_read(entry: &DirEntry) -> bool {
-    entry.path().is_dir() || format_of(&entry.path()).is_some()
 }
 
 /// Whether a must-gather has the archive beside its folders with objects: there are databases of the network, files of nodes,

@@ -48,21 +48,23 @@ impl Shown {
 /// an object's field, such as `ownerReferences`, do not count.
 pub(super) fn may_hold_wanted(text: &str, wanted: Wanted<'_>) -> bool {
     let (mut fields, mut start, mut shown) = (Vec::new(), 0, Shown::default());
-    let mut has_content = false;
+    let (mut has_content, mut is_named) = (false, false);
     for line in text.split_inclusive(['\n', '\r']) {
-        if line.starts_with("---") {
+        let content = line.trim_ascii();
+        if line.starts_with("---") && (content == "---" || line[3..].starts_with([' ', '\t'])) {
             if has_content && shown.may_hold_more() {
                 return true;
             }
+            is_named |= has_content;
             (shown, has_content) = (Shown::default(), false);
         } else {
-            has_content |= !(line.trim_ascii().is_empty() || line.starts_with(['#', '%']));
+            has_content |= !(content.is_empty() || content.starts_with(['#', '%']));
         }
         let mut keys = line.match_indices("items");
         shown.has_items |= keys.any(|(at, items)| {
             let is_whole = !line[..at].ends_with(|before: char| before.is_ascii_alphanumeric());
             let after = line[at + items.len()..].trim_start_matches([' ', '"', '\'']);
-            is_whole && after.starts_with(':')
+            is_whole && after.starts_with(':') && !is_part_of_field(&fields, &line[..at])
         });
         for (at, _) in line.match_indices(KEY) {
             if is_part_of_field(&fields, &line[..at]) {
@@ -80,7 +82,7 @@ pub(super) fn may_hold_wanted(text: &str, wanted: Wanted<'_>) -> bool {
         enter(&mut fields, line.trim_ascii_end());
         start += line.len();
     }
-    shown.may_hold_more()
+    shown.may_hold_more() && (has_content || !is_named)
 }
 
 /// Returns the name after a key, in YAML or JSON; nothing if the text ends first. Empty if there is none.
@@ -256,6 +258,11 @@ kind: Volume
             "kind: Volume\nkind: VolumeList\n",
             "kind: Pods\n",
             "kind: PodListList\n",
+            // No other document has content, and these are no items of a list.
+            "kind: Volume\n---\n",
+            "---\nkind: Volume\na: {\n--- # none\n  # Source: empty\n",
+            "kind: Volume\ndata: |\n-----BEGIN CERTIFICATE-----\n",
+            "kind: Volume\nspec:\n  configMap:\n    items:\n    - key: a\n",
             "a: [\nkind: Volume\nkinds: Pod\nmankind Pod",
         ] {
             assert!(!may_hold_pod(text), "{text}");

@@ -162,8 +162,11 @@ impl Reading<'_> {
                 Some((_, kind)) if !own.is_list() => self.outcome.tally.count_unused(kind),
                 _ => self.list(&fields, Waiting::new(), false),
             }
-        } else if own.is_list() && self.is_list_wanted(&own) {
-            self.unread(Problem::NoItems(own.kind.unwrap_or_default()));
+        } else if let Some(kind) = own.kind.as_ref().filter(|_| own.is_list())
+            && may_be_wanted(kind, self.wanted)
+            && self.is_list_wanted(&own)
+        {
+            self.unread(Problem::NoItems(kind.clone()));
         } else if let Some((api_version, kind)) = own.whole()
             && fields.get("items").is_some_and(Value::is_array)
             && (self.wanted)(Some(api_version), kind)
@@ -186,7 +189,11 @@ impl Reading<'_> {
                 return self.outcome.tally.count_unused(kind);
             }
             Some(_) => {}
-            None if has_name(fields) => return self.unnamed(list),
+            None if is_object(fields) && has_read => {
+                let what = "an object with items".to_owned();
+                return self.unread(Problem::Unnamed(what, "apiVersion and kind"));
+            }
+            None if is_object(fields) => return self.unnamed(list),
             None => {
                 let mut items = waiting.iter();
                 let is_list = list.is_list() && items.any(|(_, item)| item.is_object());
@@ -253,9 +260,17 @@ impl Reading<'_> {
                 Some(_) => fields.get("metadata").is_some_and(Value::is_object),
                 None => has_name(fields) && content.any(|key| is_something(fields, key)),
             };
-        let mut inner = fields.values().filter_map(Value::as_object);
-        if is_object || inner.any(has_both) {
+        if is_object {
             return self.unnamed(identity);
+        }
+        let mut inner = fields.values().filter_map(Value::as_object);
+        let holds_wanted = inner.any(|inner| {
+            let kind = Identity::of(inner).kind;
+            has_both(inner) && kind.is_none_or(|kind| may_be_wanted(&kind, self.wanted))
+        });
+        if holds_wanted {
+            let problem = Problem::Unnamed("a mapping with an object in it".to_owned(), "kind");
+            return self.unread(problem);
         }
         self.outcome.tally.not_objects += 1;
         // What kubectl prints on an error is YAML.
@@ -404,7 +419,10 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
 /// Kubernetes it is a list, but whoever may write such an object must not replace objects of others.
 fn is_object(fields: &Map<String, Value>) -> bool {
     let own = Identity::of(fields);
-    has_name(fields) || own.whole().is_some() && !own.is_list()
+    let (is_named, is_other) = (has_name(fields), own.kind.is_some() && !own.is_list());
+    // The API server's own lists: no custom resource is of this version.
+    let is_core = own.api_version.as_deref() == Some("v1");
+    is_other || is_named && !is_core
 }
 
 fn is_something(fields: &Map<String, Value>, key: &str) -> bool {

@@ -74,12 +74,11 @@ fn an_archive_in_a_folder_is_missed_unless_it_holds_no_objects_or_is_unpacked() 
 }
 
 #[test]
-fn an_archive_beside_a_folder_of_its_name_without_objects_is_missed() {
+fn an_archive_beside_an_empty_folder_of_its_name_is_missed() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("nodes.yaml"), WINDOWS_NODE).unwrap();
     fs::write(folder.path().join("mg.tar.gz"), GZIP).unwrap();
     fs::create_dir(folder.path().join("mg")).unwrap();
-    fs::write(folder.path().join("mg/README"), "").unwrap();
     let ended = check_in(folder.path(), &["-o", "json", "-f", "."]);
     ended.assert_unknown("mg.tar.gz");
     fs::write(folder.path().join("mg/more.yaml"), WINDOWS_NODE).unwrap();
