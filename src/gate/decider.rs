@@ -63,7 +63,7 @@ pub struct Turned {
     /// "Lists that began after the verdict turned True": when it did, from data that can be read.
     true_since: Option<Instant>,
     /// "False is written at once", also one that was over before the gate saw it: when the verdict was last False.
-    false_at: Option<Instant>,
+    pub false_at: Option<Instant>,
 }
 
 impl Turned {
@@ -110,6 +110,11 @@ impl Decision {
             yields: false,
             false_at: None,
         }
+    }
+
+    /// Returns whether it allows upgrades, and the verdict has not been `False` since.
+    pub fn is_open(&self, turned: &Turned) -> bool {
+        !self.holds() && self.false_at == turned.false_at
     }
 
     /// Returns whether it holds upgrades.
@@ -177,8 +182,7 @@ impl Decider {
             };
         }
         // Data that was right a while ago keeps an open gate open, unless the verdict was False meanwhile.
-        let is_open =
-            written.is_some_and(|written| !written.holds() && written.false_at == turned.false_at);
+        let is_open = written.is_some_and(|written| written.is_open(&turned));
         let from = self.opens_from(judged).filter(|_| !is_open);
         let at = from.and_then(|from| opens_at(judged, from));
         let may_be_listed = from.filter(|from| *from <= now);

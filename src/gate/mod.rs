@@ -55,8 +55,8 @@ impl Gate {
         self.report.subscribe()
     }
 
-    /// Decides, and writes what differs. A `True` is written only while `opens` says that the latest verdict is True, and
-    /// the nodes being changed are the same. Returns when to look again if nothing changes.
+    /// Decides, and writes what differs. A `True` is written only while `opens` says that the verdict has been True ever
+    /// since, and the nodes being changed are the same. Returns when to look again if nothing changes.
     pub async fn reconcile(&mut self, judged: &Judged, opens: impl Fn() -> bool) -> Instant {
         if self.object.is_none() {
             self.decider.was_held = judged.was_held;

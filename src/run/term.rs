@@ -121,8 +121,9 @@ async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(
             Err(error) => {
                 tracing::warn!("cannot check whether another operator is installed: {error}");
                 failures += 1;
-                // Without an answer the gate still has to be closed.
-                if error.is_forbidden() || failures == ATTEMPTS {
+                // Without any answer the gate still has to be closed. One that was seen is still there.
+                let is_over = error.is_forbidden() || failures == ATTEMPTS;
+                if is_over && reported.is_none() {
                     return;
                 }
                 sleep(backoff::pause(failures, PAUSES.0, PAUSES.1)).await;

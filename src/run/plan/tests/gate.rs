@@ -118,14 +118,16 @@ fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
 #[test]
 fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is() {
     let mut rig = Rig::settled();
+    let false_at = rig.history.turned.false_at;
     let mut said = |acted: bool, reason: &'static str, written: Option<(Upgradeable, Reason)>| {
         rig.gate = Some(GateReport {
             is_of_olm: true,
             status: "True",
             reason,
             message: String::new(),
-            written: written.map(|(upgradeable, reason)| {
-                Decision::of(Verdict {
+            written: written.map(|(upgradeable, reason)| Decision {
+                false_at,
+                ..Decision::of(Verdict {
                     upgradeable,
                     reason,
                     message: "the gate's".to_owned(),
@@ -157,6 +159,13 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
         said(false, "Confirmed", held),
         is("True", "NoInTreeVolumes")
     );
+    assert_eq!(said(true, "Confirmed", held), is("False", "DriversMissing"));
+    // The gate has not seen that the verdict was False after it wrote this.
+    rig.history.turned.false_at = Some(rig.instant);
+    let gate = rig.gate.as_mut().unwrap();
+    let written = gate.written.as_mut().unwrap();
+    written.verdict = rig.last.judged.verdict.clone();
+    assert!(rig.pass().settings.is_none(), "it stays False");
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(super) struct Rig {
     pub(super) payload: Payload,
     memory: Memory,
     pub(super) report: Report,
-    history: History,
+    pub history: History,
     is_restored: bool,
     /// The last plan.
     pub(super) last: Arc<Plan>,
