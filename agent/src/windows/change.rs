@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use protocol::command::{log_folders, program, same_path};
+use protocol::command::{log_folders, same_path};
 use protocol::paths::{
     CSI_PROXY_EXE, CSI_PROXY_PREVIOUS, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE,
 };
@@ -16,13 +16,13 @@ use windows_storage_agent::events::Event;
 use windows_storage_agent::journal::{Before, Journal, Phase, Recovery};
 use windows_storage_agent::keep::Backoff;
 use windows_storage_agent::owners::is_log_folder;
-use windows_storage_agent::wanted::{ObservedService, Step, Wanted, is_up, plan, refuse};
+use windows_storage_agent::wanted::{Step, Wanted, is_up, plan, refuse};
 
 use super::bring::{Limits, Stuck};
 use super::engine::Engine;
 use super::observe::observe;
 use super::win32::now;
-use super::{acl, events, files, log, owners, point, service, store};
+use super::{acl, events, files, log, machine, owners, point, service, store};
 
 impl Engine {
     /// Carries out a request, completely or not at all.
@@ -45,7 +45,7 @@ impl Engine {
         files::protect_program(CSI_PROXY_EXE)?;
         owners::check_program(CSI_PROXY_EXE)?;
         if !was_kept && observed.sha256.as_ref() == Some(&request.sha256) {
-            renew(observed.service.as_ref(), &request.sha256)?;
+            renew(&request.sha256)?;
         }
         if steps.iter().all(|step| *step == Step::AwaitPipes) {
             let done = self.bring(&wanted, &steps, Limits::of(request));
@@ -349,12 +349,10 @@ fn name_blocked(failure: Failure, request: &Request) -> Failure {
 
 /// Puts a copy in the place of a csi-proxy.exe that nobody has brought: who had opened it for writing before it was protected
 /// could still write into it, but not while it runs.
-fn renew(there: Option<&ObservedService>, sha256: &str) -> Result<(), Failure> {
-    let runs = |there: &ObservedService| {
-        let program = program(&there.settings.command).unwrap_or_default();
-        is_up(there.state) && same_path(program, CSI_PROXY_EXE)
-    };
-    if there.is_some_and(runs) {
+fn renew(sha256: &str) -> Result<(), Failure> {
+    let processes = machine::processes(&[]).context("listing processes")?;
+    let mut programs = processes.iter().map(|process| &process.program);
+    if programs.any(|program| same_path(program, CSI_PROXY_EXE)) {
         return Ok(());
     }
     files::stage_program(CSI_PROXY_EXE, CSI_PROXY_EXE)

@@ -71,6 +71,7 @@ pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     // An existing file may be open elsewhere, or be a second name of another file.
     remove(&beside)?;
     retry(|| fs::copy(from, &beside))?;
+    make_writable(&beside)?;
     flush(&beside)?;
     acl::protect(&beside, acl::PROGRAM)?;
     Ok(beside)

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use protocol::command::{program, same_path};
 use protocol::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR,
-    PROGRAM_DIR, STATE_DIR, agent_service_command,
+    AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, DESIRED_FILE,
+    INCOMING_DIR, JOURNAL_FILE, PROGRAM_DIR, STATE_DIR, STATE_FILE, agent_service_command,
 };
 use protocol::{Answer, Failure, FailureCategory, NodeState};
 use windows_storage_agent::errors::{Context, named};
@@ -51,8 +51,13 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     let _lock = lock()?;
     events::install();
     let mut services = Services::connect()?;
-    // What lies there without a service was put there by others, who may still have it open for writing.
     let was_installed = services.scm.status(AGENT_SERVICE).context(SETTING_UP)?;
+    // What lies there without a service may be of others, who may still have it open for writing; a journal is carried out.
+    if was_installed.is_none() {
+        for file in [JOURNAL_FILE, DESIRED_FILE, STATE_FILE] {
+            files::remove(file).context(format_args!("removing {file}"))?;
+        }
+    }
     let is_in_place =
         was_installed.is_some() && files::sha256(AGENT_EXE)?.as_ref() == Some(&sha256);
     if !same_path(this, AGENT_EXE) && !is_in_place {
@@ -210,8 +215,7 @@ fn make_folders() -> Result<(), Failure> {
     owners::check_folder(PROGRAM_DIR)?;
     make_program_folder().context(format_args!("making {PROGRAM_DIR}"))?;
     for folder in [STATE_DIR, INCOMING_DIR] {
-        // Before it is taken over: a journal in it is carried out.
-        owners::check_program(folder)?;
+        owners::check_folder(folder)?;
         acl::make_folder(folder, acl::PRIVATE).context(format_args!("making {folder}"))?;
     }
     owners::check_logs_way(AGENT_LOG_DIR)?;

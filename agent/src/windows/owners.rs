@@ -4,6 +4,7 @@
 //! because the folder that contains it was already found to be safe.
 
 use std::io;
+use std::path::Path;
 
 use protocol::{Failure, FailureCategory};
 use windows_storage_agent::errors::Context;
@@ -50,7 +51,8 @@ pub fn check_programs(folder: &str) -> Result<(), Failure> {
         let path = entry.context(&doing)?.path();
         let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
         let wanted = match ending.to_str() {
-            Some("dll" | "local" | "manifest" | "config") => Use::Library,
+            Some("dll") => Use::Library,
+            Some("local" | "manifest" | "config") if is_of_program(&path) => Use::Library,
             Some("exe") => Use::Folder,
             _ => continue,
         };
@@ -59,6 +61,13 @@ pub fn check_programs(folder: &str) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether a path is a program's, or a library's, with one more ending.
+fn is_of_program(path: &Path) -> bool {
+    let name = path.file_stem().unwrap_or_default().to_ascii_lowercase();
+    let name = name.to_string_lossy();
+    name.ends_with(".exe") || name.ends_with(".dll")
 }
 
 /// Refuses a log folder that contains a file of an untrusted account, or any link: SYSTEM's log output would go where that
