@@ -117,11 +117,6 @@ impl Problem {
         Self::Text(visible(&line.chars().take(QUOTED).collect::<String>()))
     }
 
-    /// Creates the error of an object that has items.
-    pub(super) fn not_a_list(api_version: &str, kind: &str) -> Self {
-        Self::NotAList(kind.to_owned(), api_version.to_owned())
-    }
-
     /// Creates a syntax error. Escapes the parser's message, which may quote the input.
     fn syntax(message: &str) -> Self {
         Self::Syntax(visible(message))

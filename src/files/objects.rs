@@ -143,7 +143,7 @@ impl Reading<'_> {
                 for (number, item) in items.into_iter().enumerate() {
                     waiting.extend(self.item(number, item, &own).map(|item| (number, item)));
                 }
-                self.list(&fields, waiting, false);
+                self.list(&fields, waiting);
             }
             other => {
                 fields.extend(other.map(|other| ("items".to_owned(), other)));
@@ -160,7 +160,7 @@ impl Reading<'_> {
         if is_empty {
             match own.whole() {
                 Some((_, kind)) if !own.is_list() => self.outcome.tally.count_unused(kind),
-                _ => self.list(&fields, Waiting::new(), false),
+                _ => self.list(&fields, Waiting::new()),
             }
         } else if let Some(kind) = own.kind.as_ref().filter(|_| own.is_list())
             && may_be_wanted(kind, self.wanted)
@@ -171,38 +171,24 @@ impl Reading<'_> {
             && fields.get("items").is_some_and(Value::is_array)
             && (self.wanted)(Some(api_version), kind)
         {
-            self.unread(Problem::not_a_list(api_version, kind));
+            let problem = Problem::NotAList(kind.to_owned(), api_version.to_owned());
+            self.unread(problem);
         } else {
             self.object(fields, list.of_item(own));
         }
     }
 
-    /// Ends a list of which all items are read but for these. `has_read`: the others were taken for objects.
-    fn list(&mut self, fields: &Map<String, Value>, waiting: Waiting, has_read: bool) {
+    /// Ends a list of which all items are read but for these.
+    fn list(&mut self, fields: &Map<String, Value>, waiting: Waiting) {
         let list = Identity::of(fields);
-        match list.whole() {
-            // Its kind comes after its items.
-            Some((version, kind)) if is_object(fields) => {
-                if has_read || (self.wanted)(Some(version), kind) {
-                    return self.unread(Problem::not_a_list(version, kind));
-                }
-                return self.outcome.tally.count_unused(kind);
+        if list.whole().is_none() {
+            let mut items = waiting.iter();
+            let is_list = list.is_list() && items.any(|(_, item)| item.is_object());
+            if is_list || has_both(fields) {
+                // What its items are depends on its version.
+                return self.unnamed(list);
             }
-            Some(_) => {}
-            None if is_object(fields) && has_read => {
-                let what = "an object with items".to_owned();
-                return self.unread(Problem::Unnamed(what, "apiVersion and kind"));
-            }
-            None if is_object(fields) => return self.unnamed(list),
-            None => {
-                let mut items = waiting.iter();
-                let is_list = list.is_list() && items.any(|(_, item)| item.is_object());
-                if is_list || has_both(fields) {
-                    // What its items are depends on its version.
-                    return self.unnamed(list);
-                }
-                self.outcome.tally.not_objects += 1;
-            }
+            self.outcome.tally.not_objects += 1;
         }
         let is_wanted = list.is_list() && self.is_list_wanted(&list);
         if is_wanted && fields.get("metadata").is_some_and(is_one_page) {
@@ -405,8 +391,18 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
                 // Where its end is missing, the rest may parse: kubectl prints the kind last.
                 let has = |key| fields.contains_key(key);
                 reading.is_without_end = has("apiVersion") && !has("kind");
-                let has_read = reading.outcome.tally.objects > before;
-                reading.list(&fields, waiting, has_read);
+                if !is_object(&fields) {
+                    reading.list(&fields, waiting);
+                } else if reading.outcome.tally.objects > before {
+                    // Its kind comes after its items, which were taken for objects.
+                    let Identity { api_version, kind } = Identity::of(&fields);
+                    let kind = kind.unwrap_or_else(|| "thing".to_owned());
+                    let version = api_version.unwrap_or_else(|| "no apiVersion".to_owned());
+                    reading.unread(Problem::NotAList(kind, version));
+                } else {
+                    fields.insert("items".to_owned(), Value::Array(Vec::new()));
+                    reading.mapping(fields, &Identity::default());
+                }
             }
             (Place::Root, None) => reading.mapping(fields, &Identity::default()),
             _ => return Ok(Seen::Value(fields.into())),

@@ -12,7 +12,7 @@ use crate::client::backoff;
 use crate::http::Metrics;
 use crate::run::plan::Plan;
 
-/// The pauses after a failure. Nor does a verdict that turns False wait longer for its status.
+/// The pauses after a failure. A verdict that turns False waits for them too, before its status is written.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(15);
 

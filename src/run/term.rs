@@ -167,3 +167,44 @@ async fn unwritten(gate: &GateObject) -> Option<String> {
         Err(error) => Some(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Waits with an API server that names an earlier operator this many times, and then fails. Returns whether it ended within
+    /// a quarter of an hour, and how often the server was asked.
+    async fn waits(names: u32) -> (bool, u32) {
+        let asked = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&asked);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let is_named = counter.fetch_add(1, Ordering::Relaxed) < names;
+            let other = json!({"metadata": {"name": OPERATOR, "namespace": "other", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+            let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": [other]});
+            let answer = Response::builder().status(if is_named { 200 } else { 500 });
+            let answer = answer.body(Body::from(list.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        let client = Client::new(service, "default");
+        let mut report = |_: &Standby| {};
+        let waiting = be_the_first(&client, "own", &mut report);
+        let ended = tokio::time::timeout(Duration::from_secs(900), waiting).await;
+        (ended.is_ok(), asked.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_saw_an_earlier_operator_waits_through_failures_and_who_saw_none_goes_on_after_some()
+     {
+        assert_eq!(waits(0).await, (true, ATTEMPTS));
+        let (has_ended, asked) = waits(1).await;
+        assert!(!has_ended && asked > 3 * ATTEMPTS, "{asked}");
+    }
+}

@@ -43,7 +43,8 @@ pub fn check_program(path: &str) -> Result<(), Failure> {
 }
 
 /// Refuses a folder with libraries that untrusted accounts own or could change, or with what redirects a program to such
-/// libraries (`NAME.exe.local`, `.manifest`, `.config`), because programs there would load them, or with programs that such accounts own. Write access to programs is checked for those that are run.
+/// libraries (`NAME.exe.local`, `.manifest`, `.config`), because programs there would load them, or with programs that such
+/// accounts own. Write access to programs is checked for those that are run.
 pub fn check_programs(folder: &str) -> Result<(), Failure> {
     let checker = Checker::new()?;
     let doing = format!("looking into {folder}");

@@ -63,14 +63,12 @@ fn driver_flags(fields: &Map<String, Value>) -> Vec<String> {
         env.retain(|variable| !variable["name"].as_str().is_some_and(is_secret));
     }
     let container = json!({"command": field("command"), "args": field("args"), "env": env});
-    let plain_path = |path: String| {
-        let parts = path.split(['\\', '/']).map(plain);
-        parts.collect::<Vec<_>>().join("/")
+    let flag = |flag: &str, path: String| {
+        let parts: Vec<&str> = path.split(['\\', '/']).map(plain).collect();
+        format!("--{flag}={}", parts.join("/"))
     };
-    let path = registered_path(&container).map(plain_path);
-    let path = path.map(|path| format!("--kubelet-registration-path={path}"));
-    let registry = named_registry(&container).map(plain_path);
-    let registry = registry.map(|path| format!("--plugin-registration-path={path}"));
+    let path = registered_path(&container).map(|path| flag("kubelet-registration-path", path));
+    let registry = named_registry(&container).map(|path| flag("plugin-registration-path", path));
     let name = named_driver(&container).map(|name| format!("--drivername={}", plain(&name)));
     path.into_iter().chain(registry).chain(name).collect()
 }

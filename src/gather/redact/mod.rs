@@ -11,6 +11,7 @@ mod text;
 
 use serde_json::{Map, Value};
 
+use crate::objects::SELECTOR_ANNOTATIONS;
 pub use lines::Lines;
 use text::{has_secret, hides, is_secret_flag, program};
 
@@ -20,19 +21,11 @@ pub const REDACTED: &str = "(left out)";
 /// Fields with labels. They are kept, because their keys say nothing about secrets and selectors must still match.
 const LABELS: [&str; 4] = ["labels", "matchLabels", "nodeSelector", "selector"];
 
-/// Annotations of a Namespace with labels, kept for the same reason: the assessment reads them.
-const SELECTORS: [&str; 2] = [
-    "openshift.io/node-selector",
-    "scheduler.alpha.kubernetes.io/node-selector",
-];
-
 /// Prefixes of annotations to keep. Other annotations may contain anything.
-const KEPT_ANNOTATIONS: [&str; 15] = [
+const KEPT_ANNOTATIONS: [&str; 13] = [
     "deployment.kubernetes.io/revision",
     "deprecated.daemonset.template.generation",
-    "openshift.io/node-selector",
     "pv.kubernetes.io/",
-    "scheduler.alpha.kubernetes.io/node-selector",
     "storage.alpha.kubernetes.io/migrated-plugins",
     "storageclass.beta.kubernetes.io/is-default-class",
     "storageclass.kubernetes.io/is-default-class",
@@ -114,7 +107,7 @@ fn field(name: &str, value: &mut Value) {
     }
     match value {
         Value::Object(_) if LABELS.contains(&name) => {}
-        Value::String(_) if SELECTORS.contains(&name) => {}
+        Value::String(_) if SELECTOR_ANNOTATIONS.contains(&name) => {}
         // Not secrets, but settings that matter.
         Value::Null | Value::Bool(_) => {}
         value if hides(name) => *value = REDACTED.into(),
@@ -131,7 +124,8 @@ fn metadata(fields: &mut Map<String, Value>) {
     // Repeats the whole object, including what is redacted elsewhere.
     annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     for (name, value) in annotations {
-        if !KEPT_ANNOTATIONS.iter().any(|kept| name.starts_with(kept)) {
+        let mut kept = KEPT_ANNOTATIONS.iter().chain(&SELECTOR_ANNOTATIONS);
+        if !kept.any(|kept| name.starts_with(kept)) {
             *value = REDACTED.into();
         }
     }

@@ -53,6 +53,7 @@ pub use kinds::{KINDS, Kind, Scope, cluster_kinds, kind, own_config_maps};
 pub use load::Loader;
 pub use node_side::{named_driver, named_registry, registered_path};
 pub use own::FEATURE_SWITCHES;
+pub use placement::SELECTOR_ANNOTATIONS;
 pub(crate) use placement::named_by_labels;
 pub use received::Received;
 

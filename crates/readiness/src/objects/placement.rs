@@ -79,7 +79,7 @@ fn named(os: &str) -> Option<System> {
 
 /// The annotations by which a Namespace adds a node selector to its pods: OpenShift's, and that of Kubernetes' admission
 /// plugin `PodNodeSelector`.
-const SELECTOR_ANNOTATIONS: [&str; 2] = [
+pub const SELECTOR_ANNOTATIONS: [&str; 2] = [
     "openshift.io/node-selector",
     "scheduler.alpha.kubernetes.io/node-selector",
 ];
