@@ -15,9 +15,7 @@ pub struct Journal {
     pub request: Request,
     /// What was there before.
     pub before: Before,
-    /// The phase that the change has reached.
-    pub phase: Phase,
-    /// How the request ends, once that is known: why it is rolled back, or its result.
+    /// How the request ends, once that is known: its result where the new state works, or why it is rolled back.
     #[serde(default)]
     pub end: Option<End>,
 }
@@ -34,16 +32,6 @@ pub struct Before {
     pub service: Option<ServiceSettings>,
     /// Whether it was running.
     pub was_running: bool,
-}
-
-/// The phase of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Phase {
-    /// Between the old state and the new one, or back at the old one: going back twice is safe.
-    #[serde(alias = "Undone")]
-    Changing,
-    /// The new state works; only the bookkeeping is left.
-    Confirmed,
 }
 
 /// What the agent does with a journal that it finds when it starts.
@@ -63,12 +51,18 @@ impl Journal {
         !self.before.was_kept && self.before.service.is_none()
     }
 
+    /// Returns whether the new state works, so that only the bookkeeping is left.
+    pub fn is_confirmed(&self) -> bool {
+        let end = self.end.as_ref();
+        end.is_some_and(|end| end.outcome == Outcome::Applied)
+    }
+
     /// Decides what to do with a journal that the agent finds when it starts.
     pub fn recovery(&self) -> Recovery {
-        match (self.phase, self.is_first()) {
-            (Phase::Confirmed, _) => Recovery::Commit,
-            (Phase::Changing, false) => Recovery::Undo,
-            (Phase::Changing, true) => Recovery::Leave,
+        match (self.is_confirmed(), self.is_first()) {
+            (true, _) => Recovery::Commit,
+            (false, false) => Recovery::Undo,
+            (false, true) => Recovery::Leave,
         }
     }
 
@@ -104,12 +98,11 @@ mod tests {
     use super::*;
     use crate::wanted::tests::{request, settings};
 
-    fn journal(phase: Phase, before: Before) -> Journal {
+    fn journal(before: Before, end: Option<End>) -> Journal {
         Journal {
             request: request(),
             before,
-            phase,
-            end: None,
+            end,
         }
     }
 
@@ -122,27 +115,34 @@ mod tests {
 
     #[test]
     fn a_cut_off_change_goes_back_unless_it_worked_or_was_the_first() {
-        use Phase::{Changing, Confirmed};
         use Recovery::{Commit, Leave, Undo};
         let was_kept = Before {
             was_kept: true,
             ..Before::default()
         };
-        for (phase, before, expected) in [
-            (Changing, Before::default(), Leave),
-            (Changing, was_there(), Undo),
-            (Changing, was_kept, Undo),
-            (Confirmed, was_there(), Commit),
-            (Confirmed, Before::default(), Commit),
+        let failed = End::bad(
+            Outcome::RolledBack,
+            FailureCategory::Other.failure("it fell"),
+        );
+        let (failed, worked) = (Some(failed), Some(End::good(Outcome::Applied, None)));
+        for (before, end, expected) in [
+            (Before::default(), None, Leave),
+            (Before::default(), failed.clone(), Leave),
+            (was_there(), None, Undo),
+            (was_there(), failed, Undo),
+            (was_kept, None, Undo),
+            (was_there(), worked.clone(), Commit),
+            (Before::default(), worked, Commit),
         ] {
-            assert_eq!(journal(phase, before).recovery(), expected, "{phase:?}");
+            let journal = journal(before, end);
+            assert_eq!(journal.recovery(), expected, "{journal:?}");
         }
     }
 
     #[test]
     fn the_end_says_why_and_how_far_it_went_back() {
         use Recovery::{Leave, Undo};
-        let mut journal = journal(Phase::Changing, was_there());
+        let mut journal = journal(was_there(), None);
         let interrupted = journal.bad_end(Undo, None);
         assert_eq!(interrupted.outcome, Outcome::RolledBack);
         let failure = interrupted.failure.unwrap();

@@ -13,7 +13,6 @@ pub mod journal;
 pub mod keep;
 pub mod owners;
 pub mod probe;
-pub mod pulse;
 pub mod rotation;
 pub mod state;
 pub mod unpack;

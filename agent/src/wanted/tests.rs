@@ -1,5 +1,5 @@
 use super::*;
-use crate::journal::{Before, Phase};
+use crate::journal::Before;
 
 const THEIRS: &str = r"C:\x\csi-proxy.exe -v=4";
 const UPLOAD: &str = r"C:\k\windows-storage\incoming\new";
@@ -233,7 +233,6 @@ fn every_point_of_a_replacement_goes_back() {
                 service: Some(settings()),
                 was_running: true,
             },
-            phase: Phase::Changing,
             end: None,
         };
         let (current, set_aside) = (content(current), content(set_aside));
@@ -268,7 +267,6 @@ fn what_was_stopped_or_not_there_goes_back_to_that() {
             service,
             was_running: false,
         },
-        phase: Phase::Changing,
         end: None,
     };
     let node = done();

@@ -13,7 +13,7 @@ use protocol::validate::validate;
 use protocol::{End, Failure, FailureCategory, LastResult, Outcome, Request};
 use windows_storage_agent::errors::{Context, named};
 use windows_storage_agent::events::Event;
-use windows_storage_agent::journal::{Before, Journal, Phase, Recovery};
+use windows_storage_agent::journal::{Before, Journal, Recovery};
 use windows_storage_agent::keep::Backoff;
 use windows_storage_agent::owners::is_log_folder;
 use windows_storage_agent::wanted::{Step, Wanted, is_up, plan, refuse};
@@ -75,7 +75,6 @@ impl Engine {
                 was_running: there.as_ref().is_some_and(|there| is_up(there.state)),
                 service: there.map(|there| there.settings),
             },
-            phase: Phase::Changing,
             end: None,
         };
         point("journal");
@@ -94,7 +93,6 @@ impl Engine {
         let brought = self.bring(wanted, steps, limits);
         let brought = brought.map_err(|stuck| stuck.failure);
         let confirmed = brought.and_then(|interruption| {
-            journal.phase = Phase::Confirmed;
             journal.end = Some(End::good(Outcome::Applied, interruption));
             store::save(JOURNAL_FILE, &journal)
         });
@@ -111,10 +109,7 @@ impl Engine {
                 let failure = FailureCategory::Interrupted.failure(message);
                 Ok(End::bad(Outcome::Failed, failure))
             }
-            Err(failure) => {
-                journal.phase = Phase::Changing;
-                Ok(self.give_up(journal, failure))
-            }
+            Err(failure) => Ok(self.give_up(journal, failure)),
         }
     }
 
@@ -278,7 +273,7 @@ impl Engine {
         let Some(journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
             return Ok(());
         };
-        if journal.phase == Phase::Confirmed || journal.request.id == request.id {
+        if journal.is_confirmed() || journal.request.id == request.id {
             return Err(failure);
         }
         let given_up = format!("{failure}; abandoned in favour of a later request");

@@ -1,23 +1,19 @@
 //! The one thread that changes the node: carries out requests one at a time and keeps csi-proxy running in between.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use protocol::paths::{
-    BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, JOURNAL_FILE, STATE_FILE, is_brought,
-};
+use protocol::paths::{BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought};
 use protocol::validate::validate_request_path;
-use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
+use protocol::{End, Failure, FailureCategory, Request};
 use windows_storage_agent::keep::Backoff;
-use windows_storage_agent::pulse::Pulse;
 use windows_storage_agent::state::Memory;
 
 use super::keep::Watched;
-use super::observe::{Kept, node_state};
+use super::observe::Kept;
 use super::process::Event;
 use super::services::Services;
-use super::{files, log, store};
+use super::{apply, files, log, presence, store};
 
 /// How often csi-proxy is checked while it is up. The end of a process and a new request are events that are
 /// handled at once. Windows reports no event when a pipe closes while its process lives on, or when a configuration changes.
@@ -29,25 +25,21 @@ const LITTER: Duration = Duration::from_secs(86_400);
 /// request before them.
 const BROUGHT: Duration = Duration::from_secs(3_600);
 
-/// A job for the engine's thread.
-pub enum Job {
-    /// Carry out the request in this file, and send the result.
-    Apply(String, Sender<Result<ApplyResult, Failure>>),
-    /// End the thread.
-    Stop,
+/// What the service tells the engine's thread.
+pub struct Signals {
+    /// Ends its pause.
+    pub wake: Event,
+    /// Ends the thread, after the request in hand.
+    pub stops: AtomicBool,
 }
 
-/// Runs jobs until one of them is to stop; `this` is the SHA-256 of the running program.
-pub fn run(
-    jobs: &Receiver<Job>,
-    wake: &Arc<Event>,
-    pulse: Arc<Pulse>,
-    this: Option<String>,
-) -> Result<(), Failure> {
-    let mut engine = Engine::open(pulse, this)?;
+/// Carries out requests until it is to stop; calls `is_up` before the first.
+pub fn run(signals: &Signals, is_up: impl FnOnce()) -> Result<(), Failure> {
+    let mut engine = Engine::open()?;
+    is_up();
     engine.recover_or_log();
     let mut swept = None;
-    loop {
+    while !signals.stops.load(Ordering::Relaxed) {
         engine.beat();
         // Not only after a request: where each upload is cut off, none arrives.
         if swept.is_none_or(|swept: Instant| swept.elapsed() > BROUGHT) {
@@ -56,19 +48,22 @@ pub fn run(
         }
         #[cfg(feature = "fault-injection")]
         fault_injection::hang();
-        match jobs.try_recv() {
-            Ok(Job::Apply(path, reply)) => {
-                // The caller may be gone; the result is stored on disk.
-                let _ = reply.send(engine.apply(&path));
-                continue;
-            }
-            Ok(Job::Stop) | Err(TryRecvError::Disconnected) => return Ok(()),
-            Err(TryRecvError::Empty) => {}
+        if let Some(handed) = handed() {
+            let done = engine.serve(&handed);
+            log::unless_ok(format_args!("answering {handed}"), done);
         }
         engine.catch_up();
         let pause = if engine.keep_running() { CALM } else { ALERT };
-        wake.wait_with(engine.services.processes(), pause);
+        (signals.wake).wait_with(engine.services.processes(), pause);
     }
+    Ok(())
+}
+
+/// Returns a request that was handed over, if there is one.
+fn handed() -> Option<String> {
+    let entries = std::fs::read_dir(INCOMING_DIR).ok()?.flatten();
+    let mut paths = entries.filter_map(|entry| entry.path().into_os_string().into_string().ok());
+    paths.find(|path| path.ends_with(apply::HANDED))
 }
 
 /// The state of the engine's thread.
@@ -81,14 +76,14 @@ pub struct Engine {
     pub(super) again: Option<Backoff>,
     /// Set while the memory could not be saved because the disk is full: when to retry.
     pub(super) unsaved: Option<Backoff>,
-    /// The heartbeat of this thread.
-    pulse: Arc<Pulse>,
+    /// When this thread last recorded a heartbeat.
+    beaten: Option<Instant>,
     /// What was seen of csi-proxy since the last request.
     pub(super) watched: Watched,
 }
 
 impl Engine {
-    fn open(pulse: Arc<Pulse>, this: Option<String>) -> Result<Self, Failure> {
+    fn open() -> Result<Self, Failure> {
         let services = Services::connect()?;
         let before: Memory = store::load_or_set_aside(STATE_FILE).unwrap_or_default();
         let memory = Memory {
@@ -96,7 +91,6 @@ impl Engine {
             restarts: 0,
             failing: None,
             contested: false,
-            running_agent_sha256: this,
             ..before.clone()
         };
         let changed = memory != before;
@@ -106,7 +100,7 @@ impl Engine {
             kept: Kept { request, memory },
             again: None,
             unsaved: None,
-            pulse,
+            beaten: None,
             watched: Watched::default(),
         };
         if changed {
@@ -115,9 +109,15 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Records a heartbeat.
-    pub(super) fn beat(&self) {
-        self.pulse.beat(Instant::now());
+    /// Records a heartbeat from time to time.
+    pub(super) fn beat(&mut self) {
+        if self
+            .beaten
+            .is_none_or(|beaten| beaten.elapsed() >= presence::BEAT)
+        {
+            presence::beat();
+            self.beaten = Some(Instant::now());
+        }
     }
 
     /// Retries what failed before.
@@ -132,7 +132,13 @@ impl Engine {
         }
     }
 
-    fn apply(&mut self, path: &str) -> Result<ApplyResult, Failure> {
+    /// Carries out a request that was handed over.
+    fn serve(&mut self, handed: &str) -> std::io::Result<()> {
+        let ended = apply::take(handed).and_then(|path| self.apply(&path));
+        apply::answer(handed, &ended)
+    }
+
+    fn apply(&mut self, path: &str) -> Result<End, Failure> {
         let request = read_request(path)?;
         log::line(format!(
             "request {}: csi-proxy {}",
@@ -142,20 +148,7 @@ impl Engine {
         self.watched = Watched::default();
         self.kept.memory.contested = false;
         sweep();
-        let state =
-            store::load(JOURNAL_FILE).and_then(|journal| node_state(journal, &self.kept, &[]));
-        let state = state.unwrap_or_else(|failure| {
-            log::line(format!("reading the state of the node: {failure}"));
-            NodeState {
-                agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-                ..NodeState::default()
-            }
-        });
-        Ok(ApplyResult {
-            id: request.id,
-            end,
-            state,
-        })
+        Ok(end)
     }
 }
 

@@ -13,18 +13,17 @@ use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, DESIRED_FILE,
     INCOMING_DIR, JOURNAL_FILE, PROGRAM_DIR, STATE_DIR, STATE_FILE, agent_service_command,
 };
-use protocol::{Answer, Failure, FailureCategory, NodeState};
+use protocol::{Answer, Failure, FailureCategory, ServiceState};
 use windows_storage_agent::errors::{Context, named};
 use windows_storage_agent::wanted::{AUTO_START, ServiceSettings};
 
-use super::apply::ANSWER;
-use super::services::{Held, Services};
+use super::services::Services;
 use super::win32::retry_for;
-use super::{acl, apply, events, files, log, observe, owners, point};
+use super::{acl, events, files, log, observe, owners, point, presence};
 
-/// How long the service may take to finish the current request.
-const RETIRE: Duration = Duration::from_secs(25);
-/// How long the agent may take from its start to its first answer.
+/// How long the service may take to finish the current request, before it is terminated.
+const STOP: Duration = Duration::from_secs(25);
+/// How long the agent may take to start.
 const START: Duration = Duration::from_secs(60);
 /// How long to wait for another install that runs at the same time. Together with the other limits this is less than the
 /// operator waits.
@@ -65,9 +64,10 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     }
     point_service_at(&services, AGENT_EXE)?;
     point("install: service points at the new program");
-    let runs = services.is_running(AGENT_SERVICE)
-        && apply::ping(Instant::now() + ANSWER).is_ok_and(|runs| runs.as_ref() == Some(&sha256));
-    if !runs {
+    let status = services.scm.status(AGENT_SERVICE).context(SETTING_UP)?;
+    let status = status.filter(|status| status.state == ServiceState::Running);
+    let works = status.is_some_and(|status| presence::problem(status.process_id).is_none());
+    if !works || presence::program().as_ref() != Some(&sha256) {
         end_running(&mut services)?;
         point("install: old service ended");
         match start(&mut services, &sha256) {
@@ -80,15 +80,7 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     }
     // The old program may still be in use; the next install removes it then.
     let _ = std::fs::remove_file(AGENT_RETIRED);
-    let mut state = observe::status(&[]).ok();
-    if let Some(NodeState {
-        running_agent_sha256: Some(running),
-        ..
-    }) = &mut state
-    {
-        // The service has just reported this itself; its record may not be on disk yet.
-        running.clone_from(&sha256);
-    }
+    let state = observe::status(&[]).ok();
     Ok(Answer::Installed {
         sha256,
         state: state.map(Box::new),
@@ -147,30 +139,17 @@ fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
     service.set_recovery(true).context(SETTING_UP)
 }
 
-/// Ends the old service, after the current request if the service supports that.
+/// Ends the old service, after the current request if that ends in time; else it is rolled back at the next start.
 pub(super) fn end_running(services: &mut Services) -> Result<(), Failure> {
-    let status = services.scm.status(AGENT_SERVICE).context(SETTING_UP)?;
-    let process = status.and_then(|status| status.process_id);
-    let alive = services.hold(AGENT_SERVICE, process) == Held::Alive;
-    if !alive || !apply::retire(Instant::now() + ANSWER).unwrap_or(false) {
-        return services.stop(AGENT_SERVICE, &[], RETIRE).map(drop);
-    }
-    let process = services.process(AGENT_SERVICE);
-    if process.is_none_or(|process| process.wait(RETIRE)) {
-        return Ok(());
-    }
-    Err(FailureCategory::Other.failure(
-        "the agent's service is busy with a request; it ends after that, and Windows starts the new program; run install again to see it",
-    ))
+    services.stop(AGENT_SERVICE, &[], STOP).map(drop)
 }
 
-/// Starts the service and checks that the installed program answers.
+/// Starts the service and checks that it runs the installed program.
 fn start(services: &mut Services, sha256: &str) -> Result<(), Failure> {
-    let deadline = Instant::now() + START;
-    services.start(AGENT_SERVICE, deadline)?;
-    match apply::ping(deadline)? {
+    services.start(AGENT_SERVICE, Instant::now() + START)?;
+    match presence::program() {
         Some(runs) if runs != sha256 => {
-            let message = format!("the agent that answers has sha256 {runs}");
+            let message = format!("the agent that runs has sha256 {runs}");
             Err(FailureCategory::Other.failure(message))
         }
         _ => Ok(()),
@@ -198,7 +177,7 @@ fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
 fn put_back(services: &mut Services, previous: &str) -> Result<(), Failure> {
     point_service_at(services, AGENT_PREVIOUS)?;
     point("install: service points back");
-    services.stop(AGENT_SERVICE, &[], ANSWER)?;
+    end_running(services)?;
     start(services, previous)?;
     point("install: old service runs again");
     files::stage_program(AGENT_PREVIOUS, AGENT_EXE)

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::thread;
-use std::time::Instant;
 
 use protocol::paths::{
     AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE,
@@ -20,7 +19,7 @@ use windows_storage_agent::wanted::{Observed, ObservedService, Wanted};
 
 use super::probe::{self, GREETING};
 use super::scm::{OpenService, READ, Scm};
-use super::{apply, files, machine, store};
+use super::{files, machine, presence, store};
 
 /// What the agent stores on disk.
 #[derive(Clone, Debug, Default)]
@@ -39,30 +38,16 @@ impl Kept {
     }
 }
 
-/// Returns what `status` prints. It is read from disk and from Windows; the service is only asked whether it answers.
+/// Returns what `status` prints. It is read from disk and from Windows.
 ///
 /// The journal is read first. The end of a request is recorded before its journal is removed, so a reader that finds no
 /// journal also finds the end.
 pub fn status(extra_pipes: &[String]) -> Result<NodeState, Failure> {
-    let journal = store::load(JOURNAL_FILE)?;
+    let journal: Option<Journal> = store::load(JOURNAL_FILE)?;
     let kept = Kept {
         request: store::load(DESIRED_FILE)?,
         memory: store::load(STATE_FILE)?.unwrap_or_default(),
     };
-    let mut state = node_state(journal, &kept, extra_pipes)?;
-    if state.agent_service == ServiceState::Running {
-        let answers = apply::check_answers(Instant::now() + apply::ANSWER);
-        state.agent_problem = answers.err().map(|failure| failure.message);
-    }
-    Ok(state)
-}
-
-/// Returns the current state of the node.
-pub fn node_state(
-    journal: Option<Journal>,
-    kept: &Kept,
-    extra_pipes: &[String],
-) -> Result<NodeState, Failure> {
     let scm = Scm::connect().context("reaching the Service Control Manager")?;
     let (request, memory) = (kept.request.as_ref(), &kept.memory);
     let pipes = request.iter().flat_map(|request| &request.pipes);
@@ -70,27 +55,27 @@ pub fn node_state(
     let mut pipes: Vec<String> = pipes.chain(extra_pipes).cloned().collect();
     pipes.retain(|name| seen.insert(name.to_lowercase()));
     let pipes = pipe_statuses(&scm, &pipes)?;
-    let agent_service = observe_service(&scm, AGENT_SERVICE)?;
-    let agent_service = agent_service.map_or(ServiceState::Missing, |there| there.state);
+    let agent = scm.status(AGENT_SERVICE);
+    let agent = agent.context("reading the state of the agent's service")?;
+    let runs = agent.filter(|agent| agent.state == ServiceState::Running);
     let there = observe_service(&scm, CSI_PROXY_SERVICE)?;
     let there = there.as_ref();
     // Queries Windows while the files are read.
     let (hashes, foreign) = thread::scope(|scope| {
         let read = |path| files::sha256_within(path, files::BRIEF);
         let hashes = scope.spawn(move || Ok((read(CSI_PROXY_EXE)?, read(AGENT_EXE)?)));
-        let foreign = find_foreign(kept);
+        let foreign = find_foreign(&kept);
         (joined(hashes), foreign)
     });
     let (sha256, agent_sha256) = hashes?;
-    let running = memory.running_agent_sha256.clone();
     Ok(NodeState {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         agent_sha256,
-        agent_service,
-        agent_problem: None,
+        agent_service: agent.map_or(ServiceState::Missing, |agent| agent.state),
+        agent_problem: runs.and_then(|agent| presence::problem(agent.process_id)),
         request_id: request.map(|request| request.id.clone()),
         unfinished_request_id: journal.map(|journal| journal.request.id),
-        running_agent_sha256: running.filter(|_| agent_service == ServiceState::Running),
+        running_agent_sha256: runs.and_then(|_| presence::program()),
         foreign: foreign?,
         csi_proxy: CsiProxyStatus {
             state: there.map_or(ServiceState::Missing, |there| there.state),

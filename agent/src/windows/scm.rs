@@ -9,6 +9,7 @@ use protocol::ServiceState;
 use protocol::command::program;
 use windows_service::service::{
     Service, ServiceAccess, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceType,
+    UserEventCode,
 };
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_storage_agent::errors::is_stopping;
@@ -87,6 +88,14 @@ impl Scm {
         change: impl FnOnce(OpenService) -> io::Result<()>,
     ) -> io::Result<()> {
         self.open(name, CHANGE)?.map_or(Ok(()), change)
+    }
+
+    /// Sends a service a control of its own, which ends the pause of the agent's.
+    pub fn wake(&self, name: &str) -> io::Result<()> {
+        let service = self.open(name, ServiceAccess::USER_DEFINED_CONTROL)?;
+        // The first of the codes that Windows leaves to services.
+        let code = UserEventCode::from_raw(128).map_err(|_| io::ErrorKind::InvalidInput)?;
+        service.map_or(Ok(()), |it| it.0.notify(code).map(drop).map_err(plain))
     }
 
     /// Returns whether a service was deleted but still exists, because it runs or another process has it open.

@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use protocol::paths::{AGENT_SERVICE, PIPE_VALUE};
+use protocol::paths::AGENT_SERVICE;
 use windows_service::service::{
     ServiceControl, ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
 };
@@ -17,15 +17,13 @@ use windows_service::service_control_handler::{
 };
 use windows_service::{define_windows_service, service_dispatcher};
 use windows_storage_agent::events::Event as Told;
-use windows_storage_agent::pulse::Pulse;
 use windows_sys::Win32::Foundation::ERROR_SHUTDOWN_IN_PROGRESS;
 
-use super::engine::{self, Job};
-use super::pipes::Listener;
+use super::engine::{self, Signals};
 use super::process::Event;
 use super::scm::Scm;
 use super::win32::is;
-use super::{events, files, log, point, registry, serve};
+use super::{events, files, log, point, presence};
 
 /// How long a stop waits for the current request. An unfinished request is rolled back at the next start.
 const FINISH: Duration = Duration::from_secs(20);
@@ -43,12 +41,12 @@ pub fn run() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Events that end the service.
-pub enum News {
+/// What happens to the service.
+enum News {
+    /// The thread that does all work is ready.
+    Up,
     /// Windows stops the service, on its own or for a caller.
     Stop,
-    /// A new program is in place: the service ends after the current request, and Windows starts it again.
-    Retire,
     /// Windows shuts down.
     Shutdown,
     /// The thread that does all work has ended.
@@ -56,11 +54,20 @@ pub enum News {
 }
 
 fn service_main(_arguments: Vec<OsString>) {
+    let Ok(wake) = Event::new() else { return };
+    let signals = Arc::new(Signals {
+        wake,
+        stops: AtomicBool::new(false),
+    });
     let (news, heard) = channel();
-    let from_windows = news.clone();
+    let (for_windows, from_windows) = (Arc::clone(&signals), news.clone());
     let registered = service_control_handler::register(AGENT_SERVICE, move |control| {
         let what = match control {
             ServiceControl::Interrogate => return ServiceControlHandlerResult::NoError,
+            ServiceControl::UserEvent(_) => {
+                for_windows.wake.set();
+                return ServiceControlHandlerResult::NoError;
+            }
             ServiceControl::Stop => News::Stop,
             ServiceControl::Shutdown => {
                 SHUTS_DOWN.store(true, Ordering::Relaxed);
@@ -81,17 +88,8 @@ fn service_main(_arguments: Vec<OsString>) {
         env!("CARGO_PKG_VERSION"),
         std::process::id()
     ));
-    let exit = match start(&news) {
-        Ok(jobs) => {
-            report(ServiceState::Running, 0);
-            log::line("agent is up");
-            let version = env!("CARGO_PKG_VERSION");
-            let text = format!("windows-storage-agent {version} has started.");
-            events::report(Told::Started, &text);
-            let exit = wait_for_the_end(&jobs, &heard);
-            events::report(Told::Stopped, "windows-storage-agent stops.");
-            exit
-        }
+    let exit = match start(Arc::clone(&signals), news) {
+        Ok(()) => wait_for_the_end(&signals, &heard),
         Err(error) => {
             let why = format!("the agent cannot start: {error}");
             log::line(&why);
@@ -103,37 +101,36 @@ fn service_main(_arguments: Vec<OsString>) {
 }
 
 /// Waits until the service is to end; returns the exit code. After one other than 0 Windows restarts the service.
-fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
-    let mut retires = false;
-    loop {
+fn wait_for_the_end(signals: &Signals, heard: &Receiver<News>) -> u32 {
+    let exit = loop {
         match heard.recv() {
-            Ok(News::Retire) => {
-                log::line("agent ends after the request in hand: another program is in its place");
-                let _ = jobs.add(Job::Stop);
-                retires = true;
-            }
-            Ok(News::Stop | News::Shutdown) if retires => {
-                // Windows may wait for less time than the current request takes.
-                let _ = heard.recv_timeout(FINISH);
-                return 0;
+            Ok(News::Up) => {
+                report(ServiceState::Running, 0);
+                log::line("agent is up");
+                let version = env!("CARGO_PKG_VERSION");
+                let text = format!("windows-storage-agent {version} has started.");
+                events::report(Told::Started, &text);
             }
             Ok(News::Stop) => {
-                let _ = jobs.add(Job::Stop);
+                signals.stops.store(true, Ordering::Relaxed);
+                signals.wake.set();
                 let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded));
                 log::line(if finished {
                     "agent stops"
                 } else {
                     "agent stops in the middle of a request; it is rolled back at the next start"
                 });
-                return 0;
+                break 0;
             }
             Ok(News::Shutdown) => {
                 log::line("agent stops: Windows shuts down");
-                return 0;
+                break 0;
             }
-            Ok(News::EngineEnded) | Err(_) => return 1,
+            Ok(News::EngineEnded) | Err(_) => break 1,
         }
-    }
+    };
+    events::report(Told::Stopped, "windows-storage-agent stops.");
+    exit
 }
 
 /// Returns whether Windows shuts down: it has announced that, or refuses Service Control Manager calls.
@@ -150,50 +147,19 @@ pub fn is_shutting_down() -> bool {
 static SHUTS_DOWN: AtomicBool = AtomicBool::new(false);
 static HANDLE: OnceLock<ServiceStatusHandle> = OnceLock::new();
 
-/// Hands jobs to the thread that does all work.
-#[derive(Clone)]
-pub struct Jobs {
-    sender: Sender<Job>,
-    wake: Arc<Event>,
-}
-
-impl Jobs {
-    /// Adds a job; returns an error if the thread has ended.
-    pub fn add(&self, job: Job) -> Result<(), SendError<Job>> {
-        let sent = self.sender.send(job);
-        self.wake.set();
-        sent
-    }
-}
-
-/// Starts the threads.
-fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
-    let wake = Arc::new(Event::new()?);
-    // Before the pipe opens, because the installer asks at once which program runs.
+/// Starts the thread that does all work.
+fn start(signals: Arc<Signals>, news: Sender<News>) -> std::io::Result<()> {
+    // Before the service runs, because the installer asks at once for its program.
     let this = std::env::current_exe().ok();
     let this = this.and_then(|path| files::sha256(path.to_str()?).ok().flatten());
     point("service starts");
-    let listener = Listener::open()?;
-    registry::set_text(AGENT_SERVICE, PIPE_VALUE, listener.path())?;
-    let (sender, received) = channel();
-    let jobs = Jobs {
-        sender,
-        wake: Arc::clone(&wake),
-    };
-    let pulse = Arc::new(Pulse::start(Instant::now()));
-    let service = Arc::new(serve::Service {
-        sha256: this.clone(),
-        pulse: Arc::clone(&pulse),
-        jobs: jobs.clone(),
-        news: news.clone(),
-    });
-    let ended = news.clone();
+    presence::set_program(&this.unwrap_or_default())?;
     thread::Builder::new().spawn(move || {
-        log::unless_ok("the agent ends", engine::run(&received, &wake, pulse, this));
-        let _ = ended.send(News::EngineEnded);
+        let is_up = || drop(news.send(News::Up));
+        log::unless_ok("the agent ends", engine::run(&signals, is_up));
+        let _ = news.send(News::EngineEnded);
     })?;
-    thread::Builder::new().spawn(move || serve::run(listener, &service))?;
-    Ok(jobs)
+    Ok(())
 }
 
 fn report(state: ServiceState, exit: u32) {

@@ -93,7 +93,7 @@ impl Services {
     }
 
     /// Returns a service's process, if a handle to it is open.
-    pub fn process(&self, service: &str) -> Option<&Process> {
+    fn process(&self, service: &str) -> Option<&Process> {
         self.processes.get(service)
     }
 
@@ -234,12 +234,6 @@ impl Services {
         let set = self.scm.change(name, |service| service.set_recovery(on));
         let doing = format_args!("setting what Windows does when {name} crashes");
         log::unless_ok(doing, set);
-    }
-
-    /// Returns whether the Service Control Manager reports a service as running.
-    pub fn is_running(&self, name: &str) -> bool {
-        let status = self.scm.status(name).ok().flatten();
-        status.is_some_and(|status| status.state == ServiceState::Running)
     }
 
     /// Starts a service and waits until the Service Control Manager reports it as running.

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 
 use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
-use protocol::{Answer, FailureCategory, Outcome};
+use protocol::{Answer, End, Failure, FailureCategory, Outcome};
 
 use crate::host::{Build, Node, is_well, message_of, request_for, sha256, upload_path};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, variant};
@@ -110,6 +110,33 @@ fn bad_programs_files_and_requests() {
         panic!("half a request was carried out");
     };
     assert_eq!(failure.category, FailureCategory::InvalidRequest);
+}
+
+#[test]
+fn what_is_handed_over_and_is_no_request_is_refused() {
+    let node = Node::new();
+    let inside = |name: &str| node.local(&format!(r"{INCOMING_DIR}\request-1{name}"));
+    for path in [
+        r"C:\tool\request.json",
+        r"C:\k\windows-storage\incoming\..\..\x.json",
+        r"\\192.0.2.1\share\x.json",
+        r"C:\k\windows-storage\incoming\absent.json",
+        "\0",
+    ] {
+        fs::write(inside(".answered"), [b' '; 4096]).unwrap();
+        fs::write(inside(".handed"), path).unwrap();
+        node.until("it is answered", || {
+            let answered = fs::read_to_string(inside(".answered")).unwrap();
+            let refused: Option<Result<End, Failure>> = serde_json::from_str(&answered).ok();
+            refused.is_some_and(|refused| {
+                let category = refused.unwrap_err().category;
+                assert_eq!(category, FailureCategory::InvalidRequest, "{path}");
+                true
+            })
+        });
+        assert!(!inside(".handed").exists(), "{path}");
+    }
+    node.applied("first", &variant(0));
 }
 
 /// Windows then reports "The pipe has been ended" to the caller that requested the stop.

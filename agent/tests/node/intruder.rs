@@ -2,35 +2,24 @@
 //!
 //! Wine has no access control lists of its own: it derives them from Unix permissions. "Others" become Everyone, and the
 //! owner is Wine's own user, or nobody if another user owns the file. Wine has no junctions, and follows a Unix symbolic
-//! link without reporting it, so the library's own tests cover links. Unlike Windows, it also lets a second process serve a
-//! pipe whose first server did not allow that.
+//! link without reporting it, so the library's own tests cover links.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
 use protocol::paths::{
-    AGENT_EXE, AGENT_PIPE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, DESIRED_FILE,
-    JOURNAL_FILE, PROGRAM_DIR,
+    AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, DESIRED_FILE, JOURNAL_FILE,
+    PROGRAM_DIR,
 };
 use protocol::{FailureCategory, Outcome};
 
 use crate::host::{Build, Node, agent, is_well, message_of, sha256};
-use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};
+use crate::standin::{Behaviour, standin_for_csi_proxy};
 
 /// `nobody`, a user that no host runs as.
 const SOMEBODY: u32 = 65_534;
 
 impl Node {
-    /// Returns the pipe of the agent's service.
-    fn pipe(&self) -> String {
-        let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\windows-storage-agent /v Pipe";
-        let said = self.run(key);
-        let name = said
-            .split_whitespace()
-            .find(|word| word.starts_with(r"\\.\"));
-        name.unwrap_or_else(|| panic!("{said}")).to_owned()
-    }
-
     /// Gives a file or folder another owner: by changing its owner if the test may do that, or else by a link to one that
     /// root owns.
     fn give_away(&self, path: &str) {
@@ -191,69 +180,6 @@ fn a_log_is_not_written_through_what_others_have_laid() {
     assert!(message.starts_with(&log), "{message}");
     node.take_back(&log);
     node.applied("second", &csi_proxy);
-}
-
-#[test]
-fn nobody_can_take_the_agents_pipe_before_it_is_there() {
-    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
-    let node = Node::new();
-    node.bring_tool();
-    let mut names = vec![node.pipe()];
-    // The predictable names: the one that all earlier agents used, and the previous one.
-    for (number, taken) in [AGENT_PIPE.to_owned(), node.pipe()].into_iter().enumerate() {
-        node.stop_agent();
-        let name = taken.trim_start_matches(r"\\.\pipe\");
-        node.while_tool(&format!("serve {name}"), || {
-            node.upload(&format!("taken-{number}"), &csi_proxy, &sha256(&csi_proxy));
-            let result = node.apply_uploaded(&format!("taken-{number}"));
-            let good = [Outcome::Applied, Outcome::Unchanged];
-            assert!(good.contains(&result.end.outcome), "{result:?}");
-        });
-        let now = node.pipe();
-        assert!(
-            now.starts_with(AGENT_PIPE) && !names.contains(&now),
-            "{now} {names:?}"
-        );
-        names.push(now);
-    }
-}
-
-#[test]
-fn what_is_no_call_is_refused_and_costs_nobody_else_anything() {
-    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
-    let node = Node::new();
-    node.bring_tool();
-    let pipe = node.pipe();
-    let name = pipe.trim_start_matches(r"\\.\pipe\");
-    let send = |content: &[u8]| {
-        fs::write(node.local(r"C:\tool\call"), content).unwrap();
-        node.run(&format!(r"{TOOL} send {name} C:\tool\call"))
-    };
-    let apply = |path: &str| {
-        let text = serde_json::json!({"call": "apply", "request": path}).to_string();
-        (text + "\n").into_bytes()
-    };
-    for (call, answer) in [
-        (b"this is no JSON\n".to_vec(), "refused"),
-        (b"\xff\xfe\0\n".to_vec(), "hung up"),
-        (
-            b"[".repeat(200_000).into_iter().chain(*b"\n").collect(),
-            "refused",
-        ),
-        (apply(r"C:\tool\call"), "refused"),
-        (
-            apply(r"C:\k\windows-storage\incoming\..\..\x.json"),
-            "refused",
-        ),
-        (apply(r"\\192.0.2.1\share\x.json"), "refused"),
-        // Longer than any call, and without a line end.
-        (vec![b'x'; 10 << 20], "hung up"),
-    ] {
-        let answered = send(&call);
-        let begin = String::from_utf8_lossy(&call[..call.len().min(40)]).into_owned();
-        assert!(answered.contains(answer), "{begin}: {answered}");
-    }
-    node.applied("first", &csi_proxy);
 }
 
 /// DLLs that Windows always loads from its own folder, whatever is beside a program: those in `KnownDLLs`, and names of API

@@ -104,8 +104,7 @@ pub struct NodeState {
     pub agent_sha256: Option<String>,
     /// The state of the agent's service.
     pub agent_service: ServiceState,
-    /// Why the agent's service does not answer although Windows shows it as running: its process may be dead or stuck.
-    /// Absent if it answers or was not asked.
+    /// Why the agent's service does no work although Windows shows it as running: its process is dead or stuck.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent_problem: Option<String>,
     /// SHA-256 of the program that the agent's service runs. The file on disk may be newer.

@@ -42,12 +42,6 @@ pub const CSI_PROXY_LOG_DIR: &str = r"C:\var\log\csi-proxy";
 pub const AGENT_SERVICE: &str = "windows-storage-agent";
 /// csi-proxy's service name, the same as WMCO's.
 pub const CSI_PROXY_SERVICE: &str = "csi-proxy";
-/// The beginning of the name of the pipe between the agent's command and its service.
-pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
-/// The registry value, in the agent service's own key, that holds the current pipe name. The name changes at each start so
-/// that nobody can claim it first. Only administrators can write the value, and writing it works on a full disk.
-pub const PIPE_VALUE: &str = "Pipe";
-
 /// Whether a file in [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] was uploaded for a single reconcile.
 pub fn is_brought(name: &str) -> bool {
     let prefixes = [REQUEST_PREFIX, CSI_PROXY_PREFIX, AGENT_PREFIX];

@@ -187,29 +187,6 @@ static HANDLE occupy(const char *name)
     return own;
 }
 
-static int send_file(const char *pipe, const char *name)
-{
-    static char text[1 << 20];
-    DWORD length, done;
-    FILE *file = fopen(name, "rb");
-    HANDLE opened = CreateFileA(pipe, GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_EXISTING, 0, NULL);
-
-    if (!file || opened == INVALID_HANDLE_VALUE) {
-        printf("error %lu\n", GetLastError());
-        return 1;
-    }
-    while ((length = (DWORD)fread(text, 1, sizeof text, file)))
-        if (!WriteFile(opened, text, length, &done, NULL)) {
-            printf("hung up\n");
-            return 0;
-        }
-    if (ReadFile(opened, text, sizeof text - 1, &done, NULL))
-        printf("answer %.*s\n", (int)done, text);
-    else
-        printf("hung up\n");
-    return 0;
-}
-
 static int change(const char *name, const char *start, const char *command, const char *other)
 {
     char needs[256] = "";
@@ -231,7 +208,6 @@ static int change(const char *name, const char *start, const char *command, cons
 int main(int argc, char **argv)
 {
     SERVICE_TABLE_ENTRYA table[] = { { "standin", service }, { NULL, NULL } };
-    char path[256];
 
     configure();
     if (argc == 3 && strcmp(argv[1], "hold") == 0)
@@ -242,10 +218,6 @@ int main(int argc, char **argv)
         return keep(serve(argv[2]));
     if (argc == 3 && strcmp(argv[1], "occupy") == 0)
         return keep(occupy(argv[2]));
-    if (argc == 4 && strcmp(argv[1], "send") == 0) {
-        snprintf(path, sizeof path, "\\\\.\\pipe\\%s", argv[2]);
-        return send_file(path, argv[3]);
-    }
     if (argc == 5 && strcmp(argv[1], "change") == 0)
         return change(argv[2], argv[3], argv[4], NULL);
     if (argc == 4 && strcmp(argv[1], "need") == 0)

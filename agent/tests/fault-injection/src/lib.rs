@@ -6,4 +6,4 @@ mod heap;
 mod points;
 
 pub use heap::watch_heap;
-pub use points::{hang, hangs, point, shuts_down};
+pub use points::{hang, point, shuts_down};

@@ -5,7 +5,6 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -47,18 +46,9 @@ pub fn shuts_down() -> bool {
 /// Blocks while the file `hang` exists in the agent's folder.
 pub fn hang() {
     while fs::exists(format!(r"{STATE_DIR}\hang")).unwrap_or(false) {
-        HANGS.store(true, Ordering::Relaxed);
         thread::sleep(Duration::from_millis(100));
     }
-    HANGS.store(false, Ordering::Relaxed);
 }
-
-/// Returns whether [`hang`] blocks.
-pub fn hangs() -> bool {
-    HANGS.load(Ordering::Relaxed)
-}
-
-static HANGS: AtomicBool = AtomicBool::new(false);
 
 /// Ends the process without destructors, handlers or flushing.
 fn die() {
