@@ -80,7 +80,8 @@ impl Turned {
     /// Processes the next verdict. Every verdict must be passed. `is_readable`: all data that it rests on can be read now.
     pub fn note(&mut self, verdict: &Verdict, is_readable: bool, now: Instant) {
         let was_known = self.known_since.is_some();
-        let is_known = verdict.reason != Reason::ReadinessUnknown && is_readable;
+        // A False counts, whatever cannot be read now; a True from such data is unknown at first.
+        let is_known = verdict.reason != Reason::ReadinessUnknown;
         self.known_since = self.known_since.or(is_known.then_some(now));
         // The lists at the start count for a process whose first verdict this is.
         let turned = if was_known { now } else { self.started };

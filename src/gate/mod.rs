@@ -31,6 +31,8 @@ pub struct Gate {
     /// `None` without OLM.
     object: Option<GateObject>,
     decider: Decider,
+    /// "A process that finds False waits the minute": whether this one has read what the object said before.
+    has_read: bool,
     track: Track,
     report: watch::Sender<GateReport>,
     metrics: Metrics,
@@ -45,6 +47,7 @@ impl Gate {
             report: watch::Sender::new(track.report(now)),
             object,
             decider: Decider::default(),
+            has_read: false,
             track,
             metrics,
         }
@@ -69,20 +72,20 @@ impl Gate {
                 self.report
                     .send_if_modified(|report| !std::mem::take(&mut report.knows).is_empty());
             }
-            self.ensure(&decision, opens).await;
+            self.ensure(&decision, judged.was_held, opens).await;
         }
         // Who found and wrote something decides anew.
         let now = Instant::now();
         let next = self.decide(judged, now);
         let is_done = !self.track.is_due(&next.decision, now);
         self.publish(GateReport {
-            acted_on: is_done.then(|| judged.verdict.clone()),
-            knows: if is_done {
+            knows: if is_done && !self.track.may_say_something_else() {
                 judged.in_progress.clone()
             } else {
                 BTreeSet::new()
             },
             wants_lists: next.wants_lists,
+            decided: is_done.then_some(next.decision),
             ..self.track.report(now)
         });
         if !is_done {
@@ -96,7 +99,12 @@ impl Gate {
         self.decider.judge(judged, self.track.written(), now)
     }
 
-    async fn ensure(&mut self, decision: &Decision, opens: impl Fn() -> bool) {
+    async fn ensure(
+        &mut self,
+        decision: &Decision,
+        was_held: Option<bool>,
+        opens: impl Fn() -> bool,
+    ) {
         // A `True` must not be written once the verdict is another, however slow the server is.
         let is_wanted = || decision.holds() || opens();
         let Some(object) = &self.object else {
@@ -107,8 +115,12 @@ impl Gate {
             return;
         };
         let ensuring = async {
-            if self.decider.was_held.is_none() {
+            if !self.has_read {
+                // Until it can be read, the status of WindowsStorage stands in, for it says what the gate decides.
+                self.decider.was_held = was_held;
                 self.decider.was_held = Some(object.holds().await? == Some(true));
+                self.has_read = true;
+                return Ok(None);
             }
             object.ensure(decision, is_wanted).await
         };
@@ -140,8 +152,8 @@ impl Gate {
     }
 
     fn publish(&self, report: GateReport) {
-        if report.is_of_olm && (report.is_written() || !report.is_pending()) {
-            self.metrics.show_gate(report.is_written());
+        if report.is_of_olm && (report.is_written || !report.is_pending()) {
+            self.metrics.show_gate(report.is_written);
         }
         self.report.send_if_modified(|before| {
             let differs = *before != report;
@@ -153,7 +165,13 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
+
+    use http::{Request, Response};
+    use kube::client::{Body, Client};
+    use serde_json::{Value, json};
+    use tower::service_fn;
 
     use super::*;
     use crate::assess::report::{Reason, Upgradeable, Verdict};
@@ -186,8 +204,8 @@ mod tests {
             };
             gate.reconcile(&judged, || true).await;
             let report = reports.borrow().clone();
-            assert!(!report.is_of_olm && report.acted_on.as_ref() == Some(verdict));
-            let holds = report.written.unwrap().holds();
+            assert!(!report.is_of_olm);
+            let holds = report.decided.unwrap().holds();
             assert_eq!(
                 report.wants_lists.is_some(),
                 holds && *verdict == open && begun < ago(9)
@@ -245,8 +263,95 @@ mod tests {
             gate.reconcile(&judged, may_open).await;
             let report = reports.borrow().clone();
             assert_eq!(report.knows, *in_progress);
-            let holds = report.written.unwrap().holds();
-            assert_eq!(holds, *in_progress == node || !opens);
+            let is_open = report.decided.is_some_and(|decided| !decided.holds());
+            assert_eq!(is_open, in_progress.is_empty() && opens);
         }
+    }
+
+    /// Returns a client of an API server that answers each request with this code and object.
+    fn answering(answer: &Arc<Mutex<(u16, Value)>>) -> Client {
+        let answer = Arc::clone(answer);
+        let service = service_fn(move |_: Request<Body>| {
+            let (code, object) = answer.lock().unwrap().clone();
+            let body = Body::from(serde_json::to_vec(&object).unwrap());
+            async move { Response::builder().status(code).body(body) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Policies go by the status of `WindowsStorage`, which says what is decided: a failed write opens nothing.
+    #[tokio::test]
+    async fn what_is_decided_stands_while_it_cannot_be_written_and_no_node_is_worked_on() {
+        let object = |status: &str| {
+            let ours = json!({"type": "Upgradeable", "status": status, "reason": "DriversMissing",
+                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            json!({"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
+                "metadata": {"name": "gate", "resourceVersion": "1"},
+                "spec": {"conditions": [ours]}})
+        };
+        let failure = |code: u16| {
+            let failure = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                "status": "Failure", "message": "no", "code": code});
+            (code, failure)
+        };
+        let answer = Arc::new(Mutex::new(failure(500)));
+        let api = kube::Api::namespaced(answering(&answer), "default");
+        let gate = GateObject::new(api, "gate".to_owned());
+        let mut gate = Gate::new(Some(gate), Metrics::default());
+        let reports = gate.reports();
+        let now = Instant::now();
+        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
+        let node = BTreeSet::from(["win-1".to_owned()]);
+        let mut turned = Turned::new(ago(100));
+        let verdict = Verdict {
+            upgradeable: Upgradeable::True,
+            reason: Reason::NoInTreeVolumes,
+            message: String::new(),
+        };
+        turned.note(&verdict, true, ago(100));
+        let mut judged = Judged {
+            verdict,
+            turned,
+            lists: Vec::new(),
+            gone: Some(ago(8)),
+            in_progress: BTreeSet::new(),
+            was_held: Some(false),
+        };
+        let mut decided = async |judged: &Judged, answered: (u16, Value)| {
+            *answer.lock().unwrap() = answered;
+            gate.track.next_check = None;
+            let mut report = GateReport::default();
+            for _ in 0..3 {
+                gate.reconcile(judged, || true).await;
+                report = reports.borrow().clone();
+            }
+            (
+                report.is_written,
+                report.decided.map(|it| it.holds()),
+                report.knows,
+            )
+        };
+        let nobody = BTreeSet::new();
+        let failed = decided(&judged, failure(500)).await;
+        assert_eq!(failed, (false, Some(true), nobody.clone()), "it is gone");
+        judged.gone = None;
+        let absent = decided(&judged, failure(404)).await;
+        assert_eq!(absent, (false, Some(false), nobody.clone()));
+        // What it says counts once it can be read, also where something else stood in.
+        let read = decided(&judged, (200, object("False"))).await;
+        assert_eq!(
+            read,
+            (true, Some(false), nobody.clone()),
+            "the minute is over"
+        );
+        judged.in_progress = node.clone();
+        let unsaid = decided(&judged, failure(500)).await;
+        assert_eq!(unsaid, (false, Some(true), nobody), "it still says True");
+        let nowhere = decided(&judged, failure(404)).await;
+        assert_eq!(
+            nowhere,
+            (false, Some(true), node),
+            "there is nothing to say it"
+        );
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::assess::report::Verdict;
 use crate::client::backoff::jittered;
 use crate::gate::condition::Check;
 use crate::gate::{Decision, GateError};
@@ -32,10 +31,10 @@ pub struct GateReport {
     pub reason: &'static str,
     /// A human-readable message.
     pub message: String,
-    /// What the condition says; `None` if it could not be written.
-    pub written: Option<Decision>,
-    /// The verdict that the gate has acted on and is done with. The report says nothing about another one.
-    pub acted_on: Option<Verdict>,
+    /// Whether the condition says what was decided last, or before that.
+    pub is_written: bool,
+    /// What the gate has decided, written or not; `None` until it is done with that.
+    pub decided: Option<Decision>,
     /// The nodes being changed that the gate has acted on and is done with: work on others must not begin yet.
     pub knows: BTreeSet<String>,
     /// Since when lists are wanted to open the gate.
@@ -46,11 +45,6 @@ impl GateReport {
     /// Returns whether the state of the gate is not known yet.
     pub fn is_pending(&self) -> bool {
         self.reason == PENDING
-    }
-
-    /// Returns whether the condition says what was decided last, or before that.
-    pub fn is_written(&self) -> bool {
-        self.written.is_some()
     }
 }
 
@@ -119,6 +113,11 @@ impl Track {
         is_disturbed
     }
 
+    /// Returns whether the object may say something else for a moment: a call has failed.
+    pub fn may_say_something_else(&self) -> bool {
+        matches!(self.failure, Some((GateError::Call(_), _)))
+    }
+
     /// Records that the decision could not be written.
     pub fn failed(&mut self, decision: &Decision, error: GateError, now: Instant) {
         self.failure = Some((error, decision.holds()));
@@ -133,7 +132,7 @@ impl Track {
             status,
             reason,
             message,
-            written: self.written.clone().filter(|_| self.failure.is_none()),
+            is_written: self.written.is_some() && self.failure.is_none(),
             ..GateReport::default()
         }
     }
@@ -241,7 +240,7 @@ mod tests {
         rig.saw("m", WRITTEN, false);
         assert!(!rig.is_due("m", Duration::ZERO) && rig.is_due("n", Duration::ZERO));
         let report = rig.track.report(rig.now);
-        assert_eq!(report.written, Some(decision("m")));
+        assert!(report.is_written);
         assert_eq!(rig.reports(), ("Unknown", "Pending"));
         assert_eq!(rig.pause(), SOON);
         rig.saw("m", AS_IT_WAS, true);
@@ -307,7 +306,7 @@ mod tests {
         rig.track
             .failed(&decision("n"), GateError::NotServed, rig.now);
         assert_eq!(rig.reports(), ("False", "NotServed"));
-        assert!(!rig.track.report(rig.now).is_written());
+        assert!(!rig.track.report(rig.now).is_written);
         let first = rig.pause();
         assert!(first >= RETRY.mul_f64(0.9));
         let is_due = rig.is_due("n", Duration::ZERO);

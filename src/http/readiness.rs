@@ -115,7 +115,7 @@ fn leader(answer: &mut Answer, health: Option<&Health>) -> bool {
         answer.note("cluster-read", &words);
     }
     if let Some(report) = &health.gate {
-        let is_set = report.is_written();
+        let is_set = report.is_written;
         let problem = (!is_set).then_some(report.message.as_str());
         ready &= answer.check("operatorcondition", problem);
         if is_set && report.reason != "Confirmed" {
@@ -159,22 +159,14 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assess::report::{Reason, Upgradeable, Verdict};
-    use crate::gate::Decision;
 
     fn report(reason: &'static str, message: &str, is_written: bool) -> GateReport {
-        let verdict = Verdict {
-            upgradeable: Upgradeable::True,
-            reason: Reason::DriversRegistered,
-            message: String::new(),
-        };
-        let decision = Decision::of(verdict);
         GateReport {
             is_of_olm: true,
             status: "True",
             reason,
             message: message.to_owned(),
-            written: is_written.then_some(decision),
+            is_written,
             ..GateReport::default()
         }
     }

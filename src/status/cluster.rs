@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::api::{Counts, PrivateKeySecretRef, UPGRADEABLE, WindowsStorageStatus};
 use crate::assess::BlockingVolumes;
 use crate::assess::report::{Upgradeable, Verdict};
-use crate::gate::GateReport;
+use crate::gate::{GateReport, Turned};
 use crate::index::Cluster;
 use crate::node::{self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, Rollout, check_private_key, printable};
 use crate::services::{ServicesError, ServicesPlan};
@@ -59,6 +59,8 @@ pub struct ClusterInputs {
     pub services_problem: Option<String>,
     /// The state of the gate, once it is known.
     pub gate: Option<GateReport>,
+    /// When the verdict turned to what it is.
+    pub turned: Turned,
     /// The API server's Kubernetes version.
     pub kubernetes_version: String,
 }
@@ -142,14 +144,14 @@ pub fn with_verdict(
 /// after the verdict. The previous process's conditions stay until this process has read the gate.
 fn verdict_conditions(
     previous: &WindowsStorageStatus,
-    ClusterInputs { verdict, gate, .. }: &ClusterInputs,
+    inputs: &ClusterInputs,
 ) -> Vec<(&'static str, NewCondition)> {
-    let said = said(verdict, gate.as_ref());
+    let said = said(inputs);
     let before = find(&previous.conditions, UPGRADEABLE);
     let upgradeable = said.map_or_else(|| before.map(unchanged), |it| Some(verdict_condition(it)));
     let upgradeable = upgradeable.map(|upgradeable| (UPGRADEABLE, upgradeable));
     let before = find(&previous.conditions, OPERATOR_CONDITION_WRITTEN);
-    let of_olm = gate.as_ref().filter(|gate| gate.is_of_olm);
+    let of_olm = inputs.gate.as_ref().filter(|gate| gate.is_of_olm);
     let gate = of_olm.map(|gate| match before {
         Some(before) if gate.is_pending() => unchanged(before),
         _ => condition(gate.status, gate.reason, &gate.message),
@@ -158,20 +160,16 @@ fn verdict_conditions(
     upgradeable.into_iter().chain(gate).collect()
 }
 
-/// Returns the verdict to report; `None` if it depends on the gate, and the gate has not been read or has not acted on it yet.
-fn said<'a>(verdict: &'a Verdict, gate: Option<&'a GateReport>) -> Option<&'a Verdict> {
-    let Some(gate) = gate.filter(|_| verdict.upgradeable == Upgradeable::True) else {
-        return Some(verdict);
+/// Returns the verdict to report, which is the gate's where the verdict is True; `None` while the gate is not done with that,
+/// or has not seen yet that the verdict was False in between.
+fn said(inputs: &ClusterInputs) -> Option<&Verdict> {
+    let is_true = inputs.verdict.upgradeable == Upgradeable::True;
+    let Some(gate) = inputs.gate.as_ref().filter(|_| is_true) else {
+        return Some(&inputs.verdict);
     };
-    match &gate.written {
-        _ if gate.acted_on.as_ref() != Some(verdict) => None,
-        Some(written) if written.verdict.upgradeable == Upgradeable::False => {
-            Some(&written.verdict)
-        }
-        None if gate.is_pending() => None,
-        // A gate that cannot be written holds nothing.
-        _ => Some(verdict),
-    }
+    let decided = gate.decided.as_ref();
+    let decided = decided.filter(|it| it.holds() || it.is_open(&inputs.turned));
+    decided.map(|decided| &decided.verdict)
 }
 
 fn verdict_condition(verdict: &Verdict) -> NewCondition {

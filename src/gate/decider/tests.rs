@@ -222,6 +222,11 @@ fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
             // What appears and disappears before all data is known has held nothing.
             "0 unknown! unknown, 1000 open! open",
         ),
+        (
+            false,
+            // What is seen while a watch fails has held something.
+            "0 unknown unknown, 1000 held? held, 20000 unknown! unknown, 22000 open held, 80000 open held, 81000 open open",
+        ),
     ] {
         Rig::finding(was_held).says(&format!("{was_held}"), steps);
     }

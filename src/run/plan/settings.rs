@@ -26,14 +26,6 @@ impl Plan {
             return;
         };
         let (cluster, seen) = (inputs.cluster, &inputs.seen);
-        let mut gate = seen.gate.clone();
-        if let Some(gate) = gate.as_mut()
-            && let Some(written) = &gate.written
-            && !(written.holds() || written.is_open(&inputs.history.turned))
-        {
-            // It has not seen yet that the verdict was False in between.
-            gate.acted_on = None;
-        }
         let has_left_keys = self.left.iter().any(|left| left.what == LeftOver::Key);
         let of_cluster = ClusterInputs {
             verdict,
@@ -48,7 +40,8 @@ impl Plan {
             nodes_by_key: self.nodes_by_key(inputs),
             services: self.services.clone(),
             services_problem: seen.services_problem.clone(),
-            gate,
+            gate: seen.gate.clone(),
+            turned: inputs.history.turned,
             kubernetes_version: seen.kubernetes_version.clone(),
         };
         let previous = cluster.settings.get(SETTINGS_NAME).cloned();

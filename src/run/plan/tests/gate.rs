@@ -13,8 +13,6 @@ fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
         status: "False",
         reason,
         message: String::new(),
-        written: None,
-        acted_on: Some(rig.last.judged.verdict.clone()),
         ..GateReport::default()
     });
     if let Some((_, status)) = rig.pass().settings.clone() {
@@ -63,8 +61,7 @@ fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_kn
         status: "True",
         reason: "Confirmed",
         message: String::new(),
-        written: Some(written),
-        acted_on: Some(plan.judged.verdict.clone()),
+        decided: Some(written),
         ..GateReport::default()
     });
     let (_, status) = rig.pass().settings.clone().unwrap();
@@ -119,13 +116,13 @@ fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
 fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is() {
     let mut rig = Rig::settled();
     let false_at = rig.history.turned.false_at;
-    let mut said = |acted: bool, reason: &'static str, written: Option<(Upgradeable, Reason)>| {
+    let mut said = |reason: &'static str, decided: Option<(Upgradeable, Reason)>| {
         rig.gate = Some(GateReport {
             is_of_olm: true,
             status: "True",
             reason,
             message: String::new(),
-            written: written.map(|(upgradeable, reason)| Decision {
+            decided: decided.map(|(upgradeable, reason)| Decision {
                 false_at,
                 ..Decision::of(Verdict {
                     upgradeable,
@@ -133,7 +130,6 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
                     message: "the gate's".to_owned(),
                 })
             }),
-            acted_on: Some(rig.last.judged.verdict.clone()).filter(|_| acted),
             ..GateReport::default()
         });
         if let Some((_, status)) = rig.pass().settings.clone() {
@@ -147,24 +143,22 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
     };
     let is = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
     let held = Some((Upgradeable::False, Reason::DriversMissing));
-    assert_eq!(said(true, "Confirmed", held), is("False", "DriversMissing"));
-    // From a process that has not read the gate yet.
-    assert_eq!(said(true, "Pending", None), is("False", "DriversMissing"));
+    assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
+    // From a process that has not read the gate yet, or is not done with it.
+    assert_eq!(said("Pending", None), is("False", "DriversMissing"));
     let open = Some((Upgradeable::True, Reason::NoInTreeVolumes));
-    assert_eq!(said(true, "Confirmed", open), is("True", "NoInTreeVolumes"));
-    assert_eq!(said(true, "Confirmed", held), is("False", "DriversMissing"));
-    assert_eq!(said(true, "NotServed", None), is("True", "NoInTreeVolumes"));
-    // What it wrote for an earlier verdict says nothing about this one.
-    assert_eq!(
-        said(false, "Confirmed", held),
-        is("True", "NoInTreeVolumes")
-    );
-    assert_eq!(said(true, "Confirmed", held), is("False", "DriversMissing"));
+    assert_eq!(said("Confirmed", open), is("True", "NoInTreeVolumes"));
+    // What is decided counts, whether it can be written or not.
+    for reason in ["WriteFailed", "NotServed"] {
+        assert_eq!(said(reason, held), is("False", "DriversMissing"));
+        assert_eq!(said(reason, open), is("True", "NoInTreeVolumes"));
+    }
+    assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
     // The gate has not seen that the verdict was False after it wrote this.
     rig.history.turned.false_at = Some(rig.instant);
     let gate = rig.gate.as_mut().unwrap();
-    let written = gate.written.as_mut().unwrap();
-    written.verdict = rig.last.judged.verdict.clone();
+    let decided = gate.decided.as_mut().unwrap();
+    decided.verdict = rig.last.judged.verdict.clone();
     assert!(rig.pass().settings.is_none(), "it stays False");
 }
 
