@@ -1,7 +1,7 @@
 //! Decides what the status of `WindowsStorage` should be, and whether it must be written.
 
 use crate::api::SETTINGS_NAME;
-use crate::index::AnyTable;
+use crate::index::{AnyTable, Cluster};
 use crate::run::plan::{Inputs, LeftOver, Plan};
 use crate::status::{ClusterInputs, NodesByKey, cluster_status, with_verdict};
 
@@ -51,9 +51,7 @@ impl Plan {
         let when = (generation, inputs.now);
         let status = if self.is_complete {
             cluster_status(&before, cluster, &of_cluster, when)
-        } else if cluster.settings.is_complete()
-            && (cluster.unread().iter()).any(|unread| unread.problem.is_some())
-        {
+        } else if cluster.settings.is_complete() && is_failing(cluster) {
             // Something cannot be read, possibly for long: update only the verdict, and keep everything else as last known.
             with_verdict(&before, &of_cluster, when)
         } else {
@@ -64,4 +62,12 @@ impl Plan {
             self.settings = Some((previous, status));
         }
     }
+}
+
+/// Returns whether something cannot be read that the status needs.
+fn is_failing(cluster: &Cluster) -> bool {
+    let beside: [&dyn AnyTable; 2] = [&cluster.config_maps, &cluster.node_statuses];
+    let mut unread = cluster.unread().into_iter();
+    unread.any(|unread| unread.problem.is_some())
+        || beside.iter().any(|table| table.problem().is_some())
 }

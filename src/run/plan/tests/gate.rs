@@ -95,6 +95,34 @@ fn it_is_reported_while_the_cluster_cannot_be_read() {
     }
 }
 
+/// Policies go by the status alone.
+#[test]
+fn a_verdict_that_holds_is_written_whatever_else_cannot_be_read() {
+    let fails: [fn(&mut Rig); 2] = [
+        |rig| {
+            rig.cluster.config_maps.fail("forbidden".to_owned());
+        },
+        |rig| {
+            rig.cluster.node_statuses.fail("forbidden".to_owned());
+        },
+    ];
+    for fail in fails {
+        let mut rig = Rig::new();
+        rig.add_node("win-1", "windows");
+        rig.put(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"nodeName": "win-1", "containers": [],
+                "volumes": [{"name": "data", "azureFile": {"secretName": "s", "shareName": "s"}}]}}));
+        rig.read_verdict_kinds();
+        rig.write_settings(upgradeable("True", "NoInTreeVolumes"));
+        assert!(rig.pass().settings.is_none(), "its first lists may run");
+        fail(&mut rig);
+        let (_, status) = rig.pass().settings.clone().unwrap();
+        let mut conditions = status.conditions.iter();
+        let said = conditions.find(|said| said.type_ == "Upgradeable");
+        assert_eq!(said.unwrap().reason, "DriversMissing");
+    }
+}
+
 #[test]
 fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
     let mut rig = Rig::settled();
