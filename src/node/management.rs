@@ -8,6 +8,7 @@ use crate::api::{Management, SETTINGS_NAME, WindowsNodeStorageStatus};
 use crate::assess::causes::csi_proxy::that_run_it;
 use crate::index::{Cluster, Node, NodeSide, ObjectKey, Platform, PlatformSignal};
 use crate::node::may_have_agent;
+use crate::node::planner::is_pinned;
 
 /// Value of [`WindowsNodeStorageStatus::managed_by`] for nodes that this operator manages.
 pub const OPERATOR: &str = "windows-storage-operator";
@@ -119,7 +120,7 @@ impl<'a> Managers<'a> {
     /// Returns what a node without another owner waits for, if it has nothing of this operator yet.
     fn unless_awaited(&self, name: &str, node: &Node) -> ManagedBy {
         let status = self.status(name);
-        if status.is_some_and(may_have_agent) {
+        if status.is_some_and(|it| may_have_agent(it, is_pinned(self.cluster, name))) {
             return ManagedBy::Operator;
         }
         let mut sets = self.sets.iter();

@@ -282,7 +282,7 @@ impl<'a> Planner<'a> {
             spec,
             used: present.report.csi_proxy_use(name).cloned(),
             status,
-            is_pinned: pins(self.cluster).is_some_and(|pins| pins.contains_key(name)),
+            is_pinned: is_pinned(self.cluster, name),
             unused_since: present.unused_since.get(name).copied(),
             now: present.instant,
             listed: present.listed,
@@ -293,7 +293,7 @@ impl<'a> Planner<'a> {
     /// Plans an external node. If it was managed before, it is released once.
     fn external(&self, who: String, name: &str, node: &Node) -> NodePlan {
         let status = self.cluster.node_statuses.get(name);
-        if !status.is_some_and(may_have_agent) {
+        if !status.is_some_and(|status| may_have_agent(status, is_pinned(self.cluster, name))) {
             return NodePlan::External(who);
         }
         let target = self.target(name, node).map(|target| {
@@ -421,6 +421,11 @@ fn one_spelling(address: &str) -> String {
 fn pins(cluster: &Cluster) -> Option<&BTreeMap<String, String>> {
     let map = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
     map.map(|map| &map.data)
+}
+
+/// Returns whether the node has a pinned host key.
+pub(super) fn is_pinned(cluster: &Cluster, name: &str) -> bool {
+    pins(cluster).is_some_and(|pins| pins.contains_key(name))
 }
 
 /// Parses the administrator's `known_hosts` lines.

@@ -109,9 +109,8 @@ pub fn removal(facts: &Facts<'_>) -> Removal {
     if is_wanted && !is_removed {
         return Removal::Stay(None);
     }
-    let may_be_there = facts.status.map_or(facts.is_pinned, |status| {
-        may_have_agent(status) && (facts.is_pinned || has_contact(status))
-    });
+    let status = facts.status;
+    let may_be_there = status.map_or(facts.is_pinned, |it| may_have_agent(it, facts.is_pinned));
     // A removal that has begun waits; it does not reinstall csi-proxy in the meantime.
     let has_begun = facts
         .status
@@ -126,15 +125,13 @@ pub fn removal(facts: &Facts<'_>) -> Removal {
     }
 }
 
-/// Returns whether a node with this status may have the agent.
-pub fn may_have_agent(status: &WindowsNodeStorageStatus) -> bool {
-    [MANAGED, RELEASING, REMOVING].contains(&&*status.management) || status.csi_proxy.is_some()
-}
-
-/// Returns whether the operator has ever logged in to the node. If not, nothing of it is installed there.
-fn has_contact(status: &WindowsNodeStorageStatus) -> bool {
+/// Returns whether a node with this status may have the agent: it was managed, and the operator has logged in to it, or may
+/// have, because its host key is pinned.
+pub fn may_have_agent(status: &WindowsNodeStorageStatus, is_pinned: bool) -> bool {
     let mut conditions = status.conditions.iter();
-    conditions.any(|condition| condition.type_ == SSH_KEY_ACCEPTED) || status.csi_proxy.is_some()
+    let mut was_accepted = || conditions.any(|it| it.type_ == SSH_KEY_ACCEPTED);
+    let was_ours = [MANAGED, RELEASING, REMOVING].contains(&&*status.management);
+    status.csi_proxy.is_some() || was_ours && (is_pinned || was_accepted())
 }
 
 fn held(facts: &Facts<'_>) -> Option<Hold> {

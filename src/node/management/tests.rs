@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::node::SSH_KEY_ACCEPTED;
 use crate::objects::kind;
 
 fn now() -> Timestamp {
@@ -141,6 +142,22 @@ const HELD: &str = "held by kube-system/csi-proxy";
 fn a_daemon_set_changes_nothing_for_a_node_that_has_something_of_this_operator() {
     let set = daemon_set(&json!({}), &json!([]));
     let with_agent = || Some(crate::api::CsiProxyStatus::default());
+    let accepted = || {
+        let accepted = json!({"type": SSH_KEY_ACCEPTED, "status": "True", "reason": "Accepted",
+            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        serde_json::from_value(accepted).unwrap()
+    };
+    // Without a login, nothing was installed there.
+    let managed = WindowsNodeStorageStatus {
+        management: MANAGED.to_owned(),
+        managed_by: OPERATOR.to_owned(),
+        ..WindowsNodeStorageStatus::default()
+    };
+    let mut without_login = cluster(&[node("win-1", &json!({})), set.clone()]);
+    without_login
+        .node_statuses
+        .apply("win-1".to_owned(), managed);
+    assert_eq!(of(&without_login, Management::Auto), HELD);
     for (management, managed_by, csi_proxy, expected) in [
         (MANAGED, OPERATOR, None, "ours"),
         (MANAGED, OPERATOR, with_agent(), "ours"),
@@ -158,6 +175,7 @@ fn a_daemon_set_changes_nothing_for_a_node_that_has_something_of_this_operator()
             management: management.to_owned(),
             managed_by: managed_by.to_owned(),
             csi_proxy,
+            conditions: vec![accepted()],
             ..WindowsNodeStorageStatus::default()
         };
         cluster.node_statuses.apply("win-1".to_owned(), status);

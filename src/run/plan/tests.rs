@@ -296,8 +296,16 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
 fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
-    // The status shows no contact yet, but the previous process may have connected.
     rig.act();
+    rig.belongs_to("win-2", Platform::Wmco);
+    // Nobody has logged in.
+    assert!(matches!(rig.act().nodes["win-2"], NodePlan::External(_)));
+    rig.restart();
+    rig.cluster.node_statuses.delete(&"win-2".to_owned());
+    rig.change_node("win-2", |node| node.platform = None);
+    rig.act();
+    // The status shows no contact, but its host key is pinned: the previous process may have connected.
+    rig.pin(&[("win-2", crate::node::FIRST_CONTACT)]);
     rig.belongs_to("win-2", Platform::Wmco);
     rig.act();
     let NodePlan::Release(who, Ok(target)) = rig.plan("win-2") else {

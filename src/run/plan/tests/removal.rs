@@ -235,6 +235,8 @@ fn to_be_removed() -> Rig {
     rig.pin(&[("win-1", FIRST_CONTACT), ("win-2", "by-hand")]);
     rig.change_node("theirs", |node| node.given = true);
     rig.act();
+    rig.see("theirs", Standing::Current);
+    rig.act();
     rig.change_node("theirs", |node| node.given = false);
     rig.belongs_to("theirs", Platform::Wmco);
     rig.put(&with_pipes());

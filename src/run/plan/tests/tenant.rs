@@ -276,7 +276,7 @@ fn a_tenant_changes_nothing_outside_its_namespace_except_by_holding() {
         let before = world.decide(&[]);
         world.statuses = known;
         let statuses = world.statuses.iter();
-        let had = statuses.filter(|(_, status)| may_have_agent(status));
+        let had = statuses.filter(|(_, status)| may_have_agent(status, false));
         let had: BTreeSet<String> = had.map(|(name, _)| name.clone()).collect();
         let added: Vec<Value> = (0..world.rng.random_range(1..=MOST))
             .map(|_| world.object(TENANT))
