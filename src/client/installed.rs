@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{ListParams, ObjectMeta};
-use kube::{Api, Client};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
 
 use crate::client::deadline::{self, CallError};
 
@@ -17,34 +20,78 @@ pub const SELECTOR: &str = "app.kubernetes.io/name=windows-storage-operator";
 /// Returns the namespaces with a Deployment of the operator.
 pub async fn namespaces(client: &Client) -> Result<BTreeSet<String>, CallError> {
     let found = deployments(client).await?.into_iter();
-    let namespaces = found.filter_map(|deployment| deployment.namespace);
+    let namespaces = found.filter_map(|deployment| deployment.metadata.namespace);
     Ok(namespaces.collect())
 }
 
 /// Returns the namespace of an operator that was installed before the one in `namespace`, if there is one. An operator
 /// without a Deployment counts as the last.
 pub async fn earlier(client: &Client, namespace: &str) -> Result<Option<String>, CallError> {
-    let (own, others): (Vec<_>, Vec<_>) = (deployments(client).await?.into_iter())
-        .map(|found| {
-            let created = found.creation_timestamp.map(|created| created.0);
-            (created, found.namespace.unwrap_or_default())
-        })
-        .partition(|(_, found)| found == namespace);
-    let mut earlier = others.into_iter();
-    let earlier = earlier.find(|other| own.first().is_none_or(|own| other < own));
-    Ok(earlier.map(|(_, namespace)| namespace))
+    let key = |found: &Deployment| {
+        let created = found.creation_timestamp().map(|created| created.0);
+        (created, found.namespace().unwrap_or_default())
+    };
+    let found = deployments(client).await?;
+    let own = found.iter().map(key).find(|(_, found)| found == namespace);
+    for other in &found {
+        let (created, of) = key(other);
+        let is_earlier = own
+            .as_ref()
+            .is_none_or(|own| (&created, &of) < (&own.0, &own.1));
+        if of != namespace && is_earlier && is_operator(client, &of, other).await? {
+            return Ok(Some(of));
+        }
+    }
+    Ok(None)
 }
 
-async fn deployments(client: &Client) -> Result<Vec<ObjectMeta>, CallError> {
+async fn deployments(client: &Client) -> Result<Vec<Deployment>, CallError> {
     let selected = ListParams::default()
         .labels(SELECTOR)
         .fields(&format!("metadata.name={OPERATOR}"));
     let deployments: Api<Deployment> = Api::all(client.clone());
-    let listed = deployments.list_metadata(&selected);
-    let found = deadline::call("find the operator's Deployment", listed).await?;
-    Ok(found
-        .items
-        .into_iter()
-        .map(|found| found.metadata)
-        .collect())
+    let listed = deadline::call(
+        "find the operator's Deployment",
+        deployments.list(&selected),
+    );
+    Ok(listed.await?.items)
+}
+
+/// Returns whether the pods of a Deployment may write what only the operator writes. Anybody with a namespace can make one of
+/// its name, and must not stop the operator by that.
+async fn is_operator(
+    client: &Client,
+    namespace: &str,
+    deployment: &Deployment,
+) -> Result<bool, CallError> {
+    let pod = deployment.spec.as_ref();
+    let pod = pod.and_then(|spec| spec.template.spec.as_ref());
+    let account = pod.and_then(|pod| pod.service_account_name.as_deref());
+    let account = account.unwrap_or("default");
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(format!("system:serviceaccount:{namespace}:{account}")),
+            groups: Some(vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ]),
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some("patch".to_owned()),
+                group: Some("windowsstorage.dev".to_owned()),
+                resource: Some("windowsnodestorages".to_owned()),
+                subresource: Some("status".to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let parameters = PostParams::default();
+    let asked = deadline::call(
+        "create SubjectAccessReview",
+        reviews.create(&parameters, &review),
+    );
+    Ok(asked.await?.status.is_some_and(|status| status.allowed))
 }

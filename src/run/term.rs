@@ -20,6 +20,8 @@ use crate::lease::{Election, LEASE, Standby};
 const GATE: Duration = Duration::from_secs(5);
 /// How often an operator checks whether an operator that was installed earlier still exists.
 const OTHER: Duration = Duration::from_secs(10);
+/// How long the pods of one that is deleted may take to end.
+const ENDING: Duration = Duration::from_secs(30);
 /// How often that is asked while the API server does not answer, and the pauses between.
 const ATTEMPTS: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
@@ -131,6 +133,9 @@ async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(
             }
         };
         let Some(other) = earlier else {
+            if reported.is_some() {
+                sleep(ENDING).await;
+            }
             return;
         };
         if reported.as_ref() != Some(&other) {
@@ -181,16 +186,19 @@ mod tests {
     use super::*;
 
     /// Waits with an API server that names an earlier operator this many times, and then fails. Returns whether it ended within
-    /// a quarter of an hour, and how often the server was asked.
-    async fn waits(names: u32) -> (bool, u32) {
+    /// a quarter of an hour, and how often the server was asked. `is_allowed`: whether that one has the rights of an operator.
+    async fn waits(names: u32, is_allowed: bool) -> (bool, u32) {
         let asked = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&asked);
-        let service = tower::service_fn(move |_: Request<Body>| {
-            let is_named = counter.fetch_add(1, Ordering::Relaxed) < names;
+        let service = tower::service_fn(move |request: Request<Body>| {
             let other = json!({"metadata": {"name": OPERATOR, "namespace": "other", "creationTimestamp": "2026-01-01T00:00:00Z"}});
-            let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": [other]});
+            let list = json!({"apiVersion": "apps/v1", "kind": "DeploymentList", "metadata": {}, "items": [other]});
+            let review = json!({"spec": {}, "status": {"allowed": is_allowed}});
+            let is_review = request.uri().path().ends_with("/subjectaccessreviews");
+            let is_named = is_review || counter.fetch_add(1, Ordering::Relaxed) < names;
             let answer = Response::builder().status(if is_named { 200 } else { 500 });
-            let answer = answer.body(Body::from(list.to_string().into_bytes()));
+            let answered = if is_review { review } else { list };
+            let answer = answer.body(Body::from(answered.to_string().into_bytes()));
             async move { Ok::<_, Infallible>(answer.unwrap()) }
         });
         let client = Client::new(service, "default");
@@ -203,8 +211,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_saw_an_earlier_operator_waits_through_failures_and_who_saw_none_goes_on_after_some()
      {
-        assert_eq!(waits(0).await, (true, ATTEMPTS));
-        let (has_ended, asked) = waits(1).await;
+        assert_eq!(waits(0, true).await, (true, ATTEMPTS));
+        let (has_ended, asked) = waits(1, true).await;
         assert!(!has_ended && asked > 3 * ATTEMPTS, "{asked}");
+        // Anybody may make a Deployment of that name.
+        assert_eq!(waits(9, false).await, (true, 1));
     }
 }

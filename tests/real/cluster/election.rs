@@ -277,6 +277,14 @@ fn an_operator_that_was_installed_after_another_waits_until_that_one_is_gone() {
     harness.kubectl("create namespace other");
     install("other");
     install(NAMESPACE);
+    // Anybody with a namespace can make a Deployment of that name.
+    let first = Candidate::start(&harness, "first");
+    harness.expect_leader(&first);
+    assert!(first.operator.terminate().unwrap().success());
+    harness.kubectl(
+        "create clusterrolebinding other --clusterrole=windows-storage-operator \
+         --serviceaccount=other:windows-storage-operator",
+    );
     let second = Candidate::start(&harness, "second");
     let told = "[-]leader-election failed: the operator is also installed in the namespace other";
     harness.eventually("it is not ready, and says why", || {
