@@ -20,7 +20,7 @@ use crate::run::History;
 use crate::run::keep::Board;
 use crate::run::plan::{Inputs, Plan, Seen, plan, stored_in_progress};
 use crate::run::show::show;
-use crate::watch::{Lists, News};
+use crate::watch::{Lists, News, Wish};
 
 /// News within this time are judged together.
 const GATHER: Duration = Duration::from_millis(10);
@@ -101,9 +101,11 @@ impl Judge {
             let rested = pace.rested(began, judged);
             loop {
                 // At once, not only with the next judgement: the gate opens only after them.
-                let wanted = self.gate.borrow().wants_lists.max(by_plan);
-                let lists = wanted.and_then(|since| self.lists.want(since, Instant::now()));
-                next = next.min(lists.unwrap_or(next));
+                let by_gate = self.gate.borrow().wants_lists;
+                for (wish, since) in [(Wish::Gate, by_gate), (Wish::Nodes, by_plan)] {
+                    let early = since.and_then(|it| self.lists.want(wish, it, Instant::now()));
+                    next = next.min(early.unwrap_or(next));
+                }
                 let is_new = tokio::select! {
                     () = sleep_until(next.into()) => break,
                     Some(news) = self.news.recv() => self.absorb(news),

@@ -10,13 +10,22 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// After this long without one, the next one comes at once again.
 const QUIET: Duration = Duration::from_secs(600);
 
+/// What lists are wanted for. Each has its own pauses: a node that cannot be released must not hold up the gate.
+#[derive(Clone, Copy, Debug)]
+pub enum Wish {
+    /// To open the gate.
+    Gate,
+    /// To take something off a node.
+    Nodes,
+}
+
 /// Who wants lists.
 #[derive(Debug)]
 pub struct Lists {
     asked: watch::Sender<()>,
     /// "While the gate opens and closes in turn, lists are 10 s apart, doubling to five minutes": when they were last asked
-    /// for, and how far the next ones are from these.
-    last: Option<(Instant, Duration)>,
+    /// for, and how far the next ones are from these, by [`Wish`].
+    last: [Option<(Instant, Duration)>; 2],
 }
 
 impl Lists {
@@ -24,7 +33,7 @@ impl Lists {
     pub(super) fn new() -> Self {
         Self {
             asked: watch::Sender::default(),
-            last: None,
+            last: [None; 2],
         }
     }
 
@@ -34,14 +43,17 @@ impl Lists {
 
     /// Asks for lists that begin at `since` or later, unless they are on their way. Returns when to ask again if it is too
     /// early.
-    pub fn want(&mut self, since: Instant, now: Instant) -> Option<Instant> {
-        let apart = match self.last {
-            Some((last, _)) if last >= since => return None,
+    pub fn want(&mut self, wish: Wish, since: Instant, now: Instant) -> Option<Instant> {
+        if (self.last.iter().flatten()).any(|(last, _)| *last >= since) {
+            return None;
+        }
+        let last = &mut self.last[wish as usize];
+        let apart = match *last {
             Some((last, apart)) if now < last + apart => return Some(last + apart),
             Some((last, apart)) if now < last + QUIET => (apart * 2).min(LONGEST),
             Some(_) | None => FIRST,
         };
-        self.last = Some((now, apart));
+        *last = Some((now, apart));
         self.asked.send_replace(());
         None
     }
@@ -76,7 +88,7 @@ mod tests {
             (1_510, 1_510, None),
             (1_511, 1_511, Some(1_520)),
         ] {
-            let wait = lists.want(after(since), after(now));
+            let wait = lists.want(Wish::Gate, after(since), after(now));
             assert_eq!(wait, due.map(after), "since {since}, at {now}");
             if asked.has_changed().unwrap() {
                 asked.mark_unchanged();
@@ -84,5 +96,23 @@ mod tests {
             }
             assert!(due.is_some() || last >= since, "at {now}");
         }
+    }
+
+    #[test]
+    fn who_wants_lists_again_and_again_does_not_hold_up_the_other() {
+        let mut lists = Lists::new();
+        let asked = lists.subscribe();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        for at in [0, 10, 30, 70] {
+            assert_eq!(lists.want(Wish::Nodes, after(at), after(at)), None);
+        }
+        let early = lists.want(Wish::Nodes, after(71), after(71));
+        assert_eq!(early, Some(after(150)));
+        assert_eq!(lists.want(Wish::Gate, after(70), after(71)), None);
+        assert_eq!(lists.want(Wish::Gate, after(72), after(72)), None);
+        assert!(asked.has_changed().unwrap());
+        // The same lists serve both.
+        assert_eq!(lists.want(Wish::Nodes, after(72), after(73)), None);
     }
 }

@@ -17,7 +17,7 @@ use crate::client::{Revisions, WentBack};
 use crate::http::Metrics;
 use crate::objects::{KINDS, Scope};
 use feed::{Failures, Feed, LISTS};
-pub use lists::Lists;
+pub use lists::{Lists, Wish};
 pub use news::News;
 pub use secrets::read as read_secret;
 
