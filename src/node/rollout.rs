@@ -203,19 +203,21 @@ pub fn grant(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -
     let mut ready: Vec<_> = of(Standing::Waiting)
         .filter(|(_, it)| is_ready(it))
         .collect();
-    let is_ready = !ready.is_empty();
+    let has_ready = !ready.is_empty();
     if halt.is_none() {
-        let is_away = |it: &&Candidate| it.at_work || is_unavailable(**it, limits);
+        // One that is down already, and only waits for a slot, does not wait for itself: it goes first.
+        let is_next = |it: &Candidate| it.down && it.standing == Standing::Waiting && is_ready(it);
+        let is_away = |it: &&Candidate| it.at_work || is_unavailable(**it, limits) && !is_next(it);
         let unavailable = candidates.values().filter(is_away).count();
         let free = limits.max_unavailable.saturating_sub(unavailable);
-        ready.sort_by_key(|&(name, it)| it.order(name));
+        ready.sort_by_key(|&(name, it)| (!it.down, it.order(name)));
         slots.extend(ready.into_iter().take(free).map(|(name, _)| name.clone()));
     }
     Grant {
         slots,
         halt,
         failed,
-        is_ready,
+        is_ready: has_ready,
     }
 }
 
@@ -290,6 +292,10 @@ mod tests {
         };
         for (limits, nodes, expected) in [
             (LIMITS, "a waiting, b waiting, c waiting", "a b"),
+            // A node that is down does not wait for itself.
+            (one, "a waiting, b waiting down", "b"),
+            (one, "a waiting down, b waiting down", "a"),
+            (one, "a waiting, b current down", ""),
             // Only waiting nodes get a slot.
             (LIMITS, "a unreachable, b current, c not-installed", ""),
             // A node at work keeps its slot.
