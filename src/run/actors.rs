@@ -68,10 +68,10 @@ impl Actors<'_> {
         let mut writer = ServicesWriter::new(self.client, self.namespace);
         self.keep(SERVICES, async |plan| {
             let (read_up_to, entry) = (plan.config_maps_version, &plan.services);
-            if plan.knows_configuration {
-                writer.reconcile(read_up_to, entry).await?;
+            if !plan.knows_configuration {
+                return Ok(None);
             }
-            Ok::<_, Unwritten>(None)
+            writer.reconcile(read_up_to, entry).await
         })
         .await
     }

@@ -1,5 +1,7 @@
 //! Writes the `windows-services` ConfigMap as planned.
 
+use std::time::{Duration, Instant};
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -18,11 +20,17 @@ fn unwritten(error: CallError) -> Unwritten {
     Unwritten(error, hint)
 }
 
+/// How far writes are apart: another client may change the entry each time.
+const APART: Duration = Duration::from_secs(10);
+
 /// Writes the csi-proxy entry.
 pub struct ServicesWriter {
     api: Api<ConfigMap>,
     /// "An answer to a write never replaces what a watch has delivered": the resourceVersion that was written last.
     written: u64,
+    /// "Steady state writes nothing", and neither do two that disagree write all the time: when it was last written, or another
+    /// client was faster.
+    tried: Option<Instant>,
 }
 
 impl ServicesWriter {
@@ -31,24 +39,29 @@ impl ServicesWriter {
         Self {
             api: Api::namespaced(client.clone(), namespace),
             written: 0,
+            tried: None,
         }
     }
 
     /// Carries out the plan, unless it is from before the last write. A concurrent change by another client is a conflict,
-    /// which is no fault: the next plan starts from it.
+    /// which is no fault: the next plan starts from it. Returns when to try again if it is too early.
     pub async fn reconcile(
         &mut self,
         read_up_to: u64,
         plan: &Result<ServicesPlan, ServicesError>,
-    ) -> Result<(), Unwritten> {
+    ) -> Result<Option<Instant>, Unwritten> {
+        let now = Instant::now();
+        let again = self.tried.map(|tried| tried + APART);
+        let again = again.filter(|again| *again > now);
         if read_up_to < self.written {
-            return Ok(());
+            return Ok(None);
         }
         let written = match plan {
-            Ok(ServicesPlan::Unneeded | ServicesPlan::Keep { .. }) => return Ok(()),
+            Ok(ServicesPlan::Unneeded | ServicesPlan::Keep { .. }) => return Ok(None),
+            Ok(_) if again.is_some() => return Ok(again),
             Err(error) => {
                 tracing::debug!(%error, "ConfigMap windows-services cannot be used");
-                return Ok(());
+                return Ok(None);
             }
             Ok(ServicesPlan::Create(data)) => {
                 let mut object = ConfigMap {
@@ -72,12 +85,58 @@ impl ServicesWriter {
             }
         };
         match written {
-            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) if error.is_conflict() => {
+                self.tried = Some(now);
+                Ok(Some(now + APART))
+            }
             written => {
                 self.written = version(&written.map_err(unwritten)?);
                 tracing::info!("the csi-proxy entry of ConfigMap windows-services is written");
-                Ok(())
+                self.tried = Some(now);
+                Ok(None)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    /// Another client changes the entry each time: the next plan is to write it again.
+    #[tokio::test]
+    async fn an_entry_is_not_written_again_and_again_without_a_pause() {
+        let asked = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&asked);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let version = counter.fetch_add(1, Ordering::Relaxed) + 1;
+            let metadata = json!({"name": CONFIG_MAP, "resourceVersion": version.to_string()});
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+            let answer = Response::new(Body::from(object.to_string().into_bytes()));
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let mut writer = ServicesWriter::new(&Client::new(service, "default"), "default");
+        let change = Ok(ServicesPlan::Update {
+            data: BTreeMap::new(),
+            resource_version: "1".to_owned(),
+        });
+        let now = Instant::now();
+        assert_eq!(writer.reconcile(1, &change).await.unwrap(), None);
+        for read_up_to in 2..9 {
+            let again = writer.reconcile(read_up_to, &change).await.unwrap();
+            assert!(again.is_some_and(|again| again >= now + APART));
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        writer.tried = writer.tried.and_then(|it| it.checked_sub(APART));
+        assert_eq!(writer.reconcile(9, &change).await.unwrap(), None);
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 }
