@@ -10,6 +10,8 @@ use crate::node::{HostKey, HostKeyPolicy, NodeError, Phases, Reason, socket};
 
 /// How long a TCP connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long all of it may take: the lookup of a name, and a connection to each of its addresses.
+const OPEN: Duration = Duration::from_secs(30);
 /// Time limit from the connection to the server's host key.
 pub const HANDSHAKE: Duration = Duration::from_secs(30);
 /// What one operation on a connection may take.
@@ -54,7 +56,13 @@ pub async fn connect(
     let place = place(address, port);
     let kinds = known.kinds();
     let mut phases = Phases::default();
-    let opening = open((address, port), &place);
+    let opening = async {
+        let open = timeout(OPEN, open((address, port), &place)).await;
+        open.unwrap_or_else(|_| {
+            let problem = format!("no connection within {} s", OPEN.as_secs());
+            Err(unreachable(&place, &problem))
+        })
+    };
     let stream = phases.time("connect", opening).await?;
     let lost = |error: std::io::Error| unreachable(&place, &error);
     let cutter = Cutter(stream.try_clone().map_err(lost)?);
