@@ -24,8 +24,6 @@ pub struct Observation {
     pub ssh_key: String,
     /// What went wrong in the last reconcile.
     pub problem: Option<NodeError>,
-    /// Number of finished reconciles, successful or not.
-    pub reconciles: u64,
     /// Failed reconciles since the node was last up to date, or since the desired state changed. A reconcile that only
     /// finds that it must wait for a slot does not reset the count.
     pub failures: u32,
@@ -116,7 +114,6 @@ impl Observations {
         {
             let mut all = self.read();
             let observation = all.entry(target.node.clone()).or_default();
-            observation.reconciles += 1;
             if let Ok(Desired {
                 revision, request, ..
             }) = &target.desired

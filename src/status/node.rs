@@ -181,11 +181,6 @@ fn failed_update(
     }
 }
 
-/// Whether a node's status shows csi-proxy in use.
-pub fn is_used(status: &WindowsNodeStorageStatus) -> bool {
-    find(&status.conditions, CSI_PROXY_USED).is_some_and(|condition| condition.status == "True")
-}
-
 /// Whether a node's status shows its storage as ready.
 pub fn is_ready(status: &WindowsNodeStorageStatus) -> bool {
     find(&status.conditions, READY).is_some_and(|condition| condition.status == "True")

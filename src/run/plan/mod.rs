@@ -22,7 +22,7 @@ use crate::node::payload::Payload;
 use crate::node::{Awaited, NodePlan, Observation, Planner, Present, Rollout, SlotState};
 use crate::run::History;
 use crate::services::{self, Entry, ServicesError, ServicesPlan, csi_proxy_flags};
-use crate::status::{NodeInputs, NodeStatus, NodeStatuses, find, is_ready, is_used, node_status};
+use crate::status::{NodeInputs, NodeStatus, NodeStatuses, find, is_ready, node_status};
 pub use left::{Left, LeftOver};
 
 /// How long after lists ended slots for removals and releases may be given, and stand until their work begins.
@@ -123,6 +123,9 @@ pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
     plan.judged.in_progress = plan.of_these(slots.in_progress(&plan.rollout.slots));
     plan.allowed = plan.allowed(inputs);
     if plan.is_complete {
+        let windows = inputs.report.windows.iter().map(ToString::to_string);
+        let is_unused = |name: &String| inputs.report.csi_proxy_use(name).is_none();
+        plan.unused = Some(windows.filter(is_unused).collect());
         plan.plan_statuses(inputs);
         plan.left = left::left_behind(inputs, is_removed);
     }
@@ -235,8 +238,6 @@ impl Plan {
         self.ready = (statuses.iter())
             .filter(|(_, it)| is_ready(&it.status))
             .count();
-        let unused = statuses.iter().filter(|(_, it)| !is_used(&it.status));
-        self.unused = Some(unused.map(|(name, _)| name.clone()).collect());
         let differs = |(_, it): &(_, NodeStatus)| it.previous.as_ref() != Some(&it.status);
         self.statuses.by_name = statuses.into_iter().filter(differs).collect();
     }

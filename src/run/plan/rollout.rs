@@ -172,9 +172,8 @@ fn standing(
         Err(_) => return Standing::Unreachable,
     };
     let attempt = &desired.request.attempt;
-    let is_of_now = |seen: &&Observation| {
-        seen.reconciles > 0 && seen.revision == desired.revision && seen.attempt == *attempt
-    };
+    let is_of_now =
+        |seen: &&Observation| seen.revision == desired.revision && seen.attempt == *attempt;
     // A rollback of any revision: another version of the operator may want another one.
     let failed = status.and_then(|status| status.failed_update.as_ref());
     match observation.filter(is_of_now).map(|seen| seen.standing) {

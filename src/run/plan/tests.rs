@@ -101,7 +101,7 @@ fn a_node_is_decided_again_when_something_is_new_there_and_not_before() {
     assert!(names(&rig.pass()).is_empty());
 
     let observation = rig.observations.entry("win-2".to_owned());
-    observation.or_default().reconciles = 1;
+    observation.or_default();
     assert_eq!(names(&rig.pass()), ["win-2"]);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     let todo = rig.pass();

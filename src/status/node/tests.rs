@@ -28,7 +28,6 @@ fn observed(state: Option<NodeState>, problem: Option<Reason>) -> Observation {
         state,
         ssh_key: "1".to_owned(),
         problem: problem.map(|reason| reason.error("words")),
-        reconciles: 1,
         ..Observation::default()
     }
 }
@@ -314,7 +313,6 @@ fn an_owner_that_a_look_has_found_stands_until_the_next_look() {
     is_external(&status(&found, &plan, None, 20));
     let unreachable = Observation {
         problem: Some(Reason::Unreachable.error("gone")),
-        reconciles: 1,
         ..Observation::default()
     };
     is_external(&status(&found, &plan, Some(&unreachable), 20));

@@ -49,7 +49,6 @@ fn a_node_of_an_unknown_owner_is_not_said_to_be_rid_of_csi_proxy() {
         let mut rig = rig(&["win-1"], &json!({}));
         let found = Observation {
             look: Look::Owner("unknown owner by service csi-proxy".to_owned()),
-            reconciles: 1,
             ..Observation::default()
         };
         rig.observations.insert("win-1".to_owned(), found);

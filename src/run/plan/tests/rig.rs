@@ -276,7 +276,6 @@ impl Rig {
         };
         let desired = target.desired.as_ref().unwrap();
         let observation = Observation {
-            reconciles: 1,
             standing,
             revision: desired.revision.clone(),
             attempt: desired.request.attempt.clone(),
@@ -293,7 +292,6 @@ impl Rig {
         let seen = Observation {
             purpose,
             standing,
-            reconciles: 1,
             ..Observation::default()
         };
         self.observations.insert(node.to_owned(), seen);
