@@ -85,7 +85,7 @@ impl Gate {
                 BTreeSet::new()
             },
             wants_lists: next.wants_lists,
-            decided: is_done.then_some(next.decision),
+            decided: is_done.then(|| (judged.verdict.clone(), next.decision)),
             ..self.track.report(now)
         });
         if !is_done {
@@ -205,7 +205,7 @@ mod tests {
             gate.reconcile(&judged, || true).await;
             let report = reports.borrow().clone();
             assert!(!report.is_of_olm);
-            let holds = report.decided.unwrap().holds();
+            let holds = report.decided.unwrap().1.holds();
             assert_eq!(
                 report.wants_lists.is_some(),
                 holds && *verdict == open && begun < ago(9)
@@ -263,7 +263,7 @@ mod tests {
             gate.reconcile(&judged, may_open).await;
             let report = reports.borrow().clone();
             assert_eq!(report.knows, *in_progress);
-            let is_open = report.decided.is_some_and(|decided| !decided.holds());
+            let is_open = report.decided.is_some_and(|(_, decided)| !decided.holds());
             assert_eq!(is_open, in_progress.is_empty() && opens);
         }
     }
@@ -327,7 +327,7 @@ mod tests {
             }
             (
                 report.is_written,
-                report.decided.map(|it| it.holds()),
+                report.decided.map(|(_, it)| it.holds()),
                 report.knows,
             )
         };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use crate::assess::report::Verdict;
 use crate::client::backoff::jittered;
 use crate::gate::condition::Check;
 use crate::gate::{Decision, GateError};
@@ -33,8 +34,8 @@ pub struct GateReport {
     pub message: String,
     /// Whether the condition says what was decided last, or before that.
     pub is_written: bool,
-    /// What the gate has decided, written or not; `None` until it is done with that.
-    pub decided: Option<Decision>,
+    /// The last verdict, and what the gate has decided on it, written or not; `None` until it is done with that.
+    pub decided: Option<(Verdict, Decision)>,
     /// The nodes being changed that the gate has acted on and is done with: work on others must not begin yet.
     pub knows: BTreeSet<String>,
     /// Since when lists are wanted to open the gate.

@@ -167,9 +167,9 @@ fn said(inputs: &ClusterInputs) -> Option<&Verdict> {
     let Some(gate) = inputs.gate.as_ref().filter(|_| is_true) else {
         return Some(&inputs.verdict);
     };
-    let decided = gate.decided.as_ref();
-    let decided = decided.filter(|it| it.holds() || it.is_open(&inputs.turned));
-    decided.map(|decided| &decided.verdict)
+    let (of, decided) = gate.decided.as_ref()?;
+    let is_seen = *of == inputs.verdict && (decided.holds() || decided.is_open(&inputs.turned));
+    is_seen.then_some(&decided.verdict)
 }
 
 fn verdict_condition(verdict: &Verdict) -> NewCondition {

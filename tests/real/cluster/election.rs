@@ -49,7 +49,9 @@ impl Candidate {
     pub fn changes(&self) -> Vec<Seen> {
         let changes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
         let seen = self.proxy.seen().into_iter();
-        seen.filter(|seen| changes.contains(&seen.call.verb) && seen.call.resource != "leases")
+        let is_none = ["leases", "subjectaccessreviews"];
+        seen.filter(|seen| changes.contains(&seen.call.verb))
+            .filter(|seen| !is_none.contains(&&*seen.call.resource))
             .collect()
     }
 

@@ -61,7 +61,7 @@ fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_kn
         status: "True",
         reason: "Confirmed",
         message: String::new(),
-        decided: Some(written),
+        decided: Some((plan.judged.verdict.clone(), written)),
         ..GateReport::default()
     });
     let (_, status) = rig.pass().settings.clone().unwrap();
@@ -144,48 +144,65 @@ fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
 fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is() {
     let mut rig = Rig::settled();
     let false_at = rig.history.turned.false_at;
-    let mut said = |reason: &'static str, decided: Option<(Upgradeable, Reason)>| {
-        rig.gate = Some(GateReport {
-            is_of_olm: true,
-            status: "True",
-            reason,
-            message: String::new(),
-            decided: decided.map(|(upgradeable, reason)| Decision {
-                false_at,
-                ..Decision::of(Verdict {
-                    upgradeable,
-                    reason,
-                    message: "the gate's".to_owned(),
-                })
-            }),
-            ..GateReport::default()
-        });
-        if let Some((_, status)) = rig.pass().settings.clone() {
-            rig.write_settings(status);
-        }
-        let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
-        let conditions = &object.status.as_ref().unwrap().conditions;
-        let found = conditions.iter().find(|found| found.type_ == "Upgradeable");
-        let found = found.unwrap();
-        (found.status.clone(), found.reason.clone())
-    };
+    let mut said =
+        |on: Option<Verdict>, reason: &'static str, decided: Option<(Upgradeable, Reason)>| {
+            let on = on.unwrap_or_else(|| rig.last.judged.verdict.clone());
+            rig.gate = Some(GateReport {
+                is_of_olm: true,
+                status: "True",
+                reason,
+                message: String::new(),
+                decided: decided.map(|(upgradeable, reason)| {
+                    let verdict = Verdict {
+                        upgradeable,
+                        reason,
+                        message: "the gate's".to_owned(),
+                    };
+                    let decision = Decision::of(verdict);
+                    (
+                        on,
+                        Decision {
+                            false_at,
+                            ..decision
+                        },
+                    )
+                }),
+                ..GateReport::default()
+            });
+            if let Some((_, status)) = rig.pass().settings.clone() {
+                rig.write_settings(status);
+            }
+            let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
+            let conditions = &object.status.as_ref().unwrap().conditions;
+            let found = conditions.iter().find(|found| found.type_ == "Upgradeable");
+            let found = found.unwrap();
+            (found.status.clone(), found.reason.clone())
+        };
     let is = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
     let held = Some((Upgradeable::False, Reason::DriversMissing));
-    assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
+    assert_eq!(said(None, "Confirmed", held), is("False", "DriversMissing"));
     // From a process that has not read the gate yet, or is not done with it.
-    assert_eq!(said("Pending", None), is("False", "DriversMissing"));
+    assert_eq!(said(None, "Pending", None), is("False", "DriversMissing"));
     let open = Some((Upgradeable::True, Reason::NoInTreeVolumes));
-    assert_eq!(said("Confirmed", open), is("True", "NoInTreeVolumes"));
+    assert_eq!(said(None, "Confirmed", open), is("True", "NoInTreeVolumes"));
     // What is decided counts, whether it can be written or not.
     for reason in ["WriteFailed", "NotServed"] {
-        assert_eq!(said(reason, held), is("False", "DriversMissing"));
-        assert_eq!(said(reason, open), is("True", "NoInTreeVolumes"));
+        assert_eq!(said(None, reason, held), is("False", "DriversMissing"));
+        assert_eq!(said(None, reason, open), is("True", "NoInTreeVolumes"));
     }
-    assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
+    // What it decided on an earlier verdict says nothing about this one.
+    let earlier = Verdict {
+        upgradeable: Upgradeable::False,
+        reason: Reason::ReadinessUnknown,
+        message: String::new(),
+    };
+    let unsaid = said(Some(earlier), "Confirmed", held);
+    assert_eq!(unsaid, is("True", "NoInTreeVolumes"));
+    assert_eq!(said(None, "Confirmed", held), is("False", "DriversMissing"));
     // The gate has not seen that the verdict was False after it wrote this.
     rig.history.turned.false_at = Some(rig.instant);
     let gate = rig.gate.as_mut().unwrap();
-    let decided = gate.decided.as_mut().unwrap();
+    let (_, decided) = gate.decided.as_mut().unwrap();
     decided.verdict = rig.last.judged.verdict.clone();
     assert!(rig.pass().settings.is_none(), "it stays False");
 }
