@@ -45,7 +45,7 @@ impl Candidate {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Returns its writes and attempted writes, except to the lease.
+    /// Returns its writes and attempted writes, except to the lease, and questions about rights.
     pub fn changes(&self) -> Vec<Seen> {
         let changes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
         let seen = self.proxy.seen().into_iter();
