@@ -30,8 +30,8 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Answe
         }
     }
     if let Some((name, way)) = one_node(arguments) {
-        if matches!(arguments.output, Format::Html | Format::Junit) {
-            let problem = "there is no page of one node, and no test; take -o table, json or yaml";
+        if arguments.output == Format::Html {
+            let problem = "there is no page of one node; take -o table, json or yaml";
             let kind = ErrorKind::ArgumentConflict;
             called_as.usage_error("check", kind, problem).exit();
         }

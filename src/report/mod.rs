@@ -6,7 +6,6 @@ mod color;
 mod hosts;
 mod html;
 mod json;
-mod junit;
 mod nodes;
 mod notes;
 mod preview;
@@ -43,8 +42,6 @@ pub enum Format {
     Yaml,
     /// One self-contained page
     Html,
-    /// The verdict, in-tree volumes and nodes as results of tests, for pipelines
-    Junit,
 }
 
 /// Renders the report. `color` applies to [`Format::Table`] only; see [`use_color`].
@@ -54,7 +51,6 @@ pub fn render(report: &ReadinessReport, format: Format, color: bool) -> io::Resu
         Format::Json => json(report),
         Format::Yaml => json::yaml(report),
         Format::Html => Ok(check::page(report)),
-        Format::Junit => Ok(junit::junit(report)),
     }
 }
 

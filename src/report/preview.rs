@@ -37,7 +37,7 @@ pub fn preview(
     match format {
         Format::Json => json_format::json(&value),
         Format::Yaml => json_format::yaml(&value),
-        Format::Table | Format::Html | Format::Junit => Ok(text::draw(&lines(preview, way), color)),
+        Format::Table | Format::Html => Ok(text::draw(&lines(preview, way), color)),
     }
 }
 
