@@ -1,30 +1,14 @@
 //! Redacts logs, line by line, in bounded memory.
-//!
-//! A secret is recognized by the name before it, as in objects, and keys and tokens by their form. Patterns cannot find every
-//! secret: a value that nothing announces stays.
 
 use std::io::{self, Write};
 
-use serde_json::Value;
-
 use super::REDACTED;
-use super::text::{hides, is_secret_flag, user_at};
+use super::text::{key_at, redacted};
 
 /// The rest of a longer line is left out.
 const LONGEST: usize = 64 * 1024;
-/// How the first and the last line of PEM begin.
-const PEM_BEGIN: &str = "-----BEGIN ";
+/// How the last line of PEM begins.
 const PEM_END: &str = "-----END ";
-/// Schemes of HTTP's authorization.
-const SCHEMES: [&str; 7] = [
-    "Bearer",
-    "bearer",
-    "Basic",
-    "Digest",
-    "NTLM",
-    "Negotiate",
-    "SharedKey",
-];
 
 /// Writes lines to `file` without what may be secret. The last line needs [`Lines::finish`].
 pub struct Lines<W> {
@@ -94,112 +78,6 @@ impl<W: Write> Write for Lines<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
-}
-
-/// Returns a line without its secrets, if it may have one.
-fn redacted(line: &str) -> Option<String> {
-    if line.starts_with('{')
-        && let Ok(whole @ Value::Object(_)) = serde_json::from_str(line)
-    {
-        let mut left = whole.clone();
-        fields(&mut left);
-        return (left != whole).then(|| left.to_string());
-    }
-    cut(line)
-}
-
-fn fields(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let Some(left) = cut(text) {
-                *text = left;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(fields),
-        Value::Object(named) => {
-            for (name, value) in named {
-                match value {
-                    Value::Null | Value::Bool(_) => {}
-                    value if hides(name) => *value = REDACTED.into(),
-                    value => fields(value),
-                }
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// Leaves out all from the first secret on: nothing says where it ends.
-fn cut(text: &str) -> Option<String> {
-    let finders = [assigned_at, announced_at, token_at, user_at, key_at];
-    let at = finders.iter().filter_map(|find| find(text)).min()?;
-    Some(format!("{}{REDACTED}", &text[..at]))
-}
-
-/// A value after a name that marks it as secret, as in `password=x`, `"token":"x"` or `Pwd: x`. Two plain words after a
-/// colon and a blank are prose, such as what is wrong with a Secret.
-fn assigned_at(text: &str) -> Option<usize> {
-    let is_of_name = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
-    let text = text.trim_end();
-    text.match_indices(['=', ':']).find_map(|(at, sign)| {
-        let name = text[..at].trim_end_matches([' ', '"', '\'', '\\']);
-        let name = name.rsplit(|char| !is_of_name(char)).next()?;
-        let value = text[at + 1..].trim_start();
-        let begin = text.len() - value.len();
-        let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
-        let is_prose = sign == ":" && begin > at + 1 && {
-            let mut words = value.split(' ').take(2);
-            value.contains(' ') && words.all(is_plain)
-        };
-        let has_secret = !value.is_empty() && hides(name) && !is_prose;
-        has_secret.then_some(begin)
-    })
-}
-
-/// A value after a flag such as `--password`, or after a scheme of HTTP's authorization.
-fn announced_at(text: &str) -> Option<usize> {
-    const ENDS: [char; 4] = [' ', '\t', '"', '\''];
-    let (mut at, mut announces) = (0, false);
-    for piece in text.split_inclusive(ENDS) {
-        let word = piece.trim_end_matches(ENDS);
-        if !word.is_empty() {
-            if announces {
-                return Some(at);
-            }
-            announces = is_secret_flag(word) || SCHEMES.contains(&word);
-        }
-        at += piece.len();
-    }
-    None
-}
-
-/// A token as JSON Web Tokens are written, or the name of a key of AWS.
-fn token_at(text: &str) -> Option<usize> {
-    let is_of_token = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
-    let mut at = 0;
-    for piece in text.split_inclusive(|char| !is_of_token(char)) {
-        let word = piece.trim_end_matches(|char| !is_of_token(char));
-        let is_jwt = word.starts_with("eyJ") && word.matches('.').count() >= 2;
-        let is_aws = word.len() == 20
-            && (word.starts_with("AKIA") || word.starts_with("ASIA"))
-            && (word.bytes()).all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-        if is_jwt || is_aws {
-            return Some(at);
-        }
-        at += piece.len();
-    }
-    None
-}
-
-/// A private key as PEM.
-fn key_at(text: &str) -> Option<usize> {
-    let mut begins = text.match_indices(PEM_BEGIN);
-    let is_private = |kind: &str| {
-        kind.split("-----")
-            .next()
-            .is_some_and(|kind| kind.ends_with("PRIVATE KEY"))
-    };
-    begins.find_map(|(at, begin)| is_private(&text[at + begin.len()..]).then_some(at))
 }
 
 /// Whether a line can be inside a key as PEM: data, or a header and its value.

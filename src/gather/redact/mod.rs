@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::objects::SELECTOR_ANNOTATIONS;
 pub use lines::Lines;
-use text::{has_secret, hides, is_secret_flag, program};
+use text::{hides, is_secret_flag, program, redacted};
 
 /// The placeholder for redacted values.
 pub const REDACTED: &str = "(left out)";
@@ -60,10 +60,14 @@ pub fn object(kind: &str, value: &mut Value) {
     }
 }
 
-/// Redacts a value that is not an object of the API server.
+/// Redacts a value that is not an object of the API server, also of a text or log.
 pub fn other(value: &mut Value) {
     match value {
-        Value::String(text) if has_secret(text) => *value = REDACTED.into(),
+        Value::String(text) => {
+            if let Some(left) = redacted(text) {
+                *text = left;
+            }
+        }
         Value::Array(items) => {
             arguments(items);
             items.iter_mut().for_each(other);
@@ -164,6 +168,9 @@ mod tests {
             json!({"spec": {"extraArgs": ["--token", MARK]}}),
             json!({"mountOptions": ["vers=3.0", format!("username=u,password={MARK}")]}),
             json!({"parameters": {"restuserkey": MARK, "resturl": format!("http://admin:{MARK}@heketi:8080")}}),
+            json!({"kind": "Event", "message": format!("cannot log in with password: {MARK}")}),
+            json!({"status": {"conditions": [{"message": format!("got eyJhbGciOiJ.eyJpc3MiOi.{MARK}")}]}}),
+            json!({"note": format!("-----BEGIN PRIVATE KEY-----\n{MARK}\n")}),
             json!({"parameters": {"tokens": [MARK], "credentials": {"value": MARK}, "sshkey": MARK, "encryptionKey": MARK}}),
         ] {
             let redacted = redacted(whole.clone()).to_string();
