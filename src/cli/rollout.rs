@@ -27,7 +27,8 @@ pub enum RolloutAction {
     /// Show the progress of the rollout, and wait until it is done
     ///
     /// The exit status is 0 when every managed node was updated, 1 if the rollout has stopped or the timeout is over, 2 if the
-    /// command line is wrong. With --watch=false, or if all nodes are pinned to another version, it is 3 while nodes are left.
+    /// command line is wrong. It is 3 if only nodes are left that are pinned to another version, and with --watch=false while
+    /// any are left.
     Status(RolloutStatusArgs),
     /// Pause the rollout; nodes that are being updated are finished
     Pause(RolloutPoolArgs),

@@ -82,11 +82,16 @@ pub fn rollout_condition(
     }
     let known = find(&previous.conditions, ROLLOUT_PROGRESSING);
     // These depend on the settings alone, which have changed.
-    let known = known.filter(|known| !["NotManaged", "Pinned"].contains(&known.reason.as_str()));
+    let known = known.filter(|known| match known.reason.as_str() {
+        "NotManaged" => false,
+        "Pinned" => pinned > 0,
+        _ => true,
+    });
     if let (true, None, Some(known)) = (rollout.settling, rollout.halt, known) {
         return unchanged(known);
     }
     let (nodes, current, waiting) = (rollout.all.nodes, rollout.all.current, rollout.all.waiting);
+    let over = if pinned > 0 { "Pinned" } else { "Complete" };
     let is_blocked = rollout.slots.is_empty() && !rollout.down.is_empty();
     let (status, reason, more) = match rollout.halt {
         Some(Halt::Failures) => ("False", "Stopped", String::new()),
@@ -109,12 +114,12 @@ pub fn rollout_condition(
                 "; the others are new, out of reach, or without a working csi-proxy".to_owned();
             let completed = completed_revision(previous, rollout);
             if completed.is_some() && completed == rollout.revision {
-                ("False", "Complete", more)
+                ("False", over, more)
             } else {
                 ("True", "Updating", more)
             }
         }
-        None => ("False", "Complete", String::new()),
+        None => ("False", over, String::new()),
     };
     let stopped = stopped(rollout);
     let kept = match pinned {
@@ -220,7 +225,7 @@ mod tests {
             (of(&|rollout| rollout.pinned = 9), "Pinned", "9 managed"),
             (
                 of(&|rollout| (rollout.all.waiting, rollout.pinned) = (0, 8)),
-                "Complete",
+                "Pinned",
                 "1 of 9 managed node(s); 8 keep(s) another version",
             ),
         ] {
@@ -242,9 +247,14 @@ mod tests {
             assert_eq!(said.reason, reason);
             assert!(said.message.contains("the others"), "{}", said.message);
         }
-        // What was said of a pin that is gone is not kept while nodes are looked at.
-        let unseen = of(&|rollout| (rollout.all.waiting, rollout.settling) = (0, true));
-        for (known, reason) in [("Pinned", "Updating"), ("Stopped", "Stopped")] {
+        // What was said of a pin is kept while nodes are looked at, unless it is gone.
+        let mut unseen = of(&|rollout| (rollout.all.waiting, rollout.settling) = (0, true));
+        for (known, pinned, reason) in [
+            ("Pinned", 0, "Updating"),
+            ("Pinned", 1, "Pinned"),
+            ("Stopped", 0, "Stopped"),
+        ] {
+            unseen.pinned = pinned;
             let known = serde_json::json!({
                 "type": ROLLOUT_PROGRESSING, "status": "False", "reason": known, "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z",

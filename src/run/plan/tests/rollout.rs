@@ -245,7 +245,7 @@ fn a_pool_with_another_pin_is_updated_before_the_others() {
     assert_eq!(rig.slots(), ["win-2"]);
     rig.see("win-2", Standing::Current);
     let (reason, message) = super::rig::said(&rig.pass(), "RolloutProgressing").unwrap();
-    assert_eq!(reason, "Complete");
+    assert_eq!(reason, "Pinned");
     assert!(
         message.contains("1 of 2 managed node(s); 1 keep(s) another version"),
         "{message}"
