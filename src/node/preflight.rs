@@ -61,9 +61,14 @@ impl Preflight {
         };
         match plan {
             NodePlan::External(who) => seen.owned_by(who),
-            NodePlan::Release(who, _) => seen
-                .owned_by(who)
-                .next("remove the agent and leave csi-proxy as it is"),
+            NodePlan::Release(who, target) => {
+                let next = "remove the agent and leave csi-proxy as it is";
+                let seen = seen.owned_by(who).next(next);
+                match target {
+                    Ok(_) => seen,
+                    Err(error) => seen.failed(error),
+                }
+            }
             NodePlan::Undecided(Awaited::Time(_)) => {
                 seen.next("wait: another owner may be setting the node up")
             }
@@ -296,5 +301,14 @@ mod tests {
         }
         let other = seen(|_| {}, owned(), false);
         assert!(other.is_fine() && other.other_owner.is_some(), "{other:?}");
+    }
+
+    #[tokio::test]
+    async fn what_keeps_a_node_from_being_released_is_a_problem() {
+        let error = Reason::CredentialsMissing.error("there is no Secret");
+        let plan = NodePlan::Release("WMCO".to_owned(), Err(error));
+        let seen = Preflight::of("win-1", &plan, "ns", false).await;
+        assert_eq!(seen.other_owner.as_deref(), Some("WMCO"));
+        assert_eq!(seen.problems, ["CredentialsMissing: there is no Secret"]);
     }
 }
