@@ -117,7 +117,8 @@ impl HostKeyPolicy {
         if known.revoked.contains(presented) {
             return changed(format!(
                 "the SSH host key {shown} is marked @revoked in key {KNOWN_HOSTS} of ConfigMap {HOST_KEYS_CONFIG_MAP}; nothing \
-                 was sent to the host. Give it a new host key, and remove its pin of that name, if there is one"
+                 was sent to the host. Give it a new host key, then accept that one with: kubectl windows-storage accept-host-key \
+                 {node} -n {namespace}"
             ));
         }
         let same_kind = |key: &HostKey| key.kind() == presented.kind();
@@ -287,6 +288,17 @@ mod tests {
         for part in [&one.fingerprint(), &two.fingerprint(), &accept] {
             assert!(error.message.contains(part), "{error}");
         }
+        // The key that is shown must not be accepted, nor the next one whatever it is.
+        let revoked = HostKeyPolicy {
+            pin: Some(two.clone()),
+            known: Known {
+                revoked: vec![two.clone()],
+                ..Known::default()
+            },
+            ..HostKeyPolicy::default()
+        };
+        let said = refusal(&revoked, &two).message;
+        assert!(said.ends_with("accept-host-key win-1 -n ns"), "{said}");
         let strict = refusal(&HostKeyPolicy::default(), &two);
         assert_eq!(strict.reason, Reason::HostKeyUnknown);
         assert!(strict.message.ends_with(&accept), "{strict}");

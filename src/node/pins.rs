@@ -122,7 +122,8 @@ impl Pins {
                 Some(map) if map.immutable == Some(true) => {
                     return Err(not_stored(format!(
                         "ConfigMap {HOST_KEYS_CONFIG_MAP} in namespace {} is immutable, so the pin of {node} was not changed. \
-                         Delete it and create it again without \"immutable\", or with the keys of all nodes in it",
+                         Scale the operator to 0 replicas first, since without pins it trusts whatever keys are shown; then put a \
+                         copy with the same data and without \"immutable\" in its place",
                         self.namespace
                     )));
                 }

@@ -90,7 +90,7 @@ async fn pins_are_made_kept_and_removed() {
     for refused in [pins.pin("win-900", &one).await, pins.remove("win-2").await] {
         let error = refused.unwrap_err();
         assert_eq!(error.reason, Reason::HostKeyNotStored);
-        assert!(error.message.contains("create it again"), "{error}");
+        assert!(error.message.contains("0 replicas first"), "{error}");
     }
     assert!(data(&control_plane).contains("win-2"));
 }
