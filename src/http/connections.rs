@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
@@ -44,8 +44,8 @@ pub async fn serve(
     // In the order in which they came.
     let mut places = VecDeque::with_capacity(CONNECTIONS);
     loop {
-        let connection = match listener.accept().await {
-            Ok((connection, _)) => connection,
+        let (connection, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
             // The client has gone, or too many files are open: neither lasts forever.
             Err(error) => {
                 tracing::debug!(%error, "a connection could not be taken");
@@ -55,7 +55,7 @@ pub async fn serve(
         };
         make_room(&mut places).await;
         let context = tls.as_mut().map(Certificates::context);
-        let routes = routes.clone();
+        let routes = routes.clone().layer(Extension(client));
         places.push_back(tokio::spawn(async move {
             let answered = match context {
                 None => timeout(CONNECTION, answer(TokioIo::new(connection), routes)).await,

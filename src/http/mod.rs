@@ -8,15 +8,16 @@ mod metrics;
 mod readiness;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::{Extension, Router};
 use kube::Client;
 use tokio::net::TcpListener;
 
@@ -85,10 +86,15 @@ async fn alive(State(shown): State<Shown>) -> impl IntoResponse {
     }
 }
 
-/// Answers `/readyz`. Only `?verbose` shows why it is not ready, and each check if all is well.
-async fn ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> impl IntoResponse {
-    let is_verbose =
-        query.is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
+/// Answers `/readyz`. Only `?verbose` shows why it is not ready, and each check if all is well: to clients in the pod, as
+/// those of `kubectl port-forward` are, because it names objects.
+async fn ready(
+    State(shown): State<Shown>,
+    Extension(client): Extension<SocketAddr>,
+    RawQuery(query): RawQuery,
+) -> impl IntoResponse {
+    let is_verbose = client.ip().to_canonical().is_loopback()
+        && query.is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
     let (ready, text) = shown.readiness.answer(is_verbose);
     match (ready, is_verbose) {
         (true, false) => (StatusCode::OK, "ok".to_owned()),

@@ -69,7 +69,7 @@ impl Readiness {
     }
 
     /// Returns whether the operator is ready, and each check. Problems, which contain object names, are included only if
-    /// requested.
+    /// requested, which only clients in the pod may.
     pub fn answer(&self, is_verbose: bool) -> (bool, String) {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut answer = Answer {

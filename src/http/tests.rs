@@ -75,6 +75,22 @@ async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_s
     }
 }
 
+#[tokio::test]
+async fn reasons_which_name_objects_are_for_clients_in_the_pod() {
+    let query = || RawQuery(Some("verbose".to_owned()));
+    let asked_from = async |address: &str| {
+        let client = Extension(address.parse().unwrap());
+        let answer = ready(State(Shown::default()), client, query()).await;
+        let body = axum::body::to_bytes(answer.into_response().into_body(), 1000).await;
+        String::from_utf8(body.unwrap().into()).unwrap()
+    };
+    let reason = "the lease has not been read yet";
+    for local in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+        assert!(asked_from(local).await.contains(reason), "{local}");
+    }
+    assert!(!asked_from("10.0.0.1:1").await.contains(reason));
+}
+
 /// Requests `/healthz` until the answer has this code, and returns the answer.
 fn wait_for_health(address: SocketAddr, code: &str) -> String {
     let begin = Instant::now();
