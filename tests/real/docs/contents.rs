@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
+use protocol::paths::{
+    AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, BOOTSTRAP_DIR, CSI_PROXY_EXE,
+    CSI_PROXY_LOG_DIR, CSI_PROXY_PREVIOUS, STATE_DIR,
+};
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use windows_storage_operator::assess::codes::CODES;
 use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
@@ -242,6 +246,48 @@ fn pipes_and_drivers_are_those_that_the_code_knows() {
             driver.name, driver.daemon_set, driver.home
         );
         assert_eq!(rows("docs/drivers.md", &row).len(), 1, "{row}");
+    }
+}
+
+/// Returns the paths on a node that a part of a page names, in lower case, as Windows compares them.
+fn paths_in(page: &str, heading: &str) -> Vec<String> {
+    let page = read(page).to_lowercase();
+    let (_, part) = page.split_once(&heading.to_lowercase()).unwrap();
+    let words = part.split(|char: char| char.is_whitespace() || "`,\"".contains(char));
+    let paths = words.filter(|word| word.starts_with(r"c:\"));
+    paths.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_node_is_cleaned_by_hand_and_excluded_from_scans_with_all_our_paths() {
+    let cleaned = paths_in("docs/uninstall.md", "## A node by hand");
+    for path in [
+        AGENT_EXE,
+        AGENT_PREVIOUS,
+        AGENT_RETIRED,
+        STATE_DIR,
+        BOOTSTRAP_DIR,
+        AGENT_LOG_DIR,
+        CSI_PROXY_EXE,
+        CSI_PROXY_PREVIOUS,
+        CSI_PROXY_LOG_DIR,
+    ] {
+        let path = path.to_lowercase();
+        let is_cleaned = cleaned.iter().any(|it| match it.strip_suffix('*') {
+            Some(begin) => path.starts_with(begin),
+            None => path == *it,
+        });
+        assert!(is_cleaned, "{path} is left: {cleaned:?}");
+    }
+    for (page, heading) in [
+        ("docs/troubleshooting.md", "### A program is blocked"),
+        ("docs/windows-hosts.md", "## Virus scanners"),
+    ] {
+        let excluded = paths_in(page, heading);
+        for path in [AGENT_EXE, CSI_PROXY_EXE, STATE_DIR, BOOTSTRAP_DIR] {
+            let is_named = excluded.contains(&path.to_lowercase());
+            assert!(is_named, "{page} leaves {path} out: {excluded:?}");
+        }
     }
 }
 
