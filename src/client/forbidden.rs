@@ -23,6 +23,12 @@ pub fn to_operator(answer: &str) -> String {
     )
 }
 
+/// Returns the ServiceAccount that the API server refuses, as `namespace:name`.
+pub fn account(answer: &str) -> Option<String> {
+    let account = user(answer)?.strip_prefix("system:serviceaccount:")?;
+    Some(account.to_owned())
+}
+
 /// Returns the user whom the API server refuses, if the name needs no quotes in a shell.
 fn user(answer: &str) -> Option<&str> {
     let (_, rest) = answer.split_once("User \"")?;
@@ -55,6 +61,9 @@ mod tests {
             assert!(said.contains(&format!(" --user={bound} (")), "{said}");
             assert!(said.starts_with(&format!("reading is forbidden to {bound}; ")));
         }
+        let of_account = ANSWER.replace("eve", "system:serviceaccount:ci:check");
+        assert_eq!(account(&of_account).as_deref(), Some("ci:check"));
+        assert_eq!(account(ANSWER), None);
         assert!(to_user("no").contains(" --user=USER ("));
         assert!(to_operator("no").starts_with("reading is forbidden to the operator; "));
         assert!(to_operator(ANSWER).starts_with("reading is forbidden to eve; "));

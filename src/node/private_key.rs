@@ -142,11 +142,13 @@ pub fn check(
                  --from-file={key}=<path of the private key>"
             ));
         }
-        Some(Secret::Forbidden) => {
+        Some(Secret::Forbidden(account)) => {
+            let usual = || format!("{namespace}:windows-storage-operator");
+            let account = account.clone().unwrap_or_else(usual);
             return missing(format!(
                 "reading Secret {name} is forbidden; allow it with: kubectl create role {name} -n {namespace} --verb=get \
                  --resource=secrets --resource-name={name} && kubectl create rolebinding {name} -n {namespace} --role={name} \
-                 --serviceaccount={namespace}:windows-storage-operator"
+                 --serviceaccount={account}"
             ));
         }
         Some(Secret::Unread(why)) => {
@@ -268,11 +270,14 @@ mod tests {
         // An existing Secret may hold other keys, so it is patched.
         let patch = r#"kubectl patch secret cloud-private-key -n ns --type=merge -p "{\"data\":{\"private-key.pem\":\"$(base64"#;
         let allow = "kubectl create role cloud-private-key -n ns --verb=get --resource=secrets --resource-name=cloud-private-key \
-            && kubectl create rolebinding cloud-private-key -n ns --role=cloud-private-key --serviceaccount=ns:windows-storage-operator";
+            && kubectl create rolebinding cloud-private-key -n ns --role=cloud-private-key --serviceaccount=";
+        let usual = format!("{allow}ns:windows-storage-operator");
+        let other = format!("{allow}ops:storage");
         for (secret, command) in [
             (Secret::Missing, create),
             (Secret::Data(BTreeMap::new()), patch),
-            (Secret::Forbidden, allow),
+            (Secret::Forbidden(None), &usual),
+            (Secret::Forbidden(Some("ops:storage".to_owned())), &other),
         ] {
             let error = check(Some(&secret), "ns", &PrivateKeySecretRef::default()).unwrap_err();
             assert_eq!(error.reason, Reason::CredentialsMissing);

@@ -82,7 +82,7 @@ impl News {
 fn absorb_secrets(mut read: BTreeMap<String, Secret>, cluster: &mut Cluster) -> bool {
     for (name, secret) in &mut read {
         // A right that is taken away, or a server that fails, takes no key away.
-        if let (Secret::Forbidden | Secret::Unread(_), Some(known @ Secret::Data(_))) =
+        if let (Secret::Forbidden(_) | Secret::Unread(_), Some(known @ Secret::Data(_))) =
             (&*secret, cluster.secrets.get(name))
         {
             *secret = known.clone();
@@ -138,9 +138,9 @@ mod tests {
         assert!(read(&[("a", key()), ("b", Secret::Missing)]).0);
         assert_eq!(read(&[("a", key())]), (true, one.clone()));
         assert_eq!(read(&[("a", why())]), (false, one.clone()));
-        assert_eq!(read(&[("a", Secret::Forbidden)]), (false, one));
+        assert_eq!(read(&[("a", Secret::Forbidden(None))]), (false, one));
         assert!(read(&[("a", Secret::Missing)]).0, "it was deleted");
-        for now in [Secret::Forbidden, why()] {
+        for now in [Secret::Forbidden(None), why()] {
             let (is_new, known) = read(&[("a", now.clone())]);
             assert!(is_new && known["a"] == now, "{now:?}");
         }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::client::deadline::{self, CallError};
+use crate::client::forbidden;
 use crate::index::Secret;
 use crate::watch::News;
 
@@ -30,7 +31,7 @@ pub(super) async fn follow(
         let reading = wanted.iter().map(async |name| {
             let secret = read(&api, name).await.unwrap_or_else(|error| {
                 if error.is_forbidden() {
-                    Secret::Forbidden
+                    Secret::Forbidden(forbidden::account(&error.answer()))
                 } else {
                     Secret::Unread(plain(&error))
                 }
@@ -39,7 +40,7 @@ pub(super) async fn follow(
         });
         let now: BTreeMap<_, _> = join_all(reading).await.into_iter().collect();
         for (name, secret) in &now {
-            if let Secret::Forbidden | Secret::Unread(_) = secret
+            if let Secret::Forbidden(_) | Secret::Unread(_) = secret
                 && before.get(name) != Some(secret)
             {
                 // Shows no data.

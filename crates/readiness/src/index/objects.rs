@@ -268,8 +268,8 @@ pub struct ConfigMap {
 pub enum Secret {
     /// There is none with this name.
     Missing,
-    /// Reading it is forbidden.
-    Forbidden,
+    /// Reading it is forbidden to this ServiceAccount, as `namespace:name`, if the API server names one.
+    Forbidden(Option<String>),
     /// It could not be read, for this reason.
     Unread(String),
     /// Its `data`.
@@ -280,7 +280,7 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("Missing"),
-            Self::Forbidden => f.write_str("Forbidden"),
+            Self::Forbidden(_) => f.write_str("Forbidden"),
             Self::Unread(why) => write!(f, "Unread({why})"),
             Self::Data(data) => f.debug_set().entries(data.keys()).finish(),
         }
