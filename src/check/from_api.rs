@@ -53,15 +53,14 @@ pub async fn from_api(
             progress(asked);
         }
     };
-    read(client, version, &mut Budget::endless(), true, &mut report).await
+    read(client, version, None, &mut report).await
 }
 
-/// Reads all kinds and reports progress. Unless `needs_all`, every failure of a kind is only recorded.
+/// Reads all kinds and reports progress. With a budget, every failure of a kind is only recorded.
 pub async fn read(
     client: &Client,
     version: String,
-    budget: &mut Budget,
-    needs_all: bool,
+    mut budget: Option<&mut Budget>,
     report: &mut (dyn FnMut(Read<'_>) + Send),
 ) -> Result<Cluster, ApiError> {
     let mut reading = Reading {
@@ -71,13 +70,12 @@ pub async fn read(
             ..Cluster::default()
         },
         report,
-        needs_all,
         done: 0,
         of: cluster_kinds().count() as u64,
         objects: 0,
     };
     for kind in cluster_kinds() {
-        reading.kind(kind, budget).await?;
+        reading.kind(kind, budget.as_deref_mut()).await?;
     }
     Ok(reading.cluster)
 }
@@ -86,21 +84,25 @@ struct Reading<'a> {
     client: &'a Client,
     cluster: Cluster,
     report: &'a mut (dyn FnMut(Read<'_>) + Send),
-    needs_all: bool,
     done: u64,
     of: u64,
     objects: u64,
 }
 
 impl Reading<'_> {
-    async fn kind(&mut self, kind: &Kind, budget: &mut Budget) -> Result<(), ApiError> {
+    async fn kind(&mut self, kind: &Kind, budget: Option<&mut Budget>) -> Result<(), ApiError> {
         let api: Api<Received> = Api::all_with(self.client.clone(), &kind.resource);
         let selected = match kind.scope {
             Scope::Named(name) => ListParams::default().fields(&format!("metadata.name={name}")),
             Scope::Cluster | Scope::OwnNamespace => ListParams::default(),
         };
         let mut take = |step| self.take(kind, step);
-        let ended = budget.ask(listing::list(&api, &selected, &mut take)).await;
+        let needs_all = budget.is_none();
+        let listing = listing::list(&api, &selected, &mut take);
+        let ended = match budget {
+            Some(budget) => budget.ask(listing).await,
+            None => listing.await,
+        };
         let problem = match ended {
             Ok(()) => None,
             // A custom resource without a CRD has no objects, so the defaults apply.
@@ -110,7 +112,7 @@ impl Reading<'_> {
                 "the API server does not serve it: {}",
                 error.answer()
             )),
-            Err(cause) if self.needs_all => {
+            Err(cause) if needs_all => {
                 let kind = kind.name().to_owned();
                 return Err(ApiError { kind, cause });
             }

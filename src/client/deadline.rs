@@ -196,23 +196,20 @@ pub async fn call_within<T>(
 const SILENCES: u32 = 2;
 
 /// The limits of a series of requests to one server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Budget {
-    until: Option<(Instant, Duration)>,
+    limit: Duration,
+    until: Instant,
     silences: u32,
 }
 
 impl Budget {
-    /// Creates a budget that lasts as long as the server answers.
-    pub fn endless() -> Self {
-        Self::default()
-    }
-
-    /// Creates a budget that also ends after this time.
+    /// Creates a budget that lasts for this time, as long as the server answers.
     pub fn of(limit: Duration) -> Self {
         Self {
-            until: Some((Instant::now() + limit, limit)),
-            ..Self::default()
+            limit,
+            until: Instant::now() + limit,
+            silences: 0,
         }
     }
 
@@ -226,18 +223,12 @@ impl Budget {
                 "not asked for, because the API server has left {SILENCES} requests in a row without an answer"
             )));
         }
-        let answer = match self.until {
-            Some((until, limit)) => {
-                let answer = tokio::time::timeout_at(until, call).await;
-                answer.unwrap_or_else(|_| {
-                    let limit = limit.as_secs();
-                    let why =
-                        format!("the total time limit of {limit} s for the API server is used up");
-                    Err(CallError::NotMade(why))
-                })
-            }
-            None => call.await,
-        };
+        let answer = tokio::time::timeout_at(self.until, call).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let limit = self.limit.as_secs();
+            let why = format!("the total time limit of {limit} s for the API server is used up");
+            Err(CallError::NotMade(why))
+        });
         match &answer {
             Err(error) if error.is_silence() => self.silences += 1,
             _ => self.silences = 0,
@@ -252,7 +243,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_server_is_given_up_and_one_that_answers_is_not() {
-        let mut budget = Budget::endless();
+        let mut budget = Budget::of(Duration::from_secs(600));
         let limit = Duration::from_secs(1);
         let timed_out = || CallError::TimedOut { what: "x", limit };
         let refused = || CallError::Refused {

@@ -101,7 +101,7 @@ pub async fn gather(
             report(Stage::Objects(progress));
         }
     };
-    let reading = check::read(client, version.clone(), &mut budget, false, &mut take);
+    let reading = check::read(client, version.clone(), Some(&mut budget), &mut take);
     let mut cluster = reading.await?;
     objects.check()?;
     if let Some(problem) = objects.nothing_read() {

@@ -1,6 +1,6 @@
 //! Explains why the operator leaves a node as it is.
 
-use protocol::{FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
+use protocol::{FailureCategory, ForeignInstance, NodeState, Request};
 
 use crate::node::answer::agent_failed;
 use crate::node::error::LOGS;
@@ -47,19 +47,12 @@ fn foreign(request: &Request, state: &NodeState) -> NodeError {
 
 /// Describes a foreign csi-proxy.
 pub fn describe_foreign(instance: &ForeignInstance) -> String {
-    let kind = match instance.kind {
-        ForeignKind::Service => "service",
-        ForeignKind::Process => "process",
-    };
     let state = if instance.running {
         "running"
     } else {
         "stopped"
     };
-    printable(&format!(
-        "{kind} {} ({}), {state}",
-        instance.name, instance.command
-    ))
+    printable(&format!("{instance}, {state}"))
 }
 
 /// Explains what fails on a node whose agent already has the request and keeps retrying on its own.

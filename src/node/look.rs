@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use protocol::ForeignInstance;
 use protocol::names::same_name;
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, agent_service_command};
 use protocol::seen::{SeenProcess, SeenService, foreign, is_csi_proxy};
-use protocol::{ForeignInstance, ForeignKind};
 
 use crate::node::answer::{agent_failed, brief};
 use crate::node::plan::may_replace;
@@ -35,11 +35,7 @@ pub enum Look {
 impl Look {
     /// Describes the owner of this csi-proxy.
     pub fn owner_of(instance: &ForeignInstance) -> Self {
-        let kind = match instance.kind {
-            ForeignKind::Service => "service",
-            ForeignKind::Process => "process",
-        };
-        Self::unknown(&format!("{kind} {} ({})", instance.name, instance.command))
+        Self::unknown(&instance.to_string())
     }
 
     fn unknown(by: &str) -> Self {

@@ -11,7 +11,7 @@ use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
 use crate::node::socket;
 use crate::node::transfer::Sent;
-use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms, printable};
+use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms};
 
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
@@ -121,11 +121,6 @@ impl Session {
                 "the server ended the connection before the login of user {user}: {error}"
             )),
         })
-    }
-
-    /// Returns the server's banner, such as `SSH-2.0-OpenSSH_for_Windows_9.5`.
-    pub fn server(&self) -> String {
-        printable(self.ssh.banner().unwrap_or_default())
     }
 
     /// Returns the host key of the server.

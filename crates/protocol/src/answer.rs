@@ -1,5 +1,6 @@
 //! The agent's answers: one line of JSON, the last line of standard output.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,16 @@ pub struct ForeignInstance {
     pub command: String,
     /// Whether the instance is running.
     pub running: bool,
+}
+
+impl fmt::Display for ForeignInstance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            ForeignKind::Service => "service",
+            ForeignKind::Process => "process",
+        };
+        write!(f, "{kind} {} ({})", self.name, self.command)
+    }
 }
 
 /// The kind of a foreign csi-proxy instance.
