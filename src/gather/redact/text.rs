@@ -100,15 +100,17 @@ fn assigned_at(text: &str) -> Option<usize> {
         let value = text[at + 1..].trim_start();
         let begin = text.len() - value.len();
         let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
-        let is_prose = sign == ":" && begin > at + 1 && {
+        let is_prose = || {
             let mut words = value.split(' ').take(2);
-            value.contains(' ') && words.all(is_plain)
+            sign == ":" && begin > at + 1 && value.contains(' ') && words.all(is_plain)
         };
-        let is_tag = sign == ":" && begin == at + 1 && name.contains('-') && {
-            let folder = path.strip_suffix('/');
-            folder.is_some_and(|folder| folder.ends_with(|char| is_of_name(char) || char == '/'))
+        let is_tag = || {
+            let folder = path.strip_suffix('/').unwrap_or_default();
+            let is_path = folder.ends_with(|char| is_of_name(char) || char == '/');
+            sign == ":" && begin == at + 1 && name.contains('-') && is_path
         };
-        let has_secret = !value.is_empty() && hides(name) && !is_prose && !is_tag;
+        // A long text without blanks is not searched for one at each sign.
+        let has_secret = !value.is_empty() && hides(name) && !is_prose() && !is_tag();
         has_secret.then_some(begin)
     })
 }
