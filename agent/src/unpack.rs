@@ -12,15 +12,6 @@ use crate::digest::hexadecimal;
 const WINDOW_LOG: u32 = 23;
 const BUFFER: usize = 512 << 10;
 
-/// The announced properties of the content.
-#[derive(Clone, Copy, Debug)]
-pub struct Announced<'a> {
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its SHA-256 in lower-case hexadecimal.
-    pub sha256: &'a str,
-}
-
 /// Why a file cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
@@ -36,11 +27,12 @@ pub enum UnpackError {
     Content(String),
 }
 
-/// Unpacks one Zstandard frame. The written content is valid only on success.
+/// Unpacks one Zstandard frame whose content has this size and SHA-256. What is written is valid only on success.
 pub fn unpack(
     mut packed: impl Read,
     mut content: impl Write,
-    announced: Announced<'_>,
+    announced: u64,
+    sha256: &str,
 ) -> Result<(), UnpackError> {
     let mut decoder =
         DCtx::try_create().ok_or_else(|| UnpackError::Write(ErrorKind::OutOfMemory.into()))?;
@@ -57,8 +49,8 @@ pub fn unpack(
         begin += from.pos();
         let length = to.pos();
         size += length as u64;
-        if size > announced.size {
-            return Err(announced.refuse_size(size));
+        if size > announced {
+            return Err(wrong_size(size, announced));
         }
         hasher.update(&buffer[..length]);
         let written = content.write_all(&buffer[..length]);
@@ -75,15 +67,15 @@ pub fn unpack(
             }
         }
     }
-    if size != announced.size {
-        return Err(announced.refuse_size(size));
+    if size != announced {
+        return Err(wrong_size(size, announced));
     }
     if begin != end || packed.read(&mut [0]).map_err(UnpackError::Read)? != 0 {
         return Err(wrong("it goes on after its end"));
     }
-    let (found, announced) = (hexadecimal(&hasher.finalize()), announced.sha256);
-    if found != announced {
-        let why = format!("its content has sha256 {found}, not {announced} as announced");
+    let found = hexadecimal(&hasher.finalize());
+    if found != sha256 {
+        let why = format!("its content has sha256 {found}, not {sha256} as announced");
         return Err(wrong(why));
     }
     content.flush().map_err(UnpackError::Write)
@@ -97,13 +89,10 @@ fn wrong(why: impl Into<String>) -> UnpackError {
     UnpackError::Content(why.into())
 }
 
-impl Announced<'_> {
-    fn refuse_size(self, found: u64) -> UnpackError {
-        let announced = self.size;
-        wrong(format!(
-            "its content has {found} bytes or more, not {announced} as announced"
-        ))
-    }
+fn wrong_size(found: u64, announced: u64) -> UnpackError {
+    wrong(format!(
+        "its content has {found} bytes or more, not {announced} as announced"
+    ))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::ForeignInstance;
-use protocol::names::same_name;
+use protocol::command::same_name;
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, agent_service_command};
 use protocol::seen::{SeenProcess, SeenService, foreign, is_csi_proxy};
 

@@ -1,6 +1,6 @@
 //! Decides the next step on a node from its desired and its observed state.
 
-use protocol::names::same_name;
+use protocol::command::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::{
     ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus, Request, ServiceState,

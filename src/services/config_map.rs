@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::names::same_name;
+use protocol::command::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
 use serde::Deserialize;
 use serde_json::value::RawValue;

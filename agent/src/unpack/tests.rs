@@ -28,12 +28,8 @@ fn sha256(content: &[u8]) -> String {
 /// Unpacks `packed`, announced as `content`.
 fn try_unpack(packed: &[u8], content: &[u8]) -> (Result<(), UnpackError>, Vec<u8>) {
     let mut written = Vec::new();
-    let sha256 = sha256(content);
-    let announced = Announced {
-        size: content.len() as u64,
-        sha256: &sha256,
-    };
-    (unpack(packed, &mut written, announced), written)
+    let result = unpack(packed, &mut written, content.len() as u64, &sha256(content));
+    (result, written)
 }
 
 #[test]
@@ -126,15 +122,11 @@ fn a_frame_that_wants_much_memory_is_refused_before_it_gets_any() {
 fn a_full_disk_is_another_error_than_a_bad_file() {
     let content = content();
     let mut room = [0_u8; 1000];
-    let sha256 = sha256(&content);
-    let announced = Announced {
-        size: content.len() as u64,
-        sha256: &sha256,
-    };
     let full = unpack(
         packed(&content).as_slice(),
         Cursor::new(&mut room[..]),
-        announced,
+        content.len() as u64,
+        &sha256(&content),
     );
     assert!(matches!(full, Err(UnpackError::Write(_))), "{full:?}");
 }

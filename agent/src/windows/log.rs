@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex, OnceLock};
+use std::sync::{LazyLock, Mutex};
 
 use protocol::paths::AGENT_LOG_DIR;
 use windows_storage_agent::rotation::Rotating;
@@ -12,12 +12,8 @@ use super::win32::now;
 /// The maximum size of each of the two files, in bytes.
 const LARGEST: u64 = 2 << 20;
 
-/// The log's folder, if it is not the agent's.
-pub static FOLDER: OnceLock<&str> = OnceLock::new();
-
 static LOG: LazyLock<Mutex<Rotating>> = LazyLock::new(|| {
-    let folder = FOLDER.get().unwrap_or(&AGENT_LOG_DIR);
-    let path = PathBuf::from(format!(r"{folder}\agent.log"));
+    let path = PathBuf::from(format!(r"{AGENT_LOG_DIR}\agent.log"));
     Mutex::new(Rotating::new(path, LARGEST))
 });
 

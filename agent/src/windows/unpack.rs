@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Packed, Request};
 use windows_storage_agent::errors::{category, named};
-use windows_storage_agent::unpack::{Announced, UnpackError, unpack};
+use windows_storage_agent::unpack::{UnpackError, unpack};
 
 use super::{files, store};
 
@@ -21,11 +21,7 @@ pub fn unpack_program(request: &str) -> Result<(), Failure> {
     };
     // Before any path of the request is used.
     validate(&request)?;
-    let announced = Announced {
-        size: packed.unpacked_size,
-        sha256: &request.sha256,
-    };
-    let done = unpack_to(packed, upload, announced);
+    let done = unpack_to(packed, upload, &request.sha256);
     // The packed file is no longer needed either way. If the SFTP server still has it open, it stays for the service to
     // remove.
     let _ = std::fs::remove_file(&packed.path);
@@ -34,18 +30,18 @@ pub fn unpack_program(request: &str) -> Result<(), Failure> {
 
 /// Unpacks to a temporary file that becomes the upload once it is complete. Each process has its own, because a command
 /// whose connection was lost may still be unpacking.
-fn unpack_to(packed: &Packed, upload: &str, announced: Announced<'_>) -> Result<(), Failure> {
+fn unpack_to(packed: &Packed, upload: &str, sha256: &str) -> Result<(), Failure> {
     let beside = format!("{upload}.{}", std::process::id());
     let done = File::open(&packed.path)
         .map_err(UnpackError::Read)
         .and_then(|source| {
             let content = File::create(&beside).map_err(UnpackError::Write)?;
-            unpack(source, content, announced)
+            unpack(source, content, packed.unpacked_size, sha256)
         })
         .and_then(|()| files::rename(&beside, upload).map_err(UnpackError::Write));
     done.map_err(|error| {
         let _ = files::remove(&beside);
-        named(refusal(&packed.path, &error), [(upload, announced.sha256)])
+        named(refusal(&packed.path, &error), [(upload, sha256)])
     })
 }
 

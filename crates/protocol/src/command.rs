@@ -1,4 +1,4 @@
-//! Parses command lines of services as Windows parses them.
+//! Parses command lines, and compares paths and names of services, as Windows does.
 
 /// Returns the program of a command line, or `None` if it has none.
 ///
@@ -30,6 +30,11 @@ pub fn log_folders(command: &str) -> Vec<&str> {
 pub fn same_path(one: &str, other: &str) -> bool {
     let canonical = |path: &str| path.replace('/', "\\").to_lowercase();
     canonical(one) == canonical(other)
+}
+
+/// Returns whether two names refer to the same service: the Service Control Manager compares them without case.
+pub fn same_name(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 pub mod command;
 pub mod flags;
-pub mod names;
 pub mod paths;
 pub mod seen;
 pub mod validate;

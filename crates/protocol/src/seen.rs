@@ -1,7 +1,6 @@
 //! The services and processes on a node that are not managed by the agent.
 
-use crate::command::{program, same_path};
-use crate::names::same_name;
+use crate::command::{program, same_name, same_path};
 use crate::paths::CSI_PROXY_SERVICE;
 use crate::{ForeignInstance, ForeignKind};
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use protocol::Request;
 use protocol::validate::validate;
 use windows_storage_agent::journal::Journal;
-use windows_storage_agent::unpack::{self, Announced};
+use windows_storage_agent::unpack;
 use windows_storage_agent::wanted::{Observed, Wanted, plan};
 
 /// A request: what is accepted has only files of the agent's folder, and one program with plain flags.
@@ -84,10 +84,6 @@ pub fn unpack(bytes: &[u8]) {
         return;
     };
     let size = u64::from(u16::from_le_bytes(*size));
-    let announced = Announced {
-        size,
-        sha256: "no sum",
-    };
     let content = Bounded { left: size };
-    assert!(unpack::unpack(packed, content, announced).is_err());
+    assert!(unpack::unpack(packed, content, size, "no sum").is_err());
 }

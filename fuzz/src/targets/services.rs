@@ -1,6 +1,6 @@
 //! ConfigMap `windows-services`.
 
-use protocol::names::same_name;
+use protocol::command::same_name;
 use serde_json::value::RawValue;
 use windows_storage_operator::index::ConfigMap;
 use windows_storage_operator::services::{Entry, ServicesPlan, plan};

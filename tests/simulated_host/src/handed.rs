@@ -7,7 +7,7 @@ use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Request};
 use windows_storage_agent::cli::{self, Command};
-use windows_storage_agent::unpack::{Announced, unpack};
+use windows_storage_agent::unpack::unpack;
 
 use super::agent::Agent;
 use super::disk::Disk;
@@ -56,11 +56,8 @@ pub fn unpack_program(disk: &mut Disk, request: &Request) -> Result<(), Failure>
         let message = format!("{} is not there", packed.path);
         FailureCategory::BadUpload.failure(message)
     };
-    let announced = Announced {
-        size: packed.unpacked_size,
-        sha256: &request.sha256,
-    };
-    let unpacked = unpacked(&arrived.map_err(|_| missing())?, announced)?;
+    let arrived = arrived.map_err(|_| missing())?;
+    let unpacked = unpacked(&arrived, packed.unpacked_size, &request.sha256)?;
     disk.put(upload, unpacked);
     Ok(())
 }
@@ -85,15 +82,15 @@ pub fn sweep_brought(disk: &mut Disk, request: &str) {
 }
 
 /// Unpacks a file, once for all hosts of a process: otherwise a fleet would spend most of its time unpacking.
-fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
+fn unpacked(packed: &File, size: u64, sha256: &str) -> Result<File, Failure> {
     static KNOWN: Mutex<BTreeMap<(String, String), File>> = Mutex::new(BTreeMap::new());
-    let key = (packed.sha256(), announced.sha256.to_owned());
+    let key = (packed.sha256(), sha256.to_owned());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(file) = known.get(&key) {
         return Ok(file.clone());
     }
     let mut file = File::default();
-    unpack(packed.content(), &mut file, announced)
+    unpack(packed.content(), &mut file, size, sha256)
         .map_err(|error| FailureCategory::BadUpload.failure(error.to_string()))?;
     known.insert(key, file.clone());
     Ok(file)
