@@ -36,7 +36,7 @@ impl Engine {
 
     fn try_carry_out(&mut self, request: &Request) -> Result<End, Failure> {
         validate(request)?;
-        self.settle_earlier(request)?;
+        let before_earlier = self.settle_earlier()?;
         let wanted = Wanted::of(request);
         let observed = observe(&self.services.scm, &wanted)?;
         let steps = plan(&wanted, &observed)?;
@@ -54,7 +54,7 @@ impl Engine {
             self.services.set_recovery(CSI_PROXY_SERVICE, true);
             remove_upload(request);
             let end = End::good(Outcome::Unchanged, None);
-            self.note(request, &end);
+            self.close(request, &end);
             return Ok(end);
         }
         if let Some(upload) = &request.upload {
@@ -67,14 +67,15 @@ impl Engine {
         }
         make_log_folders(request)?;
         let there = observed.service;
+        let now = Before {
+            was_kept,
+            sha256: observed.sha256,
+            was_running: there.as_ref().is_some_and(|there| is_up(there.state)),
+            service: there.map(|there| there.settings),
+        };
         let mut journal = Journal {
             request: request.clone(),
-            before: Before {
-                was_kept,
-                sha256: observed.sha256,
-                was_running: there.as_ref().is_some_and(|there| is_up(there.state)),
-                service: there.map(|there| there.settings),
-            },
+            before: before_earlier.unwrap_or(now),
             end: None,
         };
         point("journal");
@@ -124,7 +125,7 @@ impl Engine {
         remove_upload(&journal.request);
         let end = journal.end.clone();
         let end = end.unwrap_or_else(|| End::good(Outcome::Applied, None));
-        self.close(journal, &end);
+        self.close(&journal.request, &end);
         Ok(end)
     }
 
@@ -160,7 +161,7 @@ impl Engine {
         self.services.set_recovery(CSI_PROXY_SERVICE, true);
         remove_upload(&journal.request);
         let end = journal.bad_end(Recovery::Leave, kept.err().map(|failure| failure.message));
-        self.close(journal, &end);
+        self.close(&journal.request, &end);
         end
     }
 
@@ -175,7 +176,7 @@ impl Engine {
         }
         let end = journal.bad_end(Recovery::Undo, problem?);
         point("undone");
-        self.close(journal, &end);
+        self.close(&journal.request, &end);
         Ok(end)
     }
 
@@ -188,9 +189,13 @@ impl Engine {
             files::sha256(CSI_PROXY_PREVIOUS)?,
         );
         let kept = self.kept.request.as_ref();
-        let (wanted, lost) =
+        let (mut wanted, lost) =
             Wanted::before(journal, kept, current.as_deref(), set_aside.as_deref());
         let observed = observe(&self.services.scm, &wanted)?;
+        if kept.is_none() && observed.service.is_none() {
+            // Its owner has deleted it meanwhile.
+            (wanted.service, wanted.runs) = (None, false);
+        }
         let steps = plan(&wanted, &observed)?;
         let down = match self.bring(&wanted, &steps, limits) {
             Ok(_) => None,
@@ -205,8 +210,10 @@ impl Engine {
                         self.bring(&wanted, &rest, limits)
                             .map_err(|stuck| stuck.failure)?;
                     }
-                    Step::Start | Step::AwaitPipes => {}
-                    Step::Replace { .. } | Step::Delete | Step::Configure(_) => {
+                    Step::AwaitPipes => {}
+                    // The keeper starts it again.
+                    Step::Start if self.kept.request.is_some() => {}
+                    Step::Start | Step::Replace { .. } | Step::Delete | Step::Configure(_) => {
                         return Err(failure);
                     }
                 }
@@ -219,8 +226,8 @@ impl Engine {
     }
 
     /// Records the end, then removes the journal.
-    fn close(&mut self, journal: &Journal, end: &End) {
-        self.note(&journal.request, end);
+    fn close(&mut self, request: &Request, end: &End) {
+        self.note(request, end);
         point("noted");
         match files::remove(JOURNAL_FILE) {
             Ok(()) => self.again = None,
@@ -257,29 +264,23 @@ impl Engine {
                 if in_place.as_ref() == Some(&journal.request.sha256) {
                     self.leave(&journal);
                 } else {
-                    self.close(&journal, &journal.bad_end(recovery, None));
+                    self.close(&journal.request, &journal.bad_end(recovery, None));
                 }
                 Ok(())
             }
         }
     }
 
-    /// Settles an earlier change. If it cannot be rolled back for now, another request starts from the current state, unless
-    /// the change is confirmed. The same request would only find its own program in place.
-    fn settle_earlier(&mut self, request: &Request) -> Result<(), Failure> {
+    /// Settles an earlier change. If it cannot be rolled back for now, the next one starts from the current state, unless the
+    /// earlier is confirmed. It goes back to what was there before the earlier one, which this returns.
+    fn settle_earlier(&mut self) -> Result<Option<Before>, Failure> {
         let Err(failure) = self.recover() else {
-            return Ok(());
+            return Ok(None);
         };
-        let Some(journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
-            return Ok(());
-        };
-        if journal.is_confirmed() || journal.request.id == request.id {
-            return Err(failure);
+        match store::load_or_set_aside::<Journal>(JOURNAL_FILE) {
+            Some(journal) if journal.is_confirmed() => Err(failure),
+            journal => Ok(journal.map(|journal| journal.before)),
         }
-        let given_up = format!("{failure}; abandoned in favour of a later request");
-        let end = journal.bad_end(Recovery::Undo, Some(given_up));
-        self.close(&journal, &end);
-        Ok(())
     }
 
     /// Stores a request as the one that the agent enforces from now on.

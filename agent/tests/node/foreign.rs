@@ -1,10 +1,12 @@
 //! Foreign services and processes.
 
 use std::fs;
+use std::thread;
 
+use protocol::paths::JOURNAL_FILE;
 use protocol::{FailureCategory, ForeignKind, Outcome};
 
-use crate::host::{Node, csi_proxy, is_well, message_of, request, sha256};
+use crate::host::{Node, csi_proxy, is_well, message_of, request, request_for, sha256};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, variant};
 
 #[test]
@@ -74,6 +76,63 @@ fn are_let_alone_unless_they_may_be_replaced() {
     let next = node.apply("next", &ours);
     assert_eq!(next.end.outcome, Outcome::Unchanged, "{next:?}");
     assert!(next.state.csi_proxy.failing.is_none());
+}
+
+/// Nobody else starts it: the agent does not keep a request yet.
+#[test]
+fn one_that_does_not_start_again_is_tried_until_it_does_or_is_gone() {
+    let node = Node::new();
+    let theirs = r"C:\theirs\csi-proxy.exe";
+    fs::create_dir_all(node.local(r"C:\theirs")).unwrap();
+    let content = standin_for_csi_proxy(Behaviour::Crashes);
+    fs::write(node.local(theirs), content).unwrap();
+    node.run(&format!(
+        "sc create csi-proxy binpath= {theirs} start= demand"
+    ));
+    node.run("net start csi-proxy");
+    let settings = node.configuration("csi-proxy");
+    let crash = node.local(r"C:\k\crash");
+    let broken = standin(Behaviour::Well, &["csi-proxy-disk-v1"]);
+    let fails = |id| {
+        let mut replace = request_for(id, &broken);
+        (replace.replace_foreign, replace.start_timeout_seconds) = (true, 3);
+        let result = thread::scope(|scope| {
+            let apply = scope.spawn(|| node.apply_request(&replace, Some(&broken)));
+            node.until("it is changing", || {
+                apply.is_finished() || node.local(JOURNAL_FILE).exists()
+            });
+            fs::write(&crash, "").unwrap();
+            apply.join().unwrap()
+        });
+        let message = message_of(&result, Outcome::Failed, FailureCategory::Other);
+        let is_tried = message.starts_with("csi-proxy runs but does not open all its pipes");
+        assert!(is_tried && message.ends_with("; retrying"), "{message}");
+        let unfinished = result.state.unfinished_request_id.as_deref();
+        assert_eq!(unfinished, Some(id), "{result:?}");
+    };
+    // Another request, and the same one again, go on from there, and back to what was there before the first.
+    for id in ["first", "second", "second"] {
+        fails(id);
+    }
+    fs::remove_file(&crash).unwrap();
+    let state = node.eventually("it runs again", |state| {
+        state.unfinished_request_id.is_none()
+    });
+    assert!(state.foreign.iter().all(|it| it.running), "{state:?}");
+    assert_eq!(node.configuration("csi-proxy"), settings);
+    let last = state.last_result.unwrap();
+    assert_eq!(
+        (last.id.as_str(), last.end.outcome),
+        ("second", Outcome::RolledBack)
+    );
+
+    fails("third");
+    node.run("sc delete csi-proxy");
+    let state = node.eventually("its owner has deleted it", |state| {
+        state.unfinished_request_id.is_none()
+    });
+    assert_eq!(state.foreign, []);
+    node.applied("fourth", &variant(0));
 }
 
 /// Windows does not stop a service while others that need it run.
