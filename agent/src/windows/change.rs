@@ -245,7 +245,8 @@ impl Engine {
     }
 
     fn recover(&mut self) -> Result<(), Failure> {
-        let Some(journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
+        let journal = store::load_or_set_aside::<Journal>(JOURNAL_FILE);
+        let Some(journal) = journal.inspect_err(|_| self.try_again_later())? else {
             self.again = None;
             return Ok(());
         };
@@ -277,7 +278,7 @@ impl Engine {
         let Err(failure) = self.recover() else {
             return Ok(None);
         };
-        match store::load_or_set_aside::<Journal>(JOURNAL_FILE) {
+        match store::load_or_set_aside::<Journal>(JOURNAL_FILE)? {
             Some(journal) if journal.is_confirmed() => Err(failure),
             journal => Ok(journal.map(|journal| journal.before)),
         }

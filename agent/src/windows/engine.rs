@@ -85,7 +85,7 @@ pub struct Engine {
 impl Engine {
     fn open() -> Result<Self, Failure> {
         let services = Services::connect()?;
-        let before: Memory = store::load_or_set_aside(STATE_FILE).unwrap_or_default();
+        let before: Memory = store::load_or_set_aside(STATE_FILE)?.unwrap_or_default();
         let memory = Memory {
             // These fields cover only the time since this start.
             restarts: 0,
@@ -94,7 +94,7 @@ impl Engine {
             ..before.clone()
         };
         let changed = memory != before;
-        let request = store::load_or_set_aside(DESIRED_FILE);
+        let request = store::load_or_set_aside(DESIRED_FILE)?;
         let mut engine = Self {
             services,
             kept: Kept { request, memory },

@@ -16,7 +16,7 @@ use super::acl;
 use super::win32::{check, retry_for, wide};
 
 /// How long to wait for a file that another process, such as a virus scanner, holds.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The same for reports, which can be repeated.
 pub const BRIEF: Duration = Duration::from_secs(1);
 
@@ -27,8 +27,17 @@ pub fn sha256(path: &str) -> Result<Option<String>, Failure> {
 
 /// Like [`sha256`], but waits only this long for a file that another process holds.
 pub fn sha256_within(path: &str, patience: Duration) -> Result<Option<String>, Failure> {
+    read_within(path, patience, digest)
+}
+
+/// Reads a file, if it exists; waits this long while another process holds it.
+pub fn read_within<T>(
+    path: &str,
+    patience: Duration,
+    read: impl Fn(File) -> io::Result<T>,
+) -> Result<Option<T>, Failure> {
     let read = retry_for(patience, || match File::open(path) {
-        Ok(file) => digest(file).map(Some),
+        Ok(file) => read(file).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     });

@@ -1,6 +1,7 @@
 //! Stores the agent's own files: the journal, the stored request and the memory.
 
-use std::{fs, io};
+use std::io::Read;
+use std::time::Duration;
 
 use protocol::Failure;
 use serde::Serialize;
@@ -9,25 +10,33 @@ use windows_storage_agent::errors::Context;
 
 use super::{files, log};
 
-/// Reads a file; `None` if it does not exist.
+/// Reads a file, if it exists. Does not wait for one that another process holds.
 pub fn load<T: DeserializeOwned>(path: &str) -> Result<Option<T>, Failure> {
-    let doing = format_args!("reading {path}");
-    match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        text => serde_json::from_slice(&text.context(doing)?)
-            .map(Some)
-            .context(doing),
-    }
+    read(path, Duration::ZERO)?.context(format_args!("reading {path}"))
 }
 
-/// Like [`load`], but sets aside a file that cannot be parsed: the agent must start so that it can be repaired.
-pub fn load_or_set_aside<T: DeserializeOwned>(path: &str) -> Option<T> {
-    load(path).unwrap_or_else(|failure| {
-        log::line(format!("{failure}; it is set aside as {path}.bad"));
+/// Like [`load`], but waits for the file, and sets aside one that cannot be parsed: the agent must start so that it can be
+/// repaired. One that cannot be read may well be right.
+pub fn load_or_set_aside<T: DeserializeOwned>(path: &str) -> Result<Option<T>, Failure> {
+    let parsed = read(path, files::PATIENCE)?;
+    Ok(parsed.unwrap_or_else(|error| {
+        log::line(format!("{path}: {error}; it is set aside as {path}.bad"));
         let renamed = files::rename(path, &format!("{path}.bad"));
         log::unless_ok(format_args!("setting {path} aside"), renamed);
         None
-    })
+    }))
+}
+
+/// The inner result says whether it can be parsed.
+fn read<T: DeserializeOwned>(
+    path: &str,
+    patience: Duration,
+) -> Result<serde_json::Result<Option<T>>, Failure> {
+    let text = files::read_within(path, patience, |mut file| {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map(|_| text)
+    })?;
+    Ok(text.map(|text| serde_json::from_slice(&text)).transpose())
 }
 
 /// Writes a file atomically.

@@ -71,8 +71,8 @@ fn finish_change(services: &mut Services) -> Result<(), Failure> {
 /// Stops and removes csi-proxy if it is the agent's. Other services stay as they are.
 fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
     let kept = Kept {
-        request: store::load_or_set_aside(DESIRED_FILE),
-        memory: store::load_or_set_aside(STATE_FILE).unwrap_or_default(),
+        request: store::load_or_set_aside(DESIRED_FILE)?,
+        memory: store::load_or_set_aside(STATE_FILE)?.unwrap_or_default(),
     };
     let there = services.scm.settings(CSI_PROXY_SERVICE);
     let there = there.context(format_args!("reading service {CSI_PROXY_SERVICE}"))?;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::thread;
 
-use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
-use protocol::{Answer, End, Failure, FailureCategory, Outcome};
+use protocol::paths::{CSI_PROXY_EXE, DESIRED_FILE, INCOMING_DIR, JOURNAL_FILE};
+use protocol::{Answer, End, Failure, FailureCategory, Outcome, ServiceState};
 
 use crate::host::{Build, Node, is_well, message_of, request_for, sha256, upload_path};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, variant};
@@ -225,4 +225,36 @@ fn a_lost_old_file() {
     let message = last.end.failure.unwrap().message;
     assert!(message.contains("csi-proxy.exe.previous"), "{message}");
     node.applied("best", &best);
+}
+
+/// A scanner or a backup may hold what the agent reads when it starts.
+#[test]
+fn what_the_agent_has_stored_is_not_given_up_because_another_program_holds_it() {
+    let (old, new) = (variant(0), variant(1));
+    let node = Node::with(Build::FaultInjection);
+    node.bring_tool();
+    node.applied("old", &old);
+    node.die_at("old file set aside");
+    node.apply("new", &new);
+    node.points();
+    let start_until = |logged: &str| {
+        node.start_agent_until(logged, || node.log().contains(logged));
+    };
+    node.while_tool(&format!("hold {JOURNAL_FILE}"), || {
+        start_until(&format!("recovery: reading {JOURNAL_FILE}"));
+    });
+    let state = node.eventually("what was cut off is undone", |state| {
+        state.unfinished_request_id.is_none() && is_well(state, &old)
+    });
+    assert_eq!(state.last_result.unwrap().id, "new");
+
+    node.stop_agent();
+    node.while_tool(&format!("hold {DESIRED_FILE}"), || {
+        start_until(&format!("the agent ends: reading {DESIRED_FILE}"));
+    });
+    node.start_agent_until("it is up again", || {
+        node.state().agent_service == ServiceState::Running
+    });
+    node.run("net stop csi-proxy");
+    node.eventually("it knows what to keep", |state| is_well(state, &old));
 }
