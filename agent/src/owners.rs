@@ -85,13 +85,27 @@ pub enum Objection<'a> {
 impl Objection<'_> {
     /// Explains the objection to the object at `path`, and how to resolve it.
     pub fn explain(self, path: &str) -> String {
-        match self {
-            Self::Owner(owner) => format!(
-                "{path} belongs to {owner}, which could replace what SYSTEM runs or writes there; check its contents, then remove it or give it to the administrators: takeown /A /F {path}"
+        let (told, command) = match self {
+            Self::Owner(owner) => (
+                format!(
+                    "{path} belongs to {owner}, which could replace what SYSTEM runs or writes there; check its contents, then remove it or give it to the administrators"
+                ),
+                format!("takeown /A /F {path}"),
             ),
-            Self::Writer(account) => format!(
-                "{path} can be changed by {account}, which could replace what SYSTEM runs there; check its contents, then revoke that right: icacls {path} /inheritance:d /remove:g *{account}"
+            Self::Writer(account) => (
+                format!(
+                    "{path} can be changed by {account}, which could replace what SYSTEM runs there; check its contents, then revoke that right"
+                ),
+                format!("icacls {path} /inheritance:d /remove:g *{account}"),
             ),
+        };
+        // Whoever made the file chose its name, and no shell may find anything of its own in it.
+        let is_plain =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '\\');
+        if path.chars().all(is_plain) {
+            format!("{told}: {command}")
+        } else {
+            told
         }
     }
 }
@@ -262,6 +276,16 @@ mod tests {
         ] {
             let text = objection.explain(r"C:\x");
             assert!(text.contains(action) && text.contains(USERS), "{text}");
+            for planted in [
+                r"C:\k\a&calc&.dll",
+                r"C:\k\a b.dll",
+                r"C:\k\ä.dll",
+                r"C:\k\%a%.dll",
+            ] {
+                let text = objection.explain(planted);
+                let command = action.split(' ').next().unwrap();
+                assert!(text.contains(planted) && !text.contains(command), "{text}");
+            }
         }
     }
 
