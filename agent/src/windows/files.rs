@@ -67,6 +67,8 @@ pub fn rename(from: &str, to: &str) -> io::Result<()> {
 /// Writes a file so that, whatever happens, it has either the old or the new content.
 pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
     let beside = format!("{path}.new");
+    // An existing file keeps its owner, may be open elsewhere, or be a second name of another file.
+    remove(&beside)?;
     let mut file = retry(|| File::create(&beside))?;
     file.write_all(content)?;
     file.sync_all()?;
@@ -77,7 +79,6 @@ pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
 /// Copies a program beside its destination, complete and protected; returns the path of the copy, which the caller renames.
 pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     let beside = format!("{to}.new");
-    // An existing file may be open elsewhere, or be a second name of another file.
     remove(&beside)?;
     retry(|| fs::copy(from, &beside))?;
     make_writable(&beside)?;

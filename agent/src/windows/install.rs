@@ -51,9 +51,10 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     events::install();
     let mut services = Services::connect()?;
     let was_installed = services.scm.status(AGENT_SERVICE).context(SETTING_UP)?;
-    // What lies there without a service may be of others, who may still have it open for writing; a journal is carried out.
+    // What lies there without a service may be of others, who may still have it open for writing; a journal is carried out,
+    // and the previous program is run if the new one does not start.
     if was_installed.is_none() {
-        for file in [JOURNAL_FILE, DESIRED_FILE, STATE_FILE] {
+        for file in [AGENT_PREVIOUS, JOURNAL_FILE, DESIRED_FILE, STATE_FILE] {
             files::remove(file).context(format_args!("removing {file}"))?;
         }
     }

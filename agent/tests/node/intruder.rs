@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
 use protocol::paths::{
-    AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, DESIRED_FILE, JOURNAL_FILE,
-    PROGRAM_DIR,
+    AGENT_EXE, AGENT_PREVIOUS, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, DESIRED_FILE,
+    JOURNAL_FILE, PROGRAM_DIR,
 };
 use protocol::{FailureCategory, Outcome};
 
@@ -152,18 +152,27 @@ fn programs_that_lay_there_are_copied_before_they_are_run() {
     node.applied("first", &csi_proxy);
     fs::write(other, "theirs").unwrap();
     assert!(is_well(&node.state(), &csi_proxy));
+    let other = lay(&format!("{DESIRED_FILE}.new"), b"theirs");
+    node.apply("second", &csi_proxy);
+    fs::write(other, "theirs").unwrap();
+    assert_eq!(node.state().request_id.as_deref(), Some("second"));
 
     node.stop_agent();
     node.run(&format!("sc delete {AGENT_SERVICE}"));
     let other = lay(AGENT_EXE, &agent);
     let journal = fs::read(node.local(DESIRED_FILE)).unwrap();
     fs::write(node.local(JOURNAL_FILE), journal).unwrap();
+    fs::write(node.local(AGENT_PREVIOUS), "theirs").unwrap();
     assert_eq!(node.install(&agent), Ok(sha256(&agent)));
     fs::write(other, "theirs").unwrap();
     let state = node.state();
     assert_eq!(state.agent_sha256, Some(sha256(&agent)));
     assert_eq!(state.request_id, None, "what lay there is not carried out");
     assert!(!node.local(JOURNAL_FILE).exists());
+    assert!(
+        !node.local(AGENT_PREVIOUS).exists(),
+        "what is fallen back to"
+    );
 }
 
 /// Wine does not report a Unix link as a link: the target is checked, and not written to if another account owns it.
