@@ -31,9 +31,11 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
         .context(format_args!("looking for {STATE_DIR}"))?
         .then(lock)
         .transpose()?;
-    // Otherwise Windows would restart the service after it ends by itself.
+    // Otherwise Windows would restart the service after it ends by itself. On again: a further step may fail, and it stays.
     services.set_recovery(AGENT_SERVICE, false);
-    end_running(&mut services)?;
+    let ended = end_running(&mut services);
+    services.set_recovery(AGENT_SERVICE, true);
+    ended?;
     finish_change(&mut services)?;
     point("uninstall: agent's service ended");
     if !keeps_csi_proxy {

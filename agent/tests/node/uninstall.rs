@@ -4,8 +4,8 @@ use std::fs;
 
 use protocol::Answer;
 use protocol::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, JOURNAL_FILE,
-    STATE_DIR,
+    AGENT_EXE, AGENT_LOG_DIR, AGENT_SERVICE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR,
+    JOURNAL_FILE, STATE_DIR,
 };
 
 use crate::host::{Build, Node, agent, csi_proxy};
@@ -44,6 +44,14 @@ impl Node {
         let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application\windows-storage-agent";
         let output = self.host.run(key).unwrap();
         String::from_utf8_lossy(&output.stdout).contains("EventCreate.exe")
+    }
+
+    /// Returns what Windows does when the agent crashes. Wine stores nothing of it.
+    fn failure_actions(&self) -> String {
+        let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{AGENT_SERVICE}");
+        let values = self.run(&key);
+        let actions = values.lines().filter(|line| line.contains("Failure"));
+        actions.collect()
     }
 
     fn assert_agent_is_gone(&self) {
@@ -159,10 +167,12 @@ fn a_change_of_an_agent_of_another_version_holds_it_up_only_once() {
         r#"{"phase":"Changing","files":[]}"#,
     )
     .unwrap();
+    let actions = node.failure_actions();
     let Some(Answer::Error(failure)) = node.uninstall(Build::Payload, "") else {
         panic!("the change is not left to the agent")
     };
     assert!(failure.message.contains("was cut off"), "{failure}");
+    assert_eq!(node.failure_actions(), actions, "the agent stays");
     node.until("the agent has looked at it", || {
         !node.is_there(JOURNAL_FILE)
     });
