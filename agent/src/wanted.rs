@@ -265,21 +265,20 @@ pub fn refuse(
     steps: &[Step],
     is_kept: bool,
 ) -> Result<(), Failure> {
-    let foreign = |message| Err(FailureCategory::Foreign.failure(message));
     if let Some(there) = &observed.service {
         let is_ours = is_kept || there.settings.description == DESCRIPTION;
         if !is_ours && !request.replace_foreign {
-            return foreign(format!(
+            return Err(FailureCategory::Foreign.failure(format!(
                 "service csi-proxy was not made by windows-storage-operator; its command is: {}; delete it, leave it to its owner, or allow foreign services to be replaced",
                 there.settings.command
-            ));
+            )));
         }
         if steps.contains(&Step::Stop)
             && let Some(dependent) = observed.dependents.first()
         {
-            return foreign(format!(
+            return Err(FailureCategory::Other.failure(format!(
                 "service {dependent} runs and needs csi-proxy, so Windows does not stop csi-proxy; stop {dependent} first"
-            ));
+            )));
         }
     }
     if steps.contains(&Step::Start) {

@@ -109,6 +109,7 @@ impl NodeError {
             FailureCategory::AccessDenied => Reason::AgentFailed.error(format!(
                 "access denied: {said}; check that the SSH user is an administrator of the node"
             )),
+            FailureCategory::Untrusted => Reason::AgentFailed.error(said),
             FailureCategory::Blocked => {
                 Reason::ProgramBlocked.error(format!("a program is kept from running: {said}"))
             }
@@ -160,6 +161,19 @@ mod tests {
             assert_eq!([AgentFailed, CSIProxyFailed].map(reason), reasons);
             assert_eq!(reason(RolledBack), RolledBack, "{category:?}");
         }
+    }
+
+    #[test]
+    fn what_others_may_change_is_told_with_its_own_remedy_alone() {
+        let told = |category: FailureCategory| {
+            let failure = category.failure("x belongs to y; take it back");
+            NodeError::from_agent(&failure, Reason::AgentFailed)
+        };
+        let untrusted = told(FailureCategory::Untrusted);
+        assert_eq!(untrusted.message, "x belongs to y; take it back");
+        assert_eq!(untrusted.reason, Reason::AgentFailed);
+        let denied = told(FailureCategory::AccessDenied).message;
+        assert!(denied.contains("SSH user is an administrator"), "{denied}");
     }
 
     #[test]

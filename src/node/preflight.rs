@@ -168,8 +168,8 @@ impl Preflight {
             Ok(Look::Owner(who)) => {
                 if is_given {
                     self.problems.push(format!(
-                        "a csi-proxy is there that the operator neither replaces nor leaves to its owner: {who}; remove it, or set \
-                         spec.csiProxy.foreignService to Replace"
+                        "a csi-proxy is there that the operator neither replaces nor leaves to its owner: {who}; remove it, or, \
+                         if it is a service named csi-proxy, set spec.csiProxy.foreignService to Replace"
                     ));
                 }
                 self.owned_by(&who)
@@ -294,7 +294,12 @@ mod tests {
                 false,
                 "TransferFailed: no SFTP",
             ),
-            (|_| {}, owned(), true, "service x"),
+            (
+                |_| {},
+                owned(),
+                true,
+                "service x; remove it, or, if it is a service named csi-proxy, set",
+            ),
         ] {
             let seen = seen(change, owner, is_given);
             assert!(seen.problems[0].contains(problem), "{seen:?}");

@@ -375,7 +375,7 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
         // Worse than a rollback: the rollback was incomplete too.
         Outcome::Failed if !was_kept && interrupting && end.incomplete => Err(Reason::RolledBack
             .error(format!(
-                "{}; it is retried after spec.rollout.resume of WindowsStorage changes",
+                "{}; it is tried again while csi-proxy does not work there, or after spec.rollout.resume of WindowsStorage changes",
                 failed()
             ))),
         Outcome::RolledBack | Outcome::Failed => Err(failed()),
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn an_update_that_was_undone_or_left_broken_is_not_tried_again() {
-        use FailureCategory::{AccessDenied, Interrupted, Other};
+        use FailureCategory::{Interrupted, Other, Untrusted};
         use Outcome::{Failed, RolledBack};
         use Reason::CSIProxyFailed;
         let (undone, broken) = ((RolledBack, false), (Failed, true));
@@ -412,13 +412,7 @@ mod tests {
             // Nothing worked there before.
             (broken, Other, false, false, CSIProxyFailed),
             // Nothing was changed, for example because others could modify the program.
-            (
-                (Failed, false),
-                AccessDenied,
-                false,
-                true,
-                Reason::AgentFailed,
-            ),
+            ((Failed, false), Untrusted, false, true, Reason::AgentFailed),
         ] {
             let end = End {
                 incomplete,
@@ -426,6 +420,11 @@ mod tests {
             };
             let error = judge(&end, was_kept, interrupting).unwrap_err();
             assert_eq!(error.reason, reason, "{end:?} {was_kept} {interrupting}");
+            // Where nothing works it is tried again: see `plan`.
+            let says = error
+                .message
+                .contains("while csi-proxy does not work there");
+            assert_eq!(says, incomplete && reason == Reason::RolledBack, "{error}");
         }
     }
 }

@@ -143,5 +143,5 @@ fn open(path: &str) -> Result<Option<Opened>, Failure> {
 }
 
 fn refused(message: String) -> Failure {
-    FailureCategory::AccessDenied.failure(message)
+    FailureCategory::Untrusted.failure(message)
 }

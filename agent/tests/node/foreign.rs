@@ -145,7 +145,7 @@ fn a_service_that_needs_ours_is_named_and_not_stopped() {
     node.make_logs();
     node.run(&format!("{TOOL} need logs csi-proxy"));
     let refused = node.apply("new", &new);
-    let message = message_of(&refused, Outcome::Failed, FailureCategory::Foreign);
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::Other);
     assert!(message.contains("stop logs first"), "{message}");
     assert_eq!(refused.state.csi_proxy.process_id, process);
     assert!(node.ask("sc query logs").contains("RUNNING"));

@@ -71,11 +71,7 @@ fn what_belongs_to_others_is_not_used() {
     for theirs in [PROGRAM_DIR, r"C:\var", &library, &local, AGENT_EXE] {
         node.give_away(theirs);
         let failure = node.install(&agent).unwrap_err();
-        assert_eq!(
-            failure.category,
-            FailureCategory::AccessDenied,
-            "{failure:?}"
-        );
+        assert_eq!(failure.category, FailureCategory::Untrusted, "{failure:?}");
         let begins = format!("{theirs} belongs to S-1-");
         assert!(failure.message.starts_with(&begins), "{failure:?}");
         assert!(failure.message.contains("takeown /A /F"), "{failure:?}");
@@ -87,7 +83,7 @@ fn what_belongs_to_others_is_not_used() {
     fs::create_dir_all(node.local(CSI_PROXY_LOG_DIR)).unwrap();
     node.give_away(CSI_PROXY_LOG_DIR);
     let refused = node.apply("first", &csi_proxy);
-    let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::Untrusted);
     assert!(message.starts_with(CSI_PROXY_LOG_DIR), "{message}");
     node.take_back(CSI_PROXY_LOG_DIR);
     node.applied("second", &csi_proxy);
@@ -95,7 +91,7 @@ fn what_belongs_to_others_is_not_used() {
     // SYSTEM would run what its owner may replace.
     node.give_away(CSI_PROXY_EXE);
     let refused = node.apply("third", &csi_proxy);
-    let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::Untrusted);
     assert!(message.starts_with(CSI_PROXY_EXE), "{message}");
     assert_eq!(refused.state.request_id.as_deref(), Some("second"));
     node.take_back(CSI_PROXY_EXE);
@@ -128,7 +124,7 @@ fn rights_to_write_are_taken_away_and_others_stay() {
     fs::write(node.local(&theirs), "MZ").unwrap();
     node.let_others(&theirs, 7);
     let failure = node.install(&agent).unwrap_err();
-    assert_eq!(failure.category, FailureCategory::AccessDenied);
+    assert_eq!(failure.category, FailureCategory::Untrusted);
     let begins = format!("{theirs} can be changed by S-1-1-0");
     assert!(failure.message.starts_with(&begins), "{failure:?}");
     assert!(failure.message.contains("icacls"), "{failure:?}");
@@ -185,7 +181,7 @@ fn a_log_is_not_written_through_what_others_have_laid() {
     fs::write(node.local(&log), "theirs").unwrap();
     node.give_away(&log);
     let refused = node.apply("first", &csi_proxy);
-    let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::Untrusted);
     assert!(message.starts_with(&log), "{message}");
     node.take_back(&log);
     node.applied("second", &csi_proxy);

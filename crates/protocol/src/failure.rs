@@ -36,8 +36,10 @@ pub enum FailureCategory {
     BadUpload,
     /// No space is left on the node.
     DiskFull,
-    /// Windows refused access, or others may change what SYSTEM would run.
+    /// Windows refused access.
     AccessDenied,
+    /// Others may change what SYSTEM would run or write; the message says what to do.
+    Untrusted,
     /// Application control or a virus scanner blocks a program.
     Blocked,
     /// A service or process of another owner is in the way.
