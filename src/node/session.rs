@@ -199,6 +199,7 @@ impl Session {
         deadline: Instant,
     ) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut unread = 0;
         let mut next_keepalive = Instant::now() + self.keepalive;
         loop {
             let more = drain(&mut channel.stream(0), &mut stdout)?
@@ -218,8 +219,10 @@ impl Session {
                 self.ssh.keepalive_send()?;
                 self.ssh.set_keepalive(false, 0);
             }
-            // Reading one stream also takes in data of the other, which the socket then no longer reports.
-            if !more && channel.read_window().available == 0 {
+            // Reading one stream also takes in data of the other, which the socket then no longer reports. What neither of
+            // the two takes is of a stream that nobody reads.
+            let before = std::mem::replace(&mut unread, channel.read_window().available);
+            if !more && unread == before {
                 self.await_socket(deadline.min(next_keepalive))?;
             }
         }

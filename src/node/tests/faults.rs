@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR};
+use rustix::time::{ClockId, clock_gettime};
 use simulated_host::{Greeting, KeyKind, Moment, SimulatedHost, Speech};
 
 use super::scene::{Scene, assert_desired, left_over};
@@ -295,4 +296,24 @@ async fn a_command_that_does_not_end_is_given_up_in_time() {
     assert!(error.message.contains("no end within"), "{error}");
     let ended = host.wait_until(|seen| seen.connections_now == 0).await;
     ended.unwrap();
+}
+
+/// A stream that nobody reads is not waited for at full speed.
+#[tokio::test]
+async fn a_command_that_prints_where_nobody_reads_takes_no_time_of_the_processor() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    let mut session = logged_in(&scene, &host).await;
+    host.set_faults(|faults| faults.speech = Speech::Stray);
+    let used = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::try_from(time).unwrap()
+    };
+    let running = tokio::task::spawn_blocking(move || {
+        let before = used();
+        assert!(session.run("cmd.exe /c ver", SOON).is_err());
+        used().checked_sub(before).unwrap()
+    });
+    let used = running.await.unwrap();
+    assert!(used < SOON / 3, "{used:?}");
 }

@@ -49,6 +49,8 @@ pub enum Speech {
     Refusal(Vec<u8>, u32),
     /// Output that never ends.
     Endless,
+    /// One byte of a stream that is neither standard output nor standard error, and then nothing.
+    Stray,
 }
 
 impl Speech {
@@ -56,7 +58,7 @@ impl Speech {
     pub fn spoken(&self, mut printed: Printed) -> Printed {
         let is_answer = printed.stdout.starts_with(b"{");
         match self {
-            Self::Plain | Self::Endless => {}
+            Self::Plain | Self::Endless | Self::Stray => {}
             // Windows' own programs print as always.
             Self::Cut(_) | Self::Instead(_) if !is_answer => {}
             Self::Noisy => {

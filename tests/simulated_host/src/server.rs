@@ -357,6 +357,10 @@ impl Handler for Connection {
                 while handle.data(channel, vec![b'x'; 4096]).await.is_ok() {}
                 return;
             }
+            if faults.speech == Speech::Stray {
+                let _ = handle.extended_data(channel, 2, vec![b'x']).await;
+                return;
+            }
             let mut spoken = faults.speech.spoken(printed);
             spoken.stdout.splice(..0, faults.shell_prints);
             spoken.status = shell.exit_status(spoken.status);
