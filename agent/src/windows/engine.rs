@@ -135,7 +135,9 @@ impl Engine {
     /// Carries out a request that was handed over.
     fn serve(&mut self, handed: &str) -> std::io::Result<()> {
         let ended = apply::take(handed).and_then(|path| self.apply(&path));
-        apply::answer(handed, &ended)
+        let answered = apply::answer(handed, &ended);
+        sweep();
+        answered
     }
 
     fn apply(&mut self, path: &str) -> Result<End, Failure> {
@@ -147,7 +149,6 @@ impl Engine {
         let end = self.carry_out(&request);
         self.watched = Watched::default();
         self.kept.memory.contested = false;
-        sweep();
         Ok(end)
     }
 }
