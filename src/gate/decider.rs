@@ -215,6 +215,11 @@ impl Decider {
         }
     }
 
+    /// Has operations begin anew: none goes on while nobody can be told of it.
+    pub fn begin_operations_anew(&mut self) {
+        self.operations = Operations::default();
+    }
+
     /// Returns since when lists must have begun that open the gate; `None` if this process must not open it.
     fn opens_from(&self, judged: &Judged) -> Option<Instant> {
         let since = judged.turned.true_since?;

@@ -74,6 +74,9 @@ impl Gate {
             }
             self.ensure(&decision, judged.was_held, opens).await;
         }
+        if self.track.may_say_something_else() {
+            self.decider.begin_operations_anew();
+        }
         // Who found and wrote something decides anew.
         let now = Instant::now();
         let next = self.decide(judged, now);

@@ -107,7 +107,11 @@ pub fn rollout_condition(
         ),
         None if waiting > 0 => {
             let more = format!("; {waiting} wait(s) for a rollout slot or are being updated");
-            ("True", "Updating", more)
+            let down = match rollout.down.as_slice() {
+                [] => String::new(),
+                down => format!("; csi-proxy does not work on {}", some_of(down, NAMED)),
+            };
+            ("True", "Updating", more + &down)
         }
         None if current + pinned < nodes => {
             let more =

@@ -30,7 +30,7 @@ use windows_sys::Win32::System::SystemServices::{
 use super::accounts::{own_account, sid_text};
 use super::win32::{check, check_error, size, wide};
 
-/// For folders and pipes: only SYSTEM and Administrators have access; objects created in the folders inherit that.
+/// For folders: only SYSTEM and Administrators have access; objects created in the folders inherit that.
 pub const PRIVATE: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
 /// For programs: every user may read and run them.
 pub const PROGRAM: &str = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;0x1200a9;;;BU)";

@@ -5,18 +5,20 @@
 //! can access.
 
 use std::fs;
+use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use protocol::paths::{AGENT_SERVICE, INCOMING_DIR, REQUEST_PREFIX, is_brought, to_sftp};
+use protocol::paths::{AGENT_SERVICE, is_brought, to_sftp};
 use protocol::validate::validate_request_path;
 use protocol::{
-    Answer, ApplyResult, End, Failure, FailureCategory, Outcome, Request, ServiceState,
+    Answer, ApplyResult, End, Failure, FailureCategory, NodeState, Outcome, Request, ServiceState,
 };
 use windows_storage_agent::errors::Context;
 
 use super::process::Process;
 use super::scm::{Scm, Status};
+use super::win32::retry_for;
 use super::{files, log, observe, store, unpack};
 
 /// How long the service may take to run.
@@ -26,7 +28,7 @@ const START_AGAIN: Duration = Duration::from_secs(5);
 /// How often the service is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_millis(10);
-/// The ending of the file that hands over a request: it contains the path of the request.
+/// The ending of the file beside a request that hands it over.
 pub const HANDED: &str = ".handed";
 /// The ending of the file in which the service answers.
 const ANSWERED: &str = ".answered";
@@ -46,22 +48,24 @@ pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
         Ok(Answer::ApplyResult(ApplyResult {
             id: request.map(|request| request.id).unwrap_or_default(),
             end,
-            state: observe::status(&[]).unwrap_or_default(),
+            state: observe::status(&[]).unwrap_or_else(|failure| {
+                log::line(format!("reading the state of the node: {failure}"));
+                NodeState::default()
+            }),
         }))
     });
     if to_sftp(path).rsplit('/').next().is_some_and(is_brought) {
-        // The service has read the request, and the sender would only remove the file.
+        // The service has read it, or will not, and the sender would only remove the file.
         let _ = fs::remove_file(path);
     }
     done
 }
 
 fn hand_over(path: &str, timeout: Duration, deadline: Instant) -> Ended {
-    let begin = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{}", std::process::id());
-    let (handed, answered) = (format!("{begin}{HANDED}"), format!("{begin}{ANSWERED}"));
+    let (handed, answered) = (format!("{path}{HANDED}"), format!("{path}{ANSWERED}"));
     let room = fs::write(&answered, [b' '; ROOM]);
     let ended = room
-        .and_then(|()| files::write_whole(&handed, path.as_bytes()))
+        .and_then(|()| fs::write(&handed, ""))
         .context("handing over the request")
         .and_then(|()| await_end(&handed, &answered, timeout, deadline));
     for file in [&handed, &answered] {
@@ -74,7 +78,7 @@ fn hand_over(path: &str, timeout: Duration, deadline: Instant) -> Ended {
 fn await_end(handed: &str, answered: &str, timeout: Duration, deadline: Instant) -> Ended {
     let other = |message| FailureCategory::Other.failure(message);
     let scm = Scm::connect().context("reaching the Service Control Manager")?;
-    let run_by = deadline.min(Instant::now() + START);
+    let mut run_by = Instant::now() + START;
     let (mut looked, mut started, mut woken, mut taken_by) = (None, None, None, None);
     loop {
         if let Some(ended) = read_answer(answered) {
@@ -82,9 +86,13 @@ fn await_end(handed: &str, answered: &str, timeout: Duration, deadline: Instant)
         }
         let now = Instant::now();
         if now >= deadline {
+            let does = match taken_by {
+                Some(_) => "continues with it; status shows the result",
+                None => "has not begun with it",
+            };
+            let seconds = timeout.as_secs();
             let message = format!(
-                "the request is not finished after {} s; the agent's service continues with it; status shows the result",
-                timeout.as_secs()
+                "the request is not finished after {seconds} s; the agent's service {does}"
             );
             return Ok(End::bad(Outcome::Failed, other(message)));
         }
@@ -114,6 +122,7 @@ fn await_end(handed: &str, answered: &str, timeout: Duration, deadline: Instant)
             });
         }
         if status.state == ServiceState::Running && runs {
+            run_by = now + START;
             if woken != status.process_id {
                 log::unless_ok("waking the service", scm.wake(AGENT_SERVICE));
                 woken = status.process_id;
@@ -142,18 +151,15 @@ fn read_answer(answered: &str) -> Option<Ended> {
     serde_json::from_slice(&fs::read(answered).ok()?).ok()
 }
 
-/// Reads the path of a request that was handed over, and removes the file: a request is carried out once, even if the agent
-/// ends meanwhile.
-pub fn take(handed: &str) -> Result<String, Failure> {
-    let doing = format_args!("taking {handed}");
-    let path = fs::read_to_string(handed).context(doing)?;
-    files::remove(handed).context(doing)?;
-    Ok(path)
+/// Takes a request that was handed over: it is carried out once, even if the agent ends meanwhile.
+pub fn take(path: &str) -> Result<(), Failure> {
+    files::remove(&format!("{path}{HANDED}")).context(format_args!("taking {path}"))
 }
 
 /// Answers a request that was handed over. Its caller may be gone.
-pub fn answer(handed: &str, ended: &Ended) -> std::io::Result<()> {
-    let answered = handed.replace(HANDED, ANSWERED);
-    let mut file = fs::OpenOptions::new().write(true).open(answered)?;
-    serde_json::to_writer(&mut file, ended).map_err(std::io::Error::from)
+pub fn answer(path: &str, ended: &Ended) -> std::io::Result<()> {
+    let text = serde_json::to_vec(ended)?;
+    let answered = format!("{path}{ANSWERED}");
+    let open = || fs::OpenOptions::new().write(true).open(&answered);
+    retry_for(files::PATIENCE, open)?.write_all(&text)
 }

@@ -37,7 +37,14 @@ impl Engine {
     fn try_carry_out(&mut self, request: &Request) -> Result<End, Failure> {
         validate(request)?;
         let before_earlier = self.settle_earlier()?;
-        let wanted = Wanted::of(request);
+        let mut wanted = Wanted::of(request);
+        if let Some(before) = &before_earlier
+            && before.sha256.is_some()
+            && files::sha256(CSI_PROXY_PREVIOUS)? == before.sha256
+        {
+            // The only copy of what this one goes back to.
+            wanted.aside = format!("{CSI_PROXY_EXE}.new");
+        }
         let observed = observe(&self.services.scm, &wanted)?;
         let steps = plan(&wanted, &observed)?;
         let was_kept = self.kept.request.is_some();

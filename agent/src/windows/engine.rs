@@ -36,6 +36,7 @@ pub struct Signals {
 /// Carries out requests until it is to stop; calls `is_up` before the first.
 pub fn run(signals: &Signals, is_up: impl FnOnce()) -> Result<(), Failure> {
     let mut engine = Engine::open()?;
+    engine.beat();
     is_up();
     engine.recover_or_log();
     let mut swept = None;
@@ -48,9 +49,8 @@ pub fn run(signals: &Signals, is_up: impl FnOnce()) -> Result<(), Failure> {
         }
         #[cfg(feature = "fault-injection")]
         fault_injection::hang();
-        if let Some(handed) = handed() {
-            let done = engine.serve(&handed);
-            log::unless_ok(format_args!("answering {handed}"), done);
+        if let Some(path) = handed() {
+            log::unless_ok(format_args!("answering {path}"), engine.serve(&path));
         }
         engine.catch_up();
         let pause = if engine.keep_running() { CALM } else { ALERT };
@@ -59,11 +59,18 @@ pub fn run(signals: &Signals, is_up: impl FnOnce()) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a request that was handed over, if there is one.
+/// Returns the path of a request that was handed over, if there is one.
 fn handed() -> Option<String> {
     let entries = std::fs::read_dir(INCOMING_DIR).ok()?.flatten();
-    let mut paths = entries.filter_map(|entry| entry.path().into_os_string().into_string().ok());
-    paths.find(|path| path.ends_with(apply::HANDED))
+    let mut found = entries.filter_map(|entry| {
+        let path = entry.path().into_os_string().into_string().ok()?;
+        let path = path.strip_suffix(apply::HANDED)?.to_owned();
+        let written = entry.metadata().and_then(|file| file.modified());
+        let age = written.ok().and_then(|time| time.elapsed().ok());
+        // Nobody waits for an older one any more.
+        age.is_none_or(|age| age < BROUGHT / 6).then_some(path)
+    });
+    found.next()
 }
 
 /// The state of the engine's thread.
@@ -133,9 +140,9 @@ impl Engine {
     }
 
     /// Carries out a request that was handed over.
-    fn serve(&mut self, handed: &str) -> std::io::Result<()> {
-        let ended = apply::take(handed).and_then(|path| self.apply(&path));
-        let answered = apply::answer(handed, &ended);
+    fn serve(&mut self, path: &str) -> std::io::Result<()> {
+        let ended = apply::take(path).and_then(|()| self.apply(path));
+        let answered = apply::answer(path, &ended);
         sweep();
         answered
     }

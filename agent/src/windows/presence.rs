@@ -48,8 +48,12 @@ pub fn problem(process: Option<u32>) -> Option<String> {
     if process.is_none_or(Process::is_gone) {
         return Some("its process has ended".to_owned());
     }
-    let beaten = registry::text(AGENT_SERVICE, HEARTBEAT).ok()?;
-    let still = uptime().saturating_sub(beaten.parse().ok()?);
+    let beaten = registry::text(AGENT_SERVICE, HEARTBEAT).ok();
+    let Some(beaten) = beaten.and_then(|beaten| beaten.parse().ok()) else {
+        // An agent of before that there were any still runs.
+        return Some("it has recorded no heartbeat".to_owned());
+    };
+    let still = uptime().saturating_sub(beaten);
     (still > STUCK).then(|| format!("it has been stuck for {still} s"))
 }
 

@@ -1,6 +1,7 @@
 //! Runs the agent as a Windows service.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use protocol::Failure;
 use protocol::paths::AGENT_SERVICE;
 use windows_service::service::{
     ServiceControl, ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
@@ -49,8 +51,8 @@ enum News {
     Stop,
     /// Windows shuts down.
     Shutdown,
-    /// The thread that does all work has ended.
-    EngineEnded,
+    /// The thread that does all work has ended, for this reason.
+    EngineEnded(Result<(), Failure>),
 }
 
 fn service_main(_arguments: Vec<OsString>) {
@@ -90,21 +92,18 @@ fn service_main(_arguments: Vec<OsString>) {
     ));
     let exit = match start(Arc::clone(&signals), news) {
         Ok(()) => wait_for_the_end(&signals, &heard),
-        Err(error) => {
-            let why = format!("the agent cannot start: {error}");
-            log::line(&why);
-            events::report(Told::NotStarted, &why);
-            1
-        }
+        Err(error) => not_started(&error),
     };
     report(ServiceState::Stopped, exit);
 }
 
 /// Waits until the service is to end; returns the exit code. After one other than 0 Windows restarts the service.
 fn wait_for_the_end(signals: &Signals, heard: &Receiver<News>) -> u32 {
+    let mut is_up = false;
     let exit = loop {
         match heard.recv() {
             Ok(News::Up) => {
+                is_up = true;
                 report(ServiceState::Running, 0);
                 log::line("agent is up");
                 let version = env!("CARGO_PKG_VERSION");
@@ -114,7 +113,7 @@ fn wait_for_the_end(signals: &Signals, heard: &Receiver<News>) -> u32 {
             Ok(News::Stop) => {
                 signals.stops.store(true, Ordering::Relaxed);
                 signals.wake.set();
-                let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded));
+                let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded(_)));
                 log::line(if finished {
                     "agent stops"
                 } else {
@@ -126,11 +125,24 @@ fn wait_for_the_end(signals: &Signals, heard: &Receiver<News>) -> u32 {
                 log::line("agent stops: Windows shuts down");
                 break 0;
             }
-            Ok(News::EngineEnded) | Err(_) => break 1,
+            Ok(News::EngineEnded(Err(failure))) if !is_up => return not_started(&failure),
+            Ok(News::EngineEnded(ended)) => {
+                log::unless_ok("the agent ends", ended);
+                break 1;
+            }
+            Err(_) => break 1,
         }
     };
     events::report(Told::Stopped, "windows-storage-agent stops.");
     exit
+}
+
+/// Reports why the service cannot start; returns the exit code.
+fn not_started(error: &dyn Display) -> u32 {
+    let why = format!("the agent cannot start: {error}");
+    log::line(&why);
+    events::report(Told::NotStarted, &why);
+    1
 }
 
 /// Returns whether Windows shuts down: it has announced that, or refuses Service Control Manager calls.
@@ -155,9 +167,8 @@ fn start(signals: Arc<Signals>, news: Sender<News>) -> std::io::Result<()> {
     point("service starts");
     presence::set_program(&this.unwrap_or_default())?;
     thread::Builder::new().spawn(move || {
-        let is_up = || drop(news.send(News::Up));
-        log::unless_ok("the agent ends", engine::run(&signals, is_up));
-        let _ = news.send(News::EngineEnded);
+        let ended = engine::run(&signals, || drop(news.send(News::Up)));
+        let _ = news.send(News::EngineEnded(ended));
     })?;
     Ok(())
 }

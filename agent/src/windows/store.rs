@@ -10,9 +10,9 @@ use windows_storage_agent::errors::Context;
 
 use super::{files, log};
 
-/// Reads a file, if it exists. Does not wait for one that another process holds.
+/// Reads a file, if it exists.
 pub fn load<T: DeserializeOwned>(path: &str) -> Result<Option<T>, Failure> {
-    read(path, Duration::ZERO)?.context(format_args!("reading {path}"))
+    read(path, files::BRIEF)?.context(format_args!("reading {path}"))
 }
 
 /// Like [`load`], but waits for the file, and sets aside one that cannot be parsed: the agent must start so that it can be

@@ -14,6 +14,8 @@ use protocol::paths::{
 use protocol::seen::{DESCRIPTION, runs};
 use protocol::{Answer, Failure, FailureCategory, Request};
 use windows_storage_agent::errors::Context;
+use windows_storage_agent::journal::Journal;
+use windows_storage_agent::state::Memory;
 
 use super::install::{end_running, lock};
 use super::observe::Kept;
@@ -62,6 +64,13 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
 fn finish_change(services: &mut Services) -> Result<(), Failure> {
     // Whatever its form: the installed agent may be of another version.
     if !fs::exists(JOURNAL_FILE).context(format_args!("looking for {JOURNAL_FILE}"))? {
+        return Ok(());
+    }
+    let journal: Option<Journal> = store::load(JOURNAL_FILE).unwrap_or_default();
+    let memory: Memory = store::load(STATE_FILE)?.unwrap_or_default();
+    let last = memory.last_result.filter(|last| last.end.incomplete);
+    if last.is_some_and(|last| journal.is_some_and(|it| it.request.id == last.id)) {
+        // It was rolled back as far as it can be, and has said so.
         return Ok(());
     }
     services.start(AGENT_SERVICE, Instant::now() + STOP)?;

@@ -115,28 +115,41 @@ fn bad_programs_files_and_requests() {
 #[test]
 fn what_is_handed_over_and_is_no_request_is_refused() {
     let node = Node::new();
-    let inside = |name: &str| node.local(&format!(r"{INCOMING_DIR}\request-1{name}"));
-    for path in [
-        r"C:\tool\request.json",
-        r"C:\k\windows-storage\incoming\..\..\x.json",
-        r"\\192.0.2.1\share\x.json",
-        r"C:\k\windows-storage\incoming\absent.json",
-        "\0",
+    for (name, content) in [
+        ("request.txt", Some("{}")),
+        ("absent.json", None),
+        ("garbage.json", Some("this is no JSON")),
     ] {
-        fs::write(inside(".answered"), [b' '; 4096]).unwrap();
-        fs::write(inside(".handed"), path).unwrap();
+        let beside = |ending: &str| node.local(&format!(r"{INCOMING_DIR}\{name}{ending}"));
+        if let Some(content) = content {
+            fs::write(beside(""), content).unwrap();
+        }
+        fs::write(beside(".answered"), [b' '; 4096]).unwrap();
+        fs::write(beside(".handed"), "").unwrap();
         node.until("it is answered", || {
-            let answered = fs::read_to_string(inside(".answered")).unwrap();
+            let answered = fs::read_to_string(beside(".answered")).unwrap();
             let refused: Option<Result<End, Failure>> = serde_json::from_str(&answered).ok();
             refused.is_some_and(|refused| {
                 let category = refused.unwrap_err().category;
-                assert_eq!(category, FailureCategory::InvalidRequest, "{path}");
+                assert_eq!(category, FailureCategory::InvalidRequest, "{name}");
                 true
             })
         });
-        assert!(!inside(".handed").exists(), "{path}");
+        assert!(!beside(".handed").exists(), "{name}");
     }
-    node.applied("first", &variant(0));
+    // Nobody waits for one of long ago.
+    let (old, handed) = (
+        variant(1),
+        node.local(&format!(r"{INCOMING_DIR}\old.json.handed")),
+    );
+    node.upload("old", &old, &sha256(&old));
+    let file = fs::File::create(&handed).unwrap();
+    let hour = std::time::Duration::from_secs(3_000);
+    file.set_modified(std::time::SystemTime::now() - hour)
+        .unwrap();
+    let state = node.applied("first", &variant(0)).state;
+    assert_eq!(state.request_id.as_deref(), Some("first"));
+    assert!(handed.exists() && is_well(&node.state(), &variant(0)));
 }
 
 /// Windows then reports "The pipe has been ended" to the caller that requested the stop.
@@ -250,7 +263,7 @@ fn what_the_agent_has_stored_is_not_given_up_because_another_program_holds_it() 
 
     node.stop_agent();
     node.while_tool(&format!("hold {DESIRED_FILE}"), || {
-        start_until(&format!("the agent ends: reading {DESIRED_FILE}"));
+        start_until(&format!("the agent cannot start: reading {DESIRED_FILE}"));
     });
     node.start_agent_until("it is up again", || {
         node.state().agent_service == ServiceState::Running

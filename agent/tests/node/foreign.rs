@@ -6,7 +6,7 @@ use std::thread;
 use protocol::paths::JOURNAL_FILE;
 use protocol::{FailureCategory, ForeignKind, Outcome};
 
-use crate::host::{Node, csi_proxy, is_well, message_of, request, request_for, sha256};
+use crate::host::{Build, Node, csi_proxy, is_well, message_of, request, request_for, sha256};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, variant};
 
 #[test]
@@ -79,9 +79,8 @@ fn are_let_alone_unless_they_may_be_replaced() {
 }
 
 /// Nobody else starts it: the agent does not keep a request yet.
-#[test]
-fn one_that_does_not_start_again_is_tried_until_it_does_or_is_gone() {
-    let node = Node::new();
+/// Starts a csi-proxy of another owner that ends at each start once [`CRASH`] is there.
+fn start_theirs(node: &Node) {
     let theirs = r"C:\theirs\csi-proxy.exe";
     fs::create_dir_all(node.local(r"C:\theirs")).unwrap();
     let content = standin_for_csi_proxy(Behaviour::Crashes);
@@ -90,31 +89,40 @@ fn one_that_does_not_start_again_is_tried_until_it_does_or_is_gone() {
         "sc create csi-proxy binpath= {theirs} start= demand"
     ));
     node.run("net start csi-proxy");
-    let settings = node.configuration("csi-proxy");
-    let crash = node.local(r"C:\k\crash");
+}
+
+const CRASH: &str = r"C:\k\crash";
+
+/// Has it replaced by one that does not work, after which it does not start again.
+fn fail_to_go_back(node: &Node, id: &str) {
     let broken = standin(Behaviour::Well, &["csi-proxy-disk-v1"]);
-    let fails = |id| {
-        let mut replace = request_for(id, &broken);
-        (replace.replace_foreign, replace.start_timeout_seconds) = (true, 3);
-        let result = thread::scope(|scope| {
-            let apply = scope.spawn(|| node.apply_request(&replace, Some(&broken)));
-            node.until("it is changing", || {
-                apply.is_finished() || node.local(JOURNAL_FILE).exists()
-            });
-            fs::write(&crash, "").unwrap();
-            apply.join().unwrap()
+    let mut replace = request_for(id, &broken);
+    (replace.replace_foreign, replace.start_timeout_seconds) = (true, 3);
+    let result = thread::scope(|scope| {
+        let apply = scope.spawn(|| node.apply_request(&replace, Some(&broken)));
+        node.until("it is changing", || {
+            apply.is_finished() || node.local(JOURNAL_FILE).exists()
         });
-        let message = message_of(&result, Outcome::Failed, FailureCategory::Other);
-        let is_tried = message.starts_with("csi-proxy runs but does not open all its pipes");
-        assert!(is_tried && message.ends_with("; retrying"), "{message}");
-        let unfinished = result.state.unfinished_request_id.as_deref();
-        assert_eq!(unfinished, Some(id), "{result:?}");
-    };
+        fs::write(node.local(CRASH), "").unwrap();
+        apply.join().unwrap()
+    });
+    let message = message_of(&result, Outcome::Failed, FailureCategory::Other);
+    let is_tried = message.starts_with("csi-proxy runs but does not open all its pipes");
+    assert!(is_tried && message.ends_with("; retrying"), "{message}");
+    let unfinished = result.state.unfinished_request_id.as_deref();
+    assert_eq!(unfinished, Some(id), "{result:?}");
+}
+
+#[test]
+fn one_that_does_not_start_again_is_tried_until_it_does_or_is_gone() {
+    let node = Node::new();
+    start_theirs(&node);
+    let settings = node.configuration("csi-proxy");
     // Another request, and the same one again, go on from there, and back to what was there before the first.
     for id in ["first", "second", "second"] {
-        fails(id);
+        fail_to_go_back(&node, id);
     }
-    fs::remove_file(&crash).unwrap();
+    fs::remove_file(node.local(CRASH)).unwrap();
     let state = node.eventually("it runs again", |state| {
         state.unfinished_request_id.is_none()
     });
@@ -126,13 +134,21 @@ fn one_that_does_not_start_again_is_tried_until_it_does_or_is_gone() {
         ("second", Outcome::RolledBack)
     );
 
-    fails("third");
+    fail_to_go_back(&node, "third");
     node.run("sc delete csi-proxy");
     let state = node.eventually("its owner has deleted it", |state| {
         state.unfinished_request_id.is_none()
     });
     assert_eq!(state.foreign, []);
     node.applied("fourth", &variant(0));
+}
+
+#[test]
+fn one_that_cannot_start_again_does_not_hold_up_the_end_of_the_agent() {
+    let node = Node::new();
+    start_theirs(&node);
+    fail_to_go_back(&node, "first");
+    node.uninstalled(Build::Payload, "--keep-csi-proxy");
 }
 
 /// Windows does not stop a service while others that need it run.

@@ -27,7 +27,9 @@ fn a_life() {
 
     let upgraded = thread::scope(|scope| {
         node.upload("upgrade", &new, &sha256(&new));
-        let other = scope.spawn(|| node.apply_uploaded("upgrade"));
+        let file = |name: &str| node.local(&format!(r"{INCOMING_DIR}\{name}.json"));
+        std::fs::copy(file("upgrade"), file("again")).unwrap();
+        let other = scope.spawn(|| node.apply_uploaded("again"));
         [node.apply_uploaded("upgrade"), other.join().unwrap()]
     });
     let mut outcomes = upgraded.each_ref().map(|result| result.end.outcome);

@@ -22,7 +22,7 @@ impl Node {
 
     /// Uninstalls the agent, and checks that it is gone.
     #[track_caller]
-    fn uninstalled(&self, build: Build, options: &str) {
+    pub fn uninstalled(&self, build: Build, options: &str) {
         let answer = self.uninstall(build, options);
         assert_eq!(answer, Some(Answer::Uninstalled {}));
         self.assert_agent_is_gone();

@@ -299,6 +299,23 @@ fn lists_are_wanted_when_nothing_else_is_waited_for() {
 }
 
 #[test]
+fn an_operation_that_nobody_could_be_told_of_begins_anew() {
+    let mut rig = Rig::new();
+    let nodes = BTreeSet::from(["win-1".to_owned()]);
+    let mut holds = |milliseconds: u64| {
+        let said = rig.decide(milliseconds, &open(), READABLE, &nodes);
+        rig.decider.begin_operations_anew();
+        said.verdict.reason == Reason::NodeOperationInProgress
+    };
+    assert!(
+        [0, 200_000, 400_000, 699_999]
+            .map(&mut holds)
+            .iter()
+            .all(|it| *it)
+    );
+}
+
+#[test]
 fn one_kind_that_was_not_listed_since_keeps_the_gate_closed() {
     let mut rig = Rig::new();
     rig.at(0, "held");
