@@ -194,7 +194,8 @@ impl Containers {
         if !self.has_registrar && self.known.is_empty() {
             return BTreeSet::new();
         }
-        let has_socket = |name: &Name| self.socket_parts().any(|part| part == *name);
+        let in_sockets: BTreeSet<Name> = self.socket_parts().collect();
+        let has_socket = |name: &Name| in_sockets.contains(name);
         let is_said =
             |name: &&Name| self.said.contains(*name) || self.sockets.is_empty() || has_socket(name);
         // A folder of another name is the driver's if that says its name itself. HostProcess containers see the host's folders

@@ -119,11 +119,12 @@ pub(super) fn wrong_paths(
         wrong.push(other_root(text, root));
     }
     if let (Some(root), Some((text, _))) = (root, registry.first()) {
-        let is_in = |root: &[&str]| {
-            registry
-                .iter()
-                .any(|(_, path)| is_same(&path.0[..path.0.len() - 1], root))
-        };
+        let folded = |parts: &[&str]| parts.join(r"\").to_ascii_lowercase();
+        let beside = registry
+            .iter()
+            .map(|(_, path)| folded(&path.0[..path.0.len() - 1]));
+        let beside: BTreeSet<String> = beside.collect();
+        let is_in = |root: &[&str]| beside.contains(&folded(root));
         if !is_in(root) && !roots.any(is_in) {
             wrong.push(other_root(text, root));
         }

@@ -97,6 +97,21 @@ fn an_object_of_which_much_would_be_kept_is_named_and_not_kept() {
 }
 
 #[test]
+fn the_sockets_of_a_driver_are_taken_apart_once() {
+    let container = |number: usize| {
+        let parts: Vec<String> = (0..500).map(|part| format!("{number}-{part}")).collect();
+        let path = format!("C:/{}", parts.join("/"));
+        json!({"image": "csi-node-driver-registrar", "args": ["--kubelet-registration-path", path]})
+    };
+    let host = json!({"windowsOptions": {"hostProcess": true}});
+    let spec = json!({"containers": many(4, container), "securityContext": host});
+    let set = json!({"spec": {"template": {"spec": spec}}});
+    let set = object("apps/v1", "DaemonSet", set);
+    let done = allocation_counter::measure(|| assert_eq!(problem(&set), None));
+    assert!(done.count_total < 100_000, "{done:?}");
+}
+
+#[test]
 fn what_is_not_used_of_a_large_object_does_not_matter() {
     let text = "x".repeat(1_300_000);
     for spec in [
