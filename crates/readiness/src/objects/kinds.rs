@@ -32,6 +32,8 @@ pub enum Scope {
 /// How many bytes of an object a row may keep, as its `Debug` shows it. Tenants decide about the number of volumes, the
 /// length of selectors and more, up to a megabyte in each object; no workload needs a tenth of this.
 const MOST_KEPT: usize = 64 << 10;
+/// What counts for each quote around a text: a text takes memory beside its letters.
+const QUOTE: usize = 16;
 
 type Put =
     dyn Fn(&mut Cluster, &ObjectMeta, Source<'_>, usize) -> Result<bool, FieldError> + Send + Sync;
@@ -207,7 +209,7 @@ where
             let key = K::of(meta);
             let row = row(source.decode()?).into();
             // What is kept of a small object is small.
-            if source.exceeds(most) && write!(Room(most), "{row:?}").is_err() {
+            if source.exceeds(most / 16) && write!(Room(most), "{row:?}").is_err() {
                 return Err(FieldError {
                     field: "of the object".to_owned(),
                     what: format!("what is used of it takes more than {} KiB", most >> 10),
@@ -228,7 +230,8 @@ struct Room(usize);
 
 impl Write for Room {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0 = self.0.checked_sub(text.len()).ok_or(fmt::Error)?;
+        let size = if text == "\"" { QUOTE } else { text.len() };
+        self.0 = self.0.checked_sub(size).ok_or(fmt::Error)?;
         Ok(())
     }
 }

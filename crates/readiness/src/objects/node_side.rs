@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use self::flags::is_open;
+use self::flags::{LONGEST_VALUE, is_open};
 pub use self::flags::{named_driver, named_registry, registered_path};
 use crate::assess::drivers;
 use crate::index::{Image, Name, NodeSide, intern};
@@ -23,6 +23,9 @@ const PLUGINS_FOLDER: &str = "plugins";
 const KUBELETS_FOLDER: &str = "kubernetes.io";
 const CSI_PROXY_PREFIX: &str = "csi-proxy-";
 const CSI_PROXY_IMAGE: &str = "csi-proxy";
+/// How many containers of a spec are looked at, and how many names of drivers are taken from it. No driver has as many, and
+/// anyone who can create a pod can write thousands.
+const MOST: usize = 32;
 
 /// The fields of a container that can show a driver.
 #[derive(Deserialize)]
@@ -74,7 +77,8 @@ impl<'a> Mounts<'a> {
     fn of(spec: &'a PodSpec) -> Self {
         let mut mounts = Self::default();
         let volumes = spec.volumes.iter().flatten();
-        for path in volumes.filter_map(|volume| volume.host_path.as_ref()?.path.as_deref()) {
+        let paths = volumes.filter_map(|volume| volume.host_path.as_ref()?.path.as_deref());
+        for path in paths.filter(|path| path.len() <= LONGEST_VALUE) {
             if let Some(pipe) = csi_proxy_pipe(path) {
                 mounts.csi_proxy_pipes.insert(pipe);
                 continue;
@@ -119,7 +123,7 @@ impl Containers {
             ..Self::default()
         };
         let containers = spec.init_containers.iter().chain(&spec.containers);
-        for container in containers.flatten() {
+        for container in containers.flatten().take(MOST) {
             found.add(container);
         }
         found
@@ -186,7 +190,7 @@ impl Containers {
                 names.extend(self.known.iter().cloned());
             }
         }
-        names
+        names.into_iter().take(MOST).collect()
     }
 
     /// Returns those of the names that the pods can register with the kubelet: a registrar says them, and reaches the folders.

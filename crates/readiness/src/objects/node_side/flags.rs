@@ -11,8 +11,9 @@ const REGISTRATION_FLAGS: [&str; 1] = ["kubelet-registration-path"];
 const REGISTRY_FLAGS: [&str; 1] = ["plugin-registration-path"];
 /// The drivers' flags with their name: that of SMB, Azure Disk, Azure File and most others, and those of the rest.
 const NAME_FLAGS: [&str; 3] = ["drivername", "driver-name", "driver_name"];
-/// The longest result of variable expansion. Anyone who can create a pod controls the variables.
-const LONGEST_VALUE: usize = 4096;
+/// The longest value that is read, with its variables replaced: Windows' paths have 260 characters. Anyone who can create a
+/// pod controls the variables.
+pub(super) const LONGEST_VALUE: usize = 512;
 const MOST_VARIABLES: usize = 64;
 
 /// Returns the registration path of an undecoded container; `None` if it does not decode or has no such path.

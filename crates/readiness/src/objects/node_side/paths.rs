@@ -7,6 +7,8 @@ use super::{KUBELETS_FOLDER, PLUGINS_FOLDER, REGISTRY_FOLDER, parts};
 
 /// The drive that Windows assumes where a path has none.
 const DRIVE: &str = "C:";
+/// How many wrong paths are kept.
+const NAMED: usize = 5;
 
 /// A Windows path with a drive.
 #[derive(Clone)]
@@ -129,6 +131,7 @@ pub(super) fn wrong_paths(
             wrong.push(other_root(text, root));
         }
     }
+    wrong.truncate(NAMED);
     wrong
 }
 

@@ -1,5 +1,7 @@
 //! Tests of what a pod's spec shows of a driver.
 
+use std::iter;
+
 use serde_json::json;
 
 use super::*;
@@ -26,6 +28,25 @@ fn a_known_driver_is_compared_and_not_what_stands_beside_it() {
     let kubelets =
         json!({"name": "v", "hostPath": {"path": "/var/lib/kubelet/plugins/kubernetes.io/csi"}});
     assert_eq!(side(json!({"volumes": [kubelets]})), None);
+}
+
+#[test]
+fn of_a_spec_with_thousands_of_sockets_and_folders_few_are_taken() {
+    let container = |number: usize| {
+        let path = format!("/x/{number}.d/{}", "y".repeat(1_000));
+        json!({"image": "csi-node-driver-registrar:v2.1", "args": ["--kubelet-registration-path", path]})
+    };
+    let volume =
+        |number: usize| json!({"name": "v", "hostPath": {"path": format!("/plugins/{number}.e")}});
+    let containers: Vec<_> = (0..1_000).map(container).collect();
+    let long =
+        json!({"name": "v", "hostPath": {"path": format!("/plugins/{}", "z".repeat(5_000))}});
+    let volumes: Vec<_> = iter::once(long).chain((0..1_000).map(volume)).collect();
+    let found = side(json!({"containers": containers, "volumes": volumes})).unwrap();
+    assert_eq!((found.names.len(), found.sidecars.len()), (32, 32));
+    assert_eq!(found.wrong_paths.len(), 5);
+    let mut paths = found.wrong_paths.iter();
+    assert!(paths.all(|path| path.len() < 2_000));
 }
 
 #[test]

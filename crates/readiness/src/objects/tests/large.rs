@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{load, object};
 use crate::index::Cluster;
-use crate::objects::{Received, kind, own_config_maps};
+use crate::objects::{Received, cluster_kinds, kind, own_config_maps};
 
 /// Returns a list of this many items.
 fn many(count: usize, item: impl Fn(usize) -> Value) -> Value {
@@ -66,16 +66,64 @@ fn with(count: usize) -> Vec<Value> {
     ]
 }
 
-/// Returns a problem of a kind, after this object has come from the API server.
-fn problem(object: &Value) -> Option<String> {
+/// Returns DaemonSets of which more could be kept than their text has, of so many parts.
+fn that_swell(count: usize) -> [Value; 3] {
+    let parts: Vec<String> = (0..60).map(|part| format!("/$(V){part}")).collect();
+    let path = parts.concat();
+    let containers = many(count, |number| {
+        json!({
+            "image": "csi-node-driver-registrar",
+            "args": ["--kubelet-registration-path", path],
+            "env": [{"name": "V", "value": format!("{number}{}", "x".repeat(60))}],
+        })
+    });
+    let folder = format!("/plugins/{}", "x".repeat(count * 10));
+    let folder = json!([{"name": "a", "hostPath": {"path": folder}}]);
+    let any = json!({"key": "a", "operator": "In", "values": vec!["x"; count]});
+    let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [any]}]});
+    let affinity =
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+    let driver = json!([{"image": "example.com/smbplugin:v1.2"}]);
+    [
+        json!({"containers": containers}),
+        json!({"containers": containers, "volumes": folder}),
+        json!({"containers": driver, "affinity": affinity}),
+    ]
+    .map(|spec| {
+        let template = json!({"spec": {"template": {"spec": spec}}});
+        object("apps/v1", "DaemonSet", template)
+    })
+}
+
+/// Returns the cluster after this object has come from the API server.
+fn absorbed(object: &Value) -> Cluster {
     let text = |field: &str| object[field].as_str().unwrap();
     let kind = kind(text("apiVersion"), text("kind")).unwrap();
     let received: Received = serde_json::from_str(&object.to_string()).unwrap();
     let mut cluster = Cluster::default();
     kind.absorb(&mut cluster, &received);
-    let table = kind.table(&cluster);
-    assert!(table.problem().is_none() || table.is_empty());
+    cluster
+}
+
+/// Returns a problem of a kind, after this object has come from the API server.
+fn problem(object: &Value) -> Option<String> {
+    let cluster = absorbed(object);
+    let mut tables = cluster_kinds().map(|kind| kind.table(&cluster));
+    let table = tables.find(|table| table.problem().is_some())?;
+    assert!(table.is_empty());
     table.problem().map(str::to_owned)
+}
+
+#[test]
+fn no_row_takes_more_than_its_bound_whatever_it_is_made_from() {
+    for count in [1, 4, 10, 40, 100, 400, 1_000, 4_000] {
+        for object in that_swell(count).into_iter().chain(with(count)) {
+            let shown = format!("{:?}", absorbed(&object)).replace(r#"\""#, "__");
+            // A text takes a pointer and an allocation beside its letters.
+            let size = shown.len() + 15 * shown.matches('"').count();
+            assert!(size < 68 << 10, "{count} in {}: {size} B", object["kind"]);
+        }
+    }
 }
 
 #[test]
