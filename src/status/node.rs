@@ -8,12 +8,15 @@ use crate::node::{
     Absence, EXTERNAL, MANAGED, NOT_NEEDED, NodePlan, OPERATOR, Observation, RELEASING, REMOVED,
     REMOVING, SSH_KEY_ACCEPTED, Standing, found_owner, printable,
 };
-use crate::status::conditions::{NewCondition, find, no, settle, unchanged, yes};
+use crate::status::conditions::{NAMED, NewCondition, find, no, settle, unchanged, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
+use crate::visible::some_of;
 
 /// The condition type that says whether anything on the node uses csi-proxy's pipes.
 const CSI_PROXY_USED: &str = "CSIProxyUsed";
 const READY: &str = "Ready";
+/// How many missing drivers a status lists. Anyone can make up names of drivers, and etcd refuses a status of 1.5 MB.
+const MOST_MISSING: usize = 100;
 
 /// The inputs of a node's status.
 pub struct NodeInputs<'a> {
@@ -62,6 +65,7 @@ pub fn node_status(
         let message = "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered";
         no("CSINodeMissing", message)
     };
+    let missing = readiness.missing_drivers.iter();
     let drivers = if readiness.missing_drivers.is_empty() {
         let message = "every CSI driver that workloads need here is registered";
         yes("DriversRegistered", message)
@@ -93,7 +97,7 @@ pub fn node_status(
         csi_proxy,
         failed_update: failed_update(previous, plan, observation),
         drivers: readiness.drivers.clone(),
-        missing_drivers: readiness.missing_drivers.clone(),
+        missing_drivers: missing.take(MOST_MISSING).cloned().collect(),
         conditions: settle(&previous.conditions, new, (None, now)),
     }
 }
@@ -191,7 +195,7 @@ fn missing_drivers(readiness: &NodeReadiness) -> String {
     const NAMED_CAUSES: usize = 5;
     let mut message = format!(
         "not registered on this node: {}",
-        readiness.missing_drivers.join(", ")
+        some_of(&readiness.missing_drivers, NAMED)
     );
     let causes = readiness.findings.iter().map(|finding| &finding.message);
     for cause in causes.take(NAMED_CAUSES) {

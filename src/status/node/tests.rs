@@ -38,11 +38,21 @@ fn status(
     observation: Option<&Observation>,
     second: i64,
 ) -> WindowsNodeStorageStatus {
+    status_without(&[], previous, plan, observation, second)
+}
+
+fn status_without(
+    missing_drivers: &[String],
+    previous: &WindowsNodeStorageStatus,
+    plan: &NodePlan,
+    observation: Option<&Observation>,
+    second: i64,
+) -> WindowsNodeStorageStatus {
     let readiness = NodeReadiness {
         name: "win-1".to_owned(),
         csi_node: true,
         drivers: vec![],
-        missing_drivers: vec![],
+        missing_drivers: missing_drivers.to_vec(),
         ready: true,
         findings: Vec::new(),
         needs_csi_proxy: true,
@@ -115,6 +125,18 @@ fn an_external_csi_proxy_is_not_held_against_the_node() {
     );
     assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "External"));
     assert_eq!(said(&after, READY), ("True", "StorageReady"));
+}
+
+#[test]
+fn of_thousands_of_missing_drivers_the_first_are_listed_and_all_are_counted() {
+    let names: Vec<String> = (10_000..35_000).map(|name| format!("d{name}")).collect();
+    let nothing = WindowsNodeStorageStatus::default();
+    let status = status_without(&names, &nothing, &NodePlan::Waiting, None, 10);
+    assert_eq!(status.missing_drivers, names[..100]);
+    let drivers = find(&status.conditions, "DriversRegistered").unwrap();
+    let words =
+        "Not registered on this node: d10000, d10001, d10002, d10003, d10004 and 24995 more";
+    assert_eq!(drivers.message, words);
 }
 
 fn to_reconcile(revision: &str, attempt: &str) -> NodePlan {

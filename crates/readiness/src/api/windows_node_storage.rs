@@ -55,7 +55,8 @@ pub struct WindowsNodeStorageStatus {
     pub failed_update: Option<FailedUpdate>,
     /// The CSI drivers that are registered on the node.
     pub drivers: Vec<String>,
-    /// The CSI drivers that workloads need and that are not registered on the node.
+    /// The first hundred CSI drivers that workloads need and that are not registered on the node; the condition `DriversRegistered`
+    /// counts all of them.
     pub missing_drivers: Vec<String>,
     /// Ready summarizes `CSIProxyReady`, `CSINodePresent` and `DriversRegistered`. `CSIProxyUsed` says whether something uses the pipes,
     /// `SSHKeyAccepted` with which key the operator logged in last.

@@ -1,4 +1,5 @@
 mod departures;
+mod many;
 mod nodes;
 mod registered;
 mod words;

@@ -14,6 +14,8 @@ pub(crate) use of_node::{known_of_windows, no_csi_node, virtual_nodes};
 pub(crate) use on_node::{stale_entry, why_missing};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::rc::Rc;
 
 use serde_json::Value;
 
@@ -34,7 +36,7 @@ pub struct DaemonSets<'a> {
     pub others: Vec<DaemonSet<'a>>,
     /// DaemonSets for Windows nodes that show only their plugin's folder, where none shows the driver's name: one of them
     /// may be the driver's.
-    pub perhaps: Vec<DaemonSet<'a>>,
+    pub perhaps: Rc<[DaemonSet<'a>]>,
 }
 
 /// One DaemonSet of a driver.
@@ -49,33 +51,38 @@ pub struct DaemonSet<'a> {
 }
 
 impl<'a> DaemonSets<'a> {
-    /// Returns the DaemonSets that contain the driver.
+    /// Returns the DaemonSets of one driver.
     pub fn of_driver(report: &Report, cluster: &'a Cluster, driver: &str) -> Self {
-        let mut sets = Self::default();
-        let all = DaemonSet::all(cluster);
-        for set in all.filter(|set| set.node_side.names.contains(driver)) {
-            // What admits pods refuses those whose selector and that of their namespace contradict each other.
-            let added = cluster.namespaces.get(&set.key.namespace);
-            let is_refused = added.is_some_and(|added| added.names == Some(System::Other));
-            match report.asked(set.key) {
-                Some(System::Windows) if !is_refused => sets.windows.push(set),
-                _ => sets.others.push(set),
-            }
-        }
-        sets.windows.sort_by_key(DaemonSet::order);
-        sets.others.sort_by_key(DaemonSet::order);
-        sets
+        let all = Self::of_drivers(report, cluster, iter::once(&driver.into()));
+        all.into_values().next().unwrap_or_default()
     }
 
-    /// Returns the DaemonSets of each of these drivers. Where no DaemonSet for Windows nodes shows a driver's name, one that
-    /// shows only its plugin's folder may bring it, and does if no other driver and no other folder is left.
+    /// Returns the DaemonSets that contain each of these drivers. Where no DaemonSet for Windows nodes shows a driver's name,
+    /// one that shows only its plugin's folder may bring it, and does if no other driver and no other folder is left.
     pub fn of_drivers<'n>(
         report: &Report,
         cluster: &'a Cluster,
         drivers: impl Iterator<Item = &'n Name>,
     ) -> BTreeMap<Name, Self> {
-        let of_driver = |driver: &Name| (driver.clone(), Self::of_driver(report, cluster, driver));
-        let mut all: BTreeMap<Name, Self> = drivers.map(of_driver).collect();
+        let none = |driver: &Name| (driver.clone(), Self::default());
+        let mut all: BTreeMap<Name, Self> = drivers.map(none).collect();
+        for set in DaemonSet::all(cluster) {
+            // What admits pods refuses those whose selector and that of their namespace contradict each other.
+            let added = cluster.namespaces.get(&set.key.namespace);
+            let is_refused = added.is_some_and(|added| added.names == Some(System::Other));
+            let is_for_windows = report.asked(set.key) == Some(System::Windows) && !is_refused;
+            for name in &set.node_side.names {
+                match all.get_mut(name) {
+                    Some(sets) if is_for_windows => sets.windows.push(set),
+                    Some(sets) => sets.others.push(set),
+                    None => {}
+                }
+            }
+        }
+        for sets in all.values_mut() {
+            sets.windows.sort_by_key(DaemonSet::order);
+            sets.others.sort_by_key(DaemonSet::order);
+        }
         let is_open = |sets: &Self| sets.windows.is_empty();
         if report.windows.is_empty() || !all.values().any(is_open) {
             return all;
@@ -84,12 +91,12 @@ impl<'a> DaemonSets<'a> {
         if folders.is_empty() {
             return all;
         }
-        let of_folders: Vec<DaemonSet<'a>> = folders.values().flatten().copied().collect();
+        let of_folders: Rc<[DaemonSet<'a>]> = folders.values().flatten().copied().collect();
         let left = folders::OpenDrivers::of(report, cluster, &of_folders);
         for (driver, sets) in all.iter_mut().filter(|(_, sets)| is_open(sets)) {
             match left.is_of(driver, folders.len()) {
-                Some(true) => sets.windows.clone_from(&of_folders),
-                Some(false) => sets.perhaps.clone_from(&of_folders),
+                Some(true) => sets.windows = of_folders.to_vec(),
+                Some(false) => sets.perhaps = Rc::clone(&of_folders),
                 None => {}
             }
         }

@@ -11,7 +11,7 @@ use crate::visible::some_of;
 
 /// The label that DaemonSets select a build of Windows by.
 pub(super) const BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
-/// How many DaemonSets are named that may bring a driver.
+/// How many DaemonSets of a driver are named, and how many pipes of one. Anyone can make any number.
 const NAMED: usize = 5;
 /// Other reasons why a container waits that its logs cannot explain, because it has none yet.
 const WITHOUT_LOGS: &str = "ContainerCreating PodInitializing CreateContainerConfigError CreateContainerError \
@@ -160,12 +160,12 @@ impl<'a> Place<'a> {
             let folder = set.node_side.folder.as_deref()?;
             Some(self.pod_not_ready(key, pod, &format!("the driver in the folder {folder}")))
         };
-        sets.filter_map(of_set).collect()
+        sets.filter_map(of_set).take(NAMED).collect()
     }
 
     /// Reports the paths with which the DaemonSets for the node cannot register the driver.
     fn wrong_paths(&self) -> Vec<Finding> {
-        let sets = self.sets_for_node().into_iter();
+        let sets = self.sets_for_node().into_iter().take(NAMED);
         let paths = sets.flat_map(|set| {
             set.node_side
                 .wrong_paths
@@ -275,7 +275,7 @@ impl<'a> Place<'a> {
         let csi_proxy = self.cluster.csi_proxy(self.name);
         let closed = csi_proxy.map_or(&[][..], |csi_proxy| &csi_proxy.missing_pipes);
         let mut findings = Vec::new();
-        for set in self.sets_for_node() {
+        for set in self.sets_for_node().into_iter().take(NAMED) {
             let mounted = set.node_side.csi_proxy_pipes.iter().map(String::as_str);
             let (known, unknown): (Vec<&str>, Vec<&str>) =
                 mounted.partition(|pipe| CSI_PROXY_PIPES.contains(pipe));
@@ -296,10 +296,10 @@ impl<'a> Place<'a> {
                     findings.push(finding!(
                         PIPE_NOT_OFFERED,
                         set.object(),
-                        r"DaemonSet {} of {} mounts \\.\pipe\{}, {what}",
+                        "DaemonSet {} of {} mounts {}, {what}",
                         set.key,
                         self.driver,
-                        pipes.join(r", \\.\pipe\")
+                        some_of(pipes.iter().map(|pipe| format!(r"\\.\pipe\{pipe}")), NAMED)
                     ));
                 }
             }

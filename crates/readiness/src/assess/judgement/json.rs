@@ -15,6 +15,9 @@ use crate::assess::volumes::Resolved;
 use crate::assess::{advice, codes, plugins, redirection};
 use crate::index::{Cluster, Name, ReadFrom, WorkloadKey, list};
 
+/// How many drivers that only CSI volumes need are explained on each node. Anyone can make up their names.
+const ASKED: usize = 10;
+
 /// Why drivers are missing, by driver, with the nodes of each cause.
 type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;
 
@@ -129,7 +132,10 @@ impl Report {
                 pods: &pods,
             })
         };
-        for driver in missing {
+        // Those that in-tree volumes need are few.
+        let is_made_up = |driver: &&Name| self.needs.drivers[*driver].in_tree.is_empty();
+        let (others, in_tree): (Vec<_>, Vec<_>) = missing.iter().partition(is_made_up);
+        for driver in in_tree.into_iter().chain(others.into_iter().take(ASKED)) {
             let causes = place(driver).map(|place| causes::why_missing(&place));
             let causes = causes.unwrap_or_default();
             if let Some(causes_of) = &mut causes_of {
