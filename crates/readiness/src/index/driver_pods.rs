@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::index::{Name, Node, NodeSelection};
 
 /// The node side of a CSI driver, as a pod template shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSide {
     /// Candidate driver names: from the registrar's path, the plugin's folder and the images.
     pub names: BTreeSet<Name>,
@@ -22,8 +22,8 @@ pub struct NodeSide {
     pub wrong_paths: Vec<String>,
     /// The csi-proxy pipes that the template mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Vec<String>,
-    /// The template's node selection as a [`NodeSelection`]'s text; absent if it selects all nodes.
-    pub selector: Option<Name>,
+    /// The template's node selector and required node affinity.
+    pub selection: NodeSelection,
     /// The template's tolerations.
     pub tolerations: Vec<Toleration>,
     /// The template's images, without common sidecars.
@@ -59,19 +59,7 @@ impl NodeSide {
 
     /// Whether the template's node selector and affinity match the node.
     pub fn selects(&self, name: &str, node: &Node) -> bool {
-        let selection = self.selection();
-        selection.is_none_or(|selection| selection.matches(name, &node.labels))
-    }
-
-    /// Returns in words what the template's node selector and affinity want, and the node does not have.
-    pub(crate) fn unmet(&self, name: &str, node: &Node) -> Vec<String> {
-        let selection = self.selection().unwrap_or_default();
-        selection.unmet(name, &node.labels)
-    }
-
-    /// Returns the template's node selector and affinity, parsed.
-    pub fn selection(&self) -> Option<NodeSelection> {
-        self.selector.as_deref().map(NodeSelection::from_text)
+        self.selection.matches(name, &node.labels)
     }
 
     /// Returns the node's taints that the template does not tolerate, without those that pass.

@@ -64,7 +64,7 @@ impl fmt::Display for WorkloadKey {
 }
 
 /// An object that creates pods from a template, directly or through other objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Owner {
     /// The uid that pods and other owners refer to.
     pub uid: Option<Name>,

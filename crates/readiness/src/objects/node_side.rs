@@ -10,7 +10,7 @@ use serde::Deserialize;
 use self::flags::{LONGEST_VALUE, is_open};
 pub use self::flags::{named_driver, named_registry, registered_path};
 use crate::assess::drivers;
-use crate::index::{Image, Name, NodeSide, intern};
+use crate::index::{Image, Name, NodeSide};
 use crate::objects::placement::selection;
 use crate::objects::pod::PodSpec;
 
@@ -260,14 +260,13 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     } else {
         BTreeSet::new()
     };
-    let selection = selection(spec);
     Some(NodeSide {
         is_openshifts: false,
         folder: found.folder(&mounts.plugins),
         wrong_paths,
         registers,
         csi_proxy_pipes: mounts.csi_proxy_pipes.into_iter().collect(),
-        selector: (!selection.is_empty()).then(|| intern(&selection.to_text())),
+        selection: selection(spec),
         tolerations: spec.tolerations.clone().unwrap_or_default(),
         may_reach_csi_proxy: found.is_host_process
             && !names.is_empty()

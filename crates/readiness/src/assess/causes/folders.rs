@@ -1,6 +1,6 @@
 //! Finds which DaemonSet brings a driver whose plugin's folder has another name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::assess::causes::DaemonSet;
 use crate::assess::judgement::Report;
@@ -12,12 +12,13 @@ pub(super) fn open_folders<'a>(
     report: &Report,
     cluster: &'a Cluster,
 ) -> BTreeMap<&'a Name, Vec<DaemonSet<'a>>> {
+    let csi_nodes = cluster.csi_nodes.iter();
+    let registered: HashSet<&Name> = csi_nodes.flat_map(|(_, it)| it.drivers.iter()).collect();
     let is_driver = |name: &Name| {
-        let mut csi_nodes = cluster.csi_nodes.iter();
         report.needs(name)
             || plugins::is_known_driver(name)
             || cluster.csi_drivers.get(name).is_some()
-            || csi_nodes.any(|(_, csi_node)| csi_node.drivers.contains(name))
+            || registered.contains(name)
     };
     let mut folders = BTreeMap::<_, Vec<_>>::new();
     for set in DaemonSet::all(cluster) {

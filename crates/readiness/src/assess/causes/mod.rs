@@ -110,11 +110,10 @@ impl<'a> DaemonSets<'a> {
         nodes: &BTreeSet<Name>,
     ) -> Option<&DaemonSet<'a>> {
         let selects = |set: &&DaemonSet<'_>| {
-            let selection = set.node_side.selection().unwrap_or_default();
             let mut nodes = nodes
                 .iter()
                 .filter_map(|name| Some((name, cluster.nodes.get(name)?)));
-            nodes.any(|(name, node)| selection.matches(name, &node.labels))
+            nodes.any(|(name, node)| set.node_side.selects(name, node))
         };
         self.windows.iter().find(selects).or(self.windows.first())
     }

@@ -52,8 +52,6 @@ pub fn of_driver(
 
 /// Reports DaemonSets that bring the driver to a node to which another one brings it, too.
 fn duplicates(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Vec<Finding> {
-    let selections = sets.windows.iter().map(|set| set.node_side.selection());
-    let selections: Vec<_> = selections.map(Option::unwrap_or_default).collect();
     let meet = |one: &NodeSelection, other: &NodeSelection| {
         let mut nodes = cluster.windows_nodes().peekable();
         if nodes.peek().is_none() {
@@ -63,11 +61,10 @@ fn duplicates(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Vec<Fin
             one.matches(name, &node.labels) && other.matches(name, &node.labels)
         })
     };
-    let sets: Vec<_> = sets.windows.iter().zip(&selections).collect();
-    let of_set = |(nth, (set, selection)): (usize, &(&DaemonSet<'_>, &NodeSelection))| {
-        let (first, _) = sets[..nth]
-            .iter()
-            .find(|(_, other)| meet(selection, other))?;
+    let sets = &sets.windows;
+    let of_set = |(nth, set): (usize, &DaemonSet<'_>)| {
+        let mut before = sets[..nth].iter();
+        let first = before.find(|it| meet(&it.node_side.selection, &set.node_side.selection))?;
         Some(finding!(
             DAEMON_SET_DUPLICATE,
             set.object(),

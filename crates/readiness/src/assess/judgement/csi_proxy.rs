@@ -41,16 +41,11 @@ impl Report {
         let sets = DaemonSet::all(cluster).filter(|set| {
             !set.node_side.csi_proxy_pipes.is_empty() || set.node_side.may_reach_csi_proxy
         });
-        // Their selectors are parsed once.
-        let sets: Vec<_> = sets.map(|set| (set, set.node_side.selection())).collect();
+        let sets: Vec<_> = sets.collect();
         for (name, node) in cluster.windows_nodes() {
-            let mut covering = sets.iter();
-            let set = covering.find(|(set, selection)| {
-                let selection = selection.as_ref();
-                selection.is_none_or(|it| it.matches(name, &node.labels))
-                    && set.node_side.repelled_by(node).is_empty()
-            });
-            let used = set.map(|(set, _)| CsiProxyUse {
+            let mut sets = sets.iter();
+            let set = sets.find(|set| set.node_side.covers(name, node));
+            let used = set.map(|set| CsiProxyUse {
                 user: format!("DaemonSet {}", set.key),
                 mounts: !set.node_side.csi_proxy_pipes.is_empty(),
             });

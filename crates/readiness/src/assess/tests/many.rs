@@ -115,3 +115,18 @@ fn of_many_daemon_sets_that_may_bring_a_driver_few_are_explained_and_kept_once()
     let [one, other] = [0, 1].map(|number| sets[&*driver(number)].perhaps.as_ptr());
     assert_eq!(one, other);
 }
+
+#[test]
+fn a_selector_is_parsed_when_its_daemon_set_comes_and_not_for_each_node_and_driver() {
+    let values = vec!["x"; 1_000];
+    let term =
+        json!({"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": values}]});
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
+    let folders: Vec<_> = (0..20)
+        .map(|number| json!({"name": "v", "hostPath": {"path": format!("/plugins/{}", driver(number))}}))
+        .collect();
+    let cluster = cluster(|_| json!({"volumes": folders, "affinity": affinity}));
+    let report = Report::once(&cluster, None);
+    let done = allocation_counter::measure(|| assert_eq!(report.nodes(&cluster).len(), 1));
+    assert!(done.count_total < 100_000, "{done:?}");
+}
