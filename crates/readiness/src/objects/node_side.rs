@@ -130,12 +130,14 @@ impl Containers {
     }
 
     fn add(&mut self, container: &Container) {
-        self.sockets.extend(flags::registration_path(container));
+        let socket = flags::registration_path(container);
         self.registries.extend(flags::registry(container));
         self.is_host_process |= is_host_process(container.security_context.as_ref());
         let (repository, tag) = split_image(container.image.as_deref().unwrap_or_default());
         let name = drivers::image_name(repository);
-        self.has_registrar |= name.ends_with(REGISTRAR_IMAGE);
+        // OpenShift names images by their digests alone.
+        self.has_registrar |= name.ends_with(REGISTRAR_IMAGE) || socket.is_some();
+        self.sockets.extend(socket);
         if name == CSI_PROXY_IMAGE {
             self.csi_proxy.get_or_insert_with(|| tag.to_owned());
         }
@@ -218,7 +220,7 @@ impl Containers {
 
     /// Returns the plugin's folder, if the driver's name is not known to be another one, or the same.
     fn folder(&self, plugins: &BTreeSet<Name>) -> Option<Name> {
-        if !self.said.is_empty() || (!self.has_registrar && self.sockets.is_empty()) {
+        if !self.said.is_empty() || !self.has_registrar {
             return None;
         }
         let of_sockets: BTreeSet<Name> = self
@@ -241,11 +243,7 @@ impl Containers {
 pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     let mounts = Mounts::of(spec);
     let mut found = Containers::of(spec);
-    if found.sockets.is_empty()
-        && !found.has_registrar
-        && mounts.plugins.is_empty()
-        && found.known.is_empty()
-    {
+    if !found.has_registrar && mounts.plugins.is_empty() && found.known.is_empty() {
         // Other programs have drivers, too.
         found.said.clear();
     }

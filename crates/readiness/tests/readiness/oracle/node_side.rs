@@ -35,7 +35,7 @@ const PIPES: &str = r"\\.\pipe\";
 /// another one.
 pub fn own_folder(spec: &Value) -> Option<String> {
     let sockets = sockets(spec);
-    if !said(spec).0.is_empty() || !has_registrar(spec) && sockets.is_empty() {
+    if !said(spec).0.is_empty() || !has_registrar(spec) {
         return None;
     }
     let folders: BTreeSet<String> = if sockets.is_empty() {
@@ -161,7 +161,7 @@ fn are_paths_right(spec: &Value, sees_the_host: bool) -> bool {
 }
 
 fn has_registrar(spec: &Value) -> bool {
-    containers(spec).any(is_registrar)
+    containers(spec).any(is_registrar) || !sockets(spec).is_empty()
 }
 
 fn is_registrar(container: &Value) -> bool {
@@ -192,7 +192,6 @@ fn sockets(spec: &Value) -> BTreeSet<String> {
 fn said(spec: &Value) -> (BTreeSet<String>, bool) {
     let mut known = IMAGES.lines().filter_map(|line| line.split_once(' '));
     let is_driver = has_registrar(spec)
-        || !sockets(spec).is_empty()
         || host_paths(spec).into_iter().find_map(plugin).is_some()
         || known.any(|(_, driver)| has_image_of(spec, driver));
     if !is_driver {
