@@ -254,7 +254,7 @@ impl<'a> Reading<'a> {
         for document in yaml::documents(text) {
             self.begin_document(document.content_line());
             document.parse(|yaml| self.root(yaml))?;
-            if std::mem::take(&mut self.is_without_end) {
+            if self.is_without_end {
                 self.unread(Problem::NoEnd);
             }
         }
@@ -265,6 +265,7 @@ impl<'a> Reading<'a> {
         self.document += 1;
         self.line = line;
         self.path.clear();
+        self.is_without_end = false;
     }
 
     /// Returns the origin of a line and column, or of the current document or item.

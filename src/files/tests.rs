@@ -85,6 +85,17 @@ fn reading_goes_on_with_the_next_file() {
 }
 
 #[test]
+fn a_list_without_its_kind_is_not_held_against_the_next_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = r#"{"apiVersion": "v1", "items": [{"apiVersion": "v1", "kind": "Pod"}]}"#;
+    std::fs::write(folder.path().join("a.json"), list).unwrap();
+    std::fs::write(folder.path().join("b.yaml"), POD).unwrap();
+    let sources = [Source::Path(folder.path().to_owned())];
+    let outcome = read(&sources, &all, &mut |_| {}, &mut |_| Ok(()));
+    assert_eq!(whole(outcome).unwrap().objects, 2);
+}
+
+#[test]
 fn progress_counts_files_bytes_and_objects() {
     let text = format!("{POD}---\n").repeat(50);
     let mut seen = Vec::new();
