@@ -19,7 +19,7 @@ const LONGEST_CHAIN: usize = 4;
 pub struct Ownership<'a> {
     by_uid: HashMap<ObjectKey, (WorkloadKind, &'a Owner)>,
     /// The latest revision of each controller that is not read. Revisions of a known controller are judged with it.
-    last_revisions: HashMap<ObjectKey, Revision>,
+    last_revisions: HashMap<ObjectKey, (Revision, &'a ObjectKey)>,
     /// The volumes that live pods represent, by the uid of a controller above them.
     standing: HashMap<ObjectKey, HashSet<Standing>>,
 }
@@ -64,9 +64,10 @@ impl<'a> Ownership<'a> {
             let controller = here(&key.namespace, owner.controller.as_ref());
             let unread = controller.filter(|uid| !ownership.by_uid.contains_key(uid));
             if let (Some(controller), Some(revision)) = (unread, owner.revision) {
+                let own = (revision, key);
                 let last = ownership.last_revisions.entry(controller);
-                let last = last.or_insert(revision);
-                *last = revision.max(*last);
+                let last = last.or_insert(own);
+                *last = own.max(*last);
             }
         }
         ownership
@@ -125,12 +126,13 @@ impl<'a> Ownership<'a> {
     }
 
     /// Whether this is an old revision of a controller that is not read: another revision has replicas, or a newer one
-    /// exists.
+    /// exists, or one that is as new and the last by name.
     pub fn is_old_revision(&self, key: &WorkloadKey, owner: &Owner) -> bool {
         let controller = here(&key.object.namespace, owner.controller.as_ref());
         let last = controller.and_then(|uid| self.last_revisions.get(&uid));
         let own = owner.revision.filter(|own| !own.has_replicas);
-        own.zip(last).is_some_and(|(own, last)| own < *last)
+        own.zip(last)
+            .is_some_and(|(own, last)| (own, &key.object) < *last)
     }
 
     /// Whether the object that made a pod is read.

@@ -185,7 +185,7 @@ pub fn standing<'a>(cluster: Cluster<'a>, owner: &Value) -> Vec<Workload<'a>> {
 }
 
 /// Whether this is not among the current revisions of an unknown controller: those with replicas, or if there are none,
-/// the newest, including equally new ones.
+/// the newest, and of equally new ones the last by name.
 fn is_old_revision(cluster: Cluster<'_>, owner: &Value) -> bool {
     let revisions = [REPLICA_SET, REPLICATION_CONTROLLER];
     let Some(uid) = controller(owner) else {
@@ -200,7 +200,7 @@ fn is_old_revision(cluster: Cluster<'_>, owner: &Value) -> bool {
     let has_replicas = |revision: &Value| revision["spec"]["replicas"] != 0;
     let is_newer = |other: &Value| {
         let created = ["metadata", "creationTimestamp"];
-        text(other, &created) > text(owner, &created)
+        (text(other, &created), name(other)) > (text(owner, &created), name(owner))
     };
     let others = revisions.into_iter().flat_map(|kind| cluster.of(kind));
     let mut others = others.filter(|other| namespace(other) == of_namespace);
