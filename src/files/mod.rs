@@ -242,7 +242,8 @@ impl<'a> Reading<'a> {
 
     /// Reads any number of consecutive values.
     fn json(&mut self, text: &str) -> Result<(), Failure> {
-        let mut json = serde_json::Deserializer::from_str(text);
+        // Of a text, each error counts the lines from its beginning; a reader counts as it goes.
+        let mut json = serde_json::Deserializer::from_reader(text.as_bytes());
         while let Err(more) = json.end() {
             self.begin_document(more.line() as u64);
             self.root(&mut json)?;
