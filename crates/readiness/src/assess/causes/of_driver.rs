@@ -1,5 +1,7 @@
 //! Finds cluster-wide problems of a driver.
 
+use std::collections::HashMap;
+
 use semver::Version;
 use serde_json::json;
 
@@ -8,9 +10,7 @@ use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::drivers;
 use crate::assess::report::Finding;
 use crate::assess::versions::{self, Distribution, Release};
-use crate::index::{
-    AnyTable, Cluster, ConfigMap, Image, NodeSelection, NodeSide, ObjectKey, ReadFrom,
-};
+use crate::index::{AnyTable, Cluster, ConfigMap, Image, NodeSide, ObjectKey, ReadFrom};
 
 /// The name of the upstream vSphere driver's image.
 const UPSTREAM: &str = "driver";
@@ -52,29 +52,26 @@ pub fn of_driver(
 
 /// Reports DaemonSets that bring the driver to a node to which another one brings it, too.
 fn duplicates(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Vec<Finding> {
-    let meet = |one: &NodeSelection, other: &NodeSelection| {
-        let mut nodes = cluster.windows_nodes().peekable();
-        if nodes.peek().is_none() {
-            return one == other;
-        }
-        nodes.any(|(name, node)| {
-            one.matches(name, &node.labels) && other.matches(name, &node.labels)
-        })
-    };
-    let sets = &sets.windows;
+    let mut first_on = HashMap::new();
+    let has_nodes = cluster.windows_nodes().next().is_some();
     let of_set = |(nth, set): (usize, &DaemonSet<'_>)| {
-        let mut before = sets[..nth].iter();
-        let first = before.find(|it| meet(&it.node_side.selection, &set.node_side.selection))?;
+        let nodes = cluster.windows_nodes();
+        let nodes = nodes.filter(|(name, node)| set.node_side.selects(name, node));
+        // Without nodes, those with one selector certainly meet.
+        let any = (!has_nodes).then(|| set.node_side.selection.to_text().into());
+        let places = nodes.map(|(name, _)| name.clone()).chain(any);
+        let first = places.map(|place| *first_on.entry(place).or_insert(nth));
+        let first = first.min().filter(|first| *first < nth)?;
         Some(finding!(
             DAEMON_SET_DUPLICATE,
             set.object(),
             "DaemonSet {} brings {driver} to Windows nodes, and so does {} to the same ones; keep one: where the platform \
              brings its own, as OpenShift may for Azure File and vSphere, remove the one that was made by hand",
             set.key,
-            first.key
+            sets.windows[first].key
         ))
     };
-    sets.iter().enumerate().filter_map(of_set).collect()
+    sets.windows.iter().enumerate().filter_map(of_set).collect()
 }
 
 /// Reports a DaemonSet that names the driver, while no other can register it on a new Windows node.
