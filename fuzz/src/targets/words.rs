@@ -7,7 +7,7 @@ use windows_storage_agent::cli;
 use windows_storage_operator::assess::versions;
 use windows_storage_operator::client::retry_after;
 use windows_storage_operator::node::printable;
-use windows_storage_operator::objects::registered_path;
+use windows_storage_operator::objects::driver_flags;
 use windows_storage_operator::report::Question;
 use windows_storage_operator::run::logs::filter;
 use windows_storage_operator::visible::visible;
@@ -49,7 +49,7 @@ pub fn words(bytes: &[u8]) {
     }
     assert!(command::same_path(&text, &text));
     let _ = paths::to_sftp(&text);
-    let _ = registered_path(&json!({"args": words, "command": [text.clone()]}));
+    let _ = driver_flags(&json!({"args": words, "command": [text.clone()]}));
 
     for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::OK] {
         let answer = Response::builder()

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::REDACTED;
 use super::text::is_secret;
-use crate::objects::{named_driver, named_registry, registered_path};
+use crate::objects;
 
 /// Fields to keep. Their only free text is names.
 const KEPT: [&str; 16] = [
@@ -67,9 +67,10 @@ fn driver_flags(fields: &Map<String, Value>) -> Vec<String> {
         let parts: Vec<&str> = path.split(['\\', '/']).map(plain).collect();
         format!("--{flag}={}", parts.join("/"))
     };
-    let path = registered_path(&container).map(|path| flag("kubelet-registration-path", path));
-    let registry = named_registry(&container).map(|path| flag("plugin-registration-path", path));
-    let name = named_driver(&container).map(|name| format!("--drivername={}", plain(&name)));
+    let [path, registry, name] = objects::driver_flags(&container);
+    let path = path.map(|path| flag("kubelet-registration-path", path));
+    let registry = registry.map(|path| flag("plugin-registration-path", path));
+    let name = name.map(|name| format!("--drivername={}", plain(&name)));
     path.into_iter().chain(registry).chain(name).collect()
 }
 
@@ -114,7 +115,7 @@ mod tests {
             json!({"command": ["sh", "-c", "a --kubelet-registration-path='/var/a.b/csi.sock' --x=hunter2"]}),
         ] {
             let parts = |container: &Value| {
-                let path = registered_path(container).unwrap();
+                let path = objects::driver_flags(container)[0].clone().unwrap();
                 let parts = path.split(['/', '\\']).map(str::to_owned);
                 parts.filter(|part| !part.is_empty()).collect::<Vec<_>>()
             };
@@ -128,7 +129,8 @@ mod tests {
     fn the_folder_of_registrars_is_read_as_before() {
         let words = json!({"args": ["--plugin-registration-path=C:\\k\\plugins_registry\\", "--x=hunter2"]});
         let redacted = redacted(&words);
-        assert_eq!(named_registry(&redacted).unwrap(), "C:/k/plugins_registry/");
+        let registry = objects::driver_flags(&redacted)[1].clone().unwrap();
+        assert_eq!(registry, "C:/k/plugins_registry/");
         assert!(!redacted.to_string().contains("hunter2"), "{redacted}");
     }
 
@@ -144,7 +146,8 @@ mod tests {
         ] {
             let env = json!([{"name": "NAME", "value": "c.d"}]);
             let redacted = redacted(&json!({"args": words, "env": env}));
-            assert_eq!(named_driver(&redacted).as_deref(), Some(name), "{redacted}");
+            let [.., found] = objects::driver_flags(&redacted);
+            assert_eq!(found.as_deref(), Some(name), "{redacted}");
             assert!(!redacted.to_string().contains("hunter2"), "{redacted}");
         }
     }

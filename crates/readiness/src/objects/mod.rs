@@ -51,7 +51,7 @@ use crate::visible::visible;
 pub use gathered::{Gathered, GatheredKind};
 pub use kinds::{KINDS, Kind, Scope, cluster_kinds, kind, own_config_maps};
 pub use load::Loader;
-pub use node_side::{named_driver, named_registry, registered_path};
+pub use node_side::driver_flags;
 pub use own::FEATURE_SWITCHES;
 pub use placement::SELECTOR_ANNOTATIONS;
 pub(crate) use placement::named_by_labels;

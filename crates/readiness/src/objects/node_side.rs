@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
+pub use self::flags::driver_flags;
 use self::flags::{LONGEST_VALUE, is_open};
-pub use self::flags::{named_driver, named_registry, registered_path};
 use crate::assess::drivers;
 use crate::index::{Image, Name, NodeSide};
 use crate::objects::placement::selection;
@@ -130,8 +130,8 @@ impl Containers {
     }
 
     fn add(&mut self, container: &Container) {
-        let socket = flags::registration_path(container);
-        self.registries.extend(flags::registry(container));
+        let [socket, registry, said] = flags::values(container);
+        self.registries.extend(registry);
         self.is_host_process |= is_host_process(container.security_context.as_ref());
         let (repository, tag) = split_image(container.image.as_deref().unwrap_or_default());
         let name = drivers::image_name(repository);
@@ -145,7 +145,7 @@ impl Containers {
             self.sidecars.extend(versioned(sidecar, tag));
             return;
         }
-        match flags::driver_name(container) {
+        match said {
             Some(name) if is_open(&name) => self.open_names += 1,
             Some(name) => self.said.extend((!name.is_empty()).then(|| name.into())),
             None => {}

@@ -5,45 +5,30 @@ use serde_json::Value;
 use super::{Container, Variable};
 use crate::objects::decode;
 
-/// The registrar's flag with the driver's socket, as the kubelet sees it.
-const REGISTRATION_FLAGS: [&str; 1] = ["kubelet-registration-path"];
-/// The registrar's flag with the kubelet's folder of registrars, as a HostProcess container sees it.
-const REGISTRY_FLAGS: [&str; 1] = ["plugin-registration-path"];
-/// The drivers' flags with their name: that of SMB, Azure Disk, Azure File and most others, and those of the rest.
-const NAME_FLAGS: [&str; 3] = ["drivername", "driver-name", "driver_name"];
+/// The flags that show which driver a container registers: the registrar's with the driver's socket, as the kubelet sees it;
+/// the registrar's with the kubelet's folder of registrars, as a HostProcess container sees it; and the drivers' with their
+/// name, that of SMB, Azure Disk, Azure File and most others, and those of the rest.
+const FLAGS: [&[&str]; 3] = [
+    &["kubelet-registration-path"],
+    &["plugin-registration-path"],
+    &["drivername", "driver-name", "driver_name"],
+];
 /// The longest value that is read, with its variables replaced: Windows' paths have 260 characters. Anyone who can create a
 /// pod controls the variables.
 pub(super) const LONGEST_VALUE: usize = 512;
 const MOST_VARIABLES: usize = 64;
 
-/// Returns the registration path of an undecoded container; `None` if it does not decode or has no such path.
-pub fn registered_path(container: &Value) -> Option<String> {
-    registration_path(&decode(container).ok()?)
+/// Returns the socket, the folder and the name that the flags of an undecoded container say.
+pub fn driver_flags(container: &Value) -> [Option<String>; 3] {
+    let container = decode(container);
+    container
+        .map(|container| values(&container))
+        .unwrap_or_default()
 }
 
-/// Returns the folder in which the registrar of an undecoded container makes its socket.
-pub fn named_registry(container: &Value) -> Option<String> {
-    registry(&decode(container).ok()?)
-}
-
-/// Returns the driver's name that an undecoded container has as its argument.
-pub fn named_driver(container: &Value) -> Option<String> {
-    driver_name(&decode(container).ok()?)
-}
-
-/// Returns the path that the registrar passes to the kubelet.
-pub(super) fn registration_path(container: &Container) -> Option<String> {
-    value(container, &REGISTRATION_FLAGS)
-}
-
-/// Returns the folder in which the registrar makes its own socket.
-pub(super) fn registry(container: &Container) -> Option<String> {
-    value(container, &REGISTRY_FLAGS)
-}
-
-/// Returns the name that the driver gives itself.
-pub(super) fn driver_name(container: &Container) -> Option<String> {
-    value(container, &NAME_FLAGS)
+/// Returns the values of the [flags](FLAGS).
+pub(super) fn values(container: &Container) -> [Option<String>; 3] {
+    FLAGS.map(|flags| value(container, flags))
 }
 
 /// Whether a part of the text is not known: a variable that only the kubelet knows, or what must-gather has left out.
@@ -154,7 +139,7 @@ mod tests {
                 .collect();
             let flag = format!("--kubelet-registration-path={text}");
             let container = json!({"args": [flag], "env": env});
-            registered_path(&container).unwrap()
+            driver_flags(&container)[0].clone().unwrap()
         };
         assert_eq!(expand("$(A)/$(B)", &[("A", "a"), ("B", "$(A)b")]), "a/ab");
         assert_eq!(expand("$(A)", &[("A", "$(B)"), ("B", "b")]), "$(B)");
@@ -191,7 +176,7 @@ mod tests {
             (json!(["--label", "driver-name"]), None),
         ] {
             let container = json!({"args": words, "env": [{"name": "NAME", "value": "c.d"}]});
-            assert_eq!(named_driver(&container).as_deref(), name, "{words}");
+            assert_eq!(driver_flags(&container)[2].as_deref(), name, "{words}");
         }
     }
 }
