@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::assess::causes::DaemonSets;
 use crate::assess::judgement::Report;
 use crate::index::{Cluster, Name};
 
@@ -47,7 +48,8 @@ impl Report {
             return true;
         };
         let has = |node: &Name| cluster.is_registered(node, driver);
+        let sets = || DaemonSets::of_driver(self, cluster, driver);
         !self.windows.iter().all(has)
-            || self.windows.is_empty() && !self.is_brought(cluster, driver)
+            || self.windows.is_empty() && sets().that_register(driver).next().is_none()
     }
 }

@@ -102,9 +102,9 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
         }
     }
     report.needs.look(cluster, &report.windows);
-    report.look_for_daemon_sets(cluster);
+    let stand_ins = report.look_for_daemon_sets(cluster);
     report.find_csi_proxy_uses(cluster);
-    report.judge(cluster);
+    report.judge(cluster, stand_ins);
     report
 }
 
@@ -154,26 +154,30 @@ impl Report {
         self.needs.drivers.keys()
     }
 
-    /// Without Windows nodes, a DaemonSet counts instead of a registration.
-    fn look_for_daemon_sets(&mut self, cluster: &Cluster) {
+    /// Without Windows nodes, a DaemonSet counts instead of a registration. Returns what stands in for the registrations of the
+    /// drivers that in-tree volumes need. Anyone who may create such a DaemonSet opens the gate, so the verdict names it.
+    fn look_for_daemon_sets(&mut self, cluster: &Cluster) -> Vec<String> {
+        let mut stand_ins = Vec::new();
         if !self.windows.is_empty() {
-            return;
+            return stand_ins;
         }
-        let drivers = self.needs.drivers.keys();
-        let unbrought = drivers.filter(|driver| !self.is_brought(cluster, driver));
-        for driver in unbrought.cloned().collect::<Vec<_>>() {
-            self.needs.drivers.entry(driver).or_default().is_unbrought = true;
+        let all = DaemonSets::of_drivers(self, cluster, self.needs.drivers.keys());
+        for (driver, need) in &mut self.needs.drivers {
+            let sets = all[driver].that_register(driver);
+            let sets = some_of(
+                sets.map(|set| format!("DaemonSet {}", set.key)),
+                NAMED_VOLUMES,
+            );
+            need.is_unbrought = sets.is_empty();
+            if !need.is_unbrought && !need.in_tree.is_empty() {
+                stand_ins.push(format!("{driver} by {sets}"));
+            }
         }
-    }
-
-    /// Whether a DaemonSet would register the driver on new Windows nodes.
-    fn is_brought(&self, cluster: &Cluster, driver: &str) -> bool {
-        let sets = DaemonSets::of_driver(self, cluster, driver);
-        sets.that_register(driver).next().is_some()
+        stand_ins
     }
 
     /// Sets the verdict, and the volumes that hold upgrades.
-    fn judge(&mut self, cluster: &Cluster) {
+    fn judge(&mut self, cluster: &Cluster, stand_ins: Vec<String>) {
         let in_tree = self.rows().filter(|(_, row)| row.plugin().is_some());
         let (served, left): (Vec<_>, Vec<_>) = in_tree.partition(|(_, row)| self.is_served(row));
         let in_tree = left.len();
@@ -215,7 +219,7 @@ impl Report {
                 in_tree,
                 abandoned,
                 served: served.len(),
-                stand_ins: self.stand_ins(cluster),
+                stand_ins,
                 without_csi_node: &self.without_csi_node,
                 blocking: &found,
             };
@@ -225,26 +229,6 @@ impl Report {
         };
         self.verdict = verdict;
         self.blocking = found;
-    }
-
-    /// Without Windows nodes, returns what stands in for the registrations of the drivers that in-tree volumes need. Anyone
-    /// who may create such a DaemonSet opens the gate, so the verdict names it.
-    fn stand_ins(&self, cluster: &Cluster) -> Vec<String> {
-        if !self.windows.is_empty() {
-            return Vec::new();
-        }
-        let needs = self.needs.drivers.iter();
-        let in_tree = needs.filter(|(_, need)| !need.in_tree.is_empty());
-        let named = in_tree.filter_map(|(driver, _)| {
-            let sets = DaemonSets::of_driver(self, cluster, driver);
-            let sets: Vec<String> = sets
-                .that_register(driver)
-                .map(|set| format!("DaemonSet {}", set.key))
-                .collect();
-            let sets = some_of(sets.iter().map(String::as_str), NAMED_VOLUMES);
-            (!sets.is_empty()).then(|| format!("{driver} by {sets}"))
-        });
-        named.collect()
     }
 
     /// Iterates over all volumes and their workloads, in report order.
