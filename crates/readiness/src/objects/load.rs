@@ -15,9 +15,6 @@ pub struct Loader {
     cluster: Cluster,
     /// The resourceVersion of each object, by kind and key.
     versions: BTreeMap<(&'static str, String), Option<u128>>,
-    counts: BTreeMap<&'static str, u64>,
-    /// The namespaces of all objects, of which not each has a row.
-    namespaces: BTreeSet<String>,
     /// The must-gathers' records.
     records: Vec<Gathered>,
 }
@@ -60,16 +57,21 @@ impl Loader {
     }
 
     /// Returns the number of objects read per kind.
-    pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
-        &self.counts
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        for (kind, _) in self.versions.keys() {
+            *counts.entry(*kind).or_default() += 1;
+        }
+        counts
     }
 
     /// Returns the cluster. Objects that were not given are taken as absent, unless the others show that they are missing
     /// (`assess` looks). With a must-gather's record, the record decides what is complete.
     pub fn finish(self) -> Cluster {
+        let counts = self.counts();
         let mut cluster = self.cluster;
         if !self.records.is_empty() {
-            gathered::settle(&self.records, &self.counts, &mut cluster);
+            gathered::settle(&self.records, &counts, &mut cluster);
             return cluster;
         }
         cluster.read_from = ReadFrom::Files;
@@ -77,11 +79,14 @@ impl Loader {
             kind.table_mut(&mut cluster).finish();
         }
         let kinds = cluster_kinds().map(Kind::name);
-        let absent = kinds.filter(|kind| !self.counts.contains_key(kind));
+        let absent = kinds.filter(|kind| !counts.contains_key(kind));
         cluster.absent_kinds = absent.collect();
+        // Not each object has a row.
+        let keys = self.versions.keys().map(|(_, key)| key.split_once('/'));
+        let namespaces: BTreeSet<&str> = keys.flatten().map(|(namespace, _)| namespace).collect();
         let claims = cluster.volumes.iter();
         let claims = claims.filter_map(|(_, volume)| volume.bound_to.as_ref());
-        let absent = claims.filter(|claim| !self.namespaces.contains(claim.namespace.as_str()));
+        let absent = claims.filter(|claim| !namespaces.contains(claim.namespace.as_str()));
         cluster.absent_namespaces = absent.map(|claim| claim.namespace.clone()).collect();
         cluster
     }
@@ -89,19 +94,12 @@ impl Loader {
     fn note_version(&mut self, kind: &'static Kind, meta: &ObjectMeta) -> bool {
         let version = meta.resource_version.as_deref();
         let version = version.and_then(|version| version.parse::<u128>().ok());
-        let key = kind.table(&self.cluster).key(meta);
-        if let Some((namespace, _)) = key.split_once('/') {
-            self.namespaces.insert(namespace.to_owned());
-        }
-        let id = (kind.name(), key);
-        let known = self.versions.get(&id).copied();
-        if known.is_none() {
-            *self.counts.entry(kind.name()).or_default() += 1;
-        }
-        if matches!((version, known.flatten()), (Some(new), Some(old)) if new < old) {
+        let id = (kind.name(), kind.table(&self.cluster).key(meta));
+        let known = self.versions.entry(id).or_default();
+        if matches!((version, *known), (Some(new), Some(old)) if new < old) {
             return false;
         }
-        self.versions.insert(id, version.max(known.flatten()));
+        *known = version.max(*known);
         true
     }
 }
