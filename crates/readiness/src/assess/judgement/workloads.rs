@@ -55,8 +55,7 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
             let found = || volumes::resolve(lookup, &workload, &pod.volumes, &[]);
             if is_alone && asked().is_none() {
                 let found = unplaced(cluster, memory, &workload, &pod.placement, found);
-                note(&mut lacking, found.lacking);
-                insert(&mut used, workload, None, Vec::new(), found.findings);
+                insert(&mut lacking, &mut used, workload, None, found);
             }
             continue;
         }
@@ -64,8 +63,7 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
         ownership.stand(&key.namespace, pod.controller.as_ref(), found.rows.iter());
         if kind == NodeKind::Windows {
             let node = pod.node_name.clone();
-            note(&mut lacking, found.lacking);
-            insert(&mut used, workload, node, found.rows, found.findings);
+            insert(&mut lacking, &mut used, workload, node, found);
         }
     }
     ownership.climb();
@@ -81,8 +79,7 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
             Some(System::Other) => continue,
             None => unplaced(cluster, memory, &workload, &owner.placement, judge),
         };
-        note(&mut lacking, found.lacking);
-        insert(&mut used, workload, None, found.rows, found.findings);
+        insert(&mut lacking, &mut used, workload, None, found);
     }
     (used, lacking)
 }
@@ -116,28 +113,25 @@ fn unplaced(
     unplaced
 }
 
-fn note(lacking: &mut Lacking, more: Lacking) {
-    for (kind, problem) in more {
-        lacking.entry(kind).or_insert(problem);
-    }
-}
-
 fn insert(
+    lacking: &mut Lacking,
     used: &mut BTreeMap<WorkloadKey, Used>,
     workload: WorkloadKey,
     node: Option<Name>,
-    mut rows: Vec<Resolved>,
-    mut findings: Vec<Finding>,
+    mut found: Resolution,
 ) {
-    if rows.is_empty() && findings.is_empty() {
+    for (kind, problem) in found.lacking {
+        lacking.entry(kind).or_insert(problem);
+    }
+    if found.rows.is_empty() && found.findings.is_empty() {
         return;
     }
-    rows.shrink_to_fit();
-    findings.shrink_to_fit();
+    found.rows.shrink_to_fit();
+    found.findings.shrink_to_fit();
     let of_it = Used {
         node,
-        rows,
-        findings,
+        rows: found.rows,
+        findings: found.findings,
     };
     used.insert(workload, of_it);
 }
