@@ -23,7 +23,7 @@ pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
     let ready = pods.iter().find(|(_, pod)| is_ready(pod));
     let mut causes = match (ready, pods.first()) {
         (Some((key, pod)), _) => place.not_registered(key, pod).into_iter().collect(),
-        (None, Some((key, pod))) => vec![place.not_ready(key, pod)],
+        (None, Some((key, pod))) => vec![place.pod_not_ready(key, pod, place.driver)],
         (None, None) => place.no_pod(),
     };
     causes.extend(place.not_for_windows());
@@ -183,10 +183,6 @@ impl<'a> Place<'a> {
             finding.run("kubectl edit daemonset", &set.key.words())
         });
         paths.collect()
-    }
-
-    fn not_ready(&self, key: &ObjectKey, pod: &Pod) -> Finding {
-        self.pod_not_ready(key, pod, self.driver)
     }
 
     fn pod_not_ready(&self, key: &ObjectKey, pod: &Pod, driver: &str) -> Finding {
