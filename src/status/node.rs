@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
+use crate::assess::CsiProxyUse;
 use crate::assess::report::NodeReadiness;
 use crate::node::{
     Absence, EXTERNAL, MANAGED, NOT_NEEDED, NodePlan, OPERATOR, Observation, RELEASING, REMOVED,
@@ -22,6 +23,8 @@ const MOST_MISSING: usize = 100;
 pub struct NodeInputs<'a> {
     /// The node's readiness.
     pub readiness: &'a NodeReadiness,
+    /// What uses, or may use, csi-proxy on the node.
+    pub csi_proxy_use: Option<&'a CsiProxyUse>,
     /// The plan for the node.
     pub plan: &'a NodePlan,
     /// What this process has observed on the node.
@@ -80,7 +83,7 @@ pub fn node_status(
     let key = (management != EXTERNAL).then(|| key_condition(previous, observation));
     let new = [
         (CSI_PROXY_READY, proxy),
-        (CSI_PROXY_USED, used_condition(readiness)),
+        (CSI_PROXY_USED, used_condition(inputs.csi_proxy_use)),
         ("CSINodePresent", csi_node),
         ("DriversRegistered", drivers),
         (READY, ready),
@@ -123,8 +126,8 @@ pub fn has_accepted(status: &WindowsNodeStorageStatus, key: &str) -> bool {
 }
 
 /// Builds the condition on whether csi-proxy is, or may be, used. Its transition time shows since when it is unused.
-fn used_condition(readiness: &NodeReadiness) -> NewCondition {
-    match &readiness.csi_proxy_use {
+fn used_condition(used: Option<&CsiProxyUse>) -> NewCondition {
+    match used {
         Some(used) if used.mounts => yes("PipesMounted", used.to_string()),
         Some(used) => yes("HostProcess", used.to_string()),
         None => no("NotUsed", "nothing on this node uses pipes of csi-proxy"),

@@ -69,9 +69,9 @@ fn status(state: NodeState) {
         ready: true,
         findings: Vec::new(),
         needs_csi_proxy: true,
-        csi_proxy_use: None,
     };
     let inputs = NodeInputs {
+        csi_proxy_use: None,
         pool: None,
         readiness: &readiness,
         plan: &NodePlan::Waiting,

@@ -35,7 +35,6 @@ pub fn node(name: &str, drivers: Option<&[&str]>, missing: &[&str]) -> NodeReadi
         ready: drivers.is_some() && missing.is_empty(),
         findings: Vec::new(),
         needs_csi_proxy: false,
-        csi_proxy_use: None,
     }
 }
 

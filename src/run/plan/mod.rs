@@ -255,6 +255,7 @@ impl Plan {
         let pool = pool.map(|pool| pool.name.clone());
         let of_node = NodeInputs {
             readiness,
+            csi_proxy_use: inputs.report.csi_proxy_use(name),
             plan: self.nodes.get(name)?,
             observation: inputs.seen.observations.get(name),
             pool: pool.as_deref(),

@@ -56,9 +56,9 @@ fn status_without(
         ready: true,
         findings: Vec::new(),
         needs_csi_proxy: true,
-        csi_proxy_use: None,
     };
     let inputs = NodeInputs {
+        csi_proxy_use: None,
         pool: None,
         readiness: &readiness,
         plan,

@@ -5,8 +5,6 @@ use std::iter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::assess::CsiProxyUse;
-
 /// The report's `apiVersion`.
 pub const API_VERSION: &str = "windowsstorage.dev/v1alpha1";
 /// The report's `kind`.
@@ -145,9 +143,6 @@ pub struct NodeReadiness {
     /// Whether csi-proxy must run on the node: a pod or DaemonSet uses its pipes, or the administrator requires it.
     #[serde(skip)]
     pub needs_csi_proxy: bool,
-    /// What uses, or may use, csi-proxy on the node.
-    #[serde(skip)]
-    pub csi_proxy_use: Option<CsiProxyUse>,
 }
 
 /// The readiness of one CSI driver.

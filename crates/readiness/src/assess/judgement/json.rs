@@ -103,9 +103,8 @@ impl Report {
         let csi_node = cluster.csi_node(name);
         let missing = self.needs.missing_on(name);
         let pods = self.pods_on(cluster, name);
-        let csi_proxy_use = self.csi_proxy_use(name).cloned();
         let needs_csi_proxy = match cluster.read_from {
-            ReadFrom::Api => csi_proxy_use.is_some(),
+            ReadFrom::Api => self.csi_proxy_use(name).is_some(),
             // Files do not show what runs, so only pods that mount the pipes count.
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
@@ -161,7 +160,6 @@ impl Report {
             missing_drivers: missing.iter().map(ToString::to_string).collect(),
             findings,
             needs_csi_proxy,
-            csi_proxy_use,
         })
     }
 
