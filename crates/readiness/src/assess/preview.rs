@@ -159,33 +159,29 @@ impl Foresight<'_> {
     }
 
     fn reasons_on(&self, key: &ObjectKey, pod: &Pod, name: &Name, node: &Node) -> Vec<String> {
-        let workload = WorkloadKey::pod(key.clone());
+        let used = self.report.workloads.get(&WorkloadKey::pod(key.clone()));
         // Claims, volumes and classes that are not there are missing on every node.
-        let findings = self.report.findings_of(&workload).iter();
+        let findings = used.iter().flat_map(|used| &used.findings);
         let mut reasons: Vec<String> = findings.map(|it| it.problem().to_owned()).collect();
-        for row in self.report.rows_of(&workload) {
-            let plugin = row.plugin();
+        for row in used.iter().flat_map(|used| &used.rows) {
             if self.report.needs_no_driver(row) {
                 continue;
             }
             let what = row.named_as(" ");
-            match (row.driver(), plugin) {
-                (Some(driver), _) if self.cluster.is_registered(name, driver) => {
+            reasons.extend(match row.driver() {
+                Some(driver) if self.cluster.is_registered(name, driver) => {
                     let is_down = self.is_down(name, driver);
-                    reasons.extend(is_down.map(|pod| {
+                    is_down.map(|pod| {
                         format!("{what} needs {driver}, whose pod {pod} is not ready there")
-                    }));
+                    })
                 }
-                (Some(driver), _) => {
-                    reasons.push(format!(
-                        "{what} needs {driver}, which is not registered there"
-                    ));
-                }
-                (None, Some(plugin)) => {
-                    reasons.push(format!("no CSI driver takes over {what} ({})", plugin.name));
-                }
-                (None, None) => {}
-            }
+                Some(driver) => Some(format!(
+                    "{what} needs {driver}, which is not registered there"
+                )),
+                None => row
+                    .plugin()
+                    .map(|plugin| format!("no CSI driver takes over {what} ({})", plugin.name)),
+            });
         }
         for volume in &pod.volumes {
             let PodVolumeSource::Claim(claim) = &volume.source else {

@@ -16,7 +16,7 @@ use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::partial::{self, Lacking};
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::redirection::{self, Loss};
-use crate::assess::report::{Finding, Verdict};
+use crate::assess::report::Verdict;
 use crate::assess::verdict::{self, BlockingVolumes, Facts, NAMED_VOLUMES, only_fresh_data_opens};
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
@@ -43,7 +43,7 @@ pub struct Report {
     /// When the volumes of each plugin need their driver; empty if the cluster's version is unknown.
     losses: Vec<(&'static Plugin, Loss)>,
     without_csi_node: BTreeSet<Name>,
-    workloads: BTreeMap<WorkloadKey, Used>,
+    pub(super) workloads: BTreeMap<WorkloadKey, Used>,
     /// What files have nothing of that the workloads use.
     lacking: Lacking,
     needs: Needs,
@@ -125,18 +125,6 @@ impl Report {
         holding
             .map(|(driver, need)| (Some(driver.as_str()), need.volumes()))
             .chain([(None, self.needs.abandoned.values().sum())])
-    }
-
-    /// Returns the volumes of a workload that need a driver or are in-tree.
-    pub(crate) fn rows_of(&self, workload: &WorkloadKey) -> &[Resolved] {
-        self.workloads.get(workload).map_or(&[], |used| &used.rows)
-    }
-
-    /// Returns what is wrong with the volumes of a workload that cannot be resolved.
-    pub(crate) fn findings_of(&self, workload: &WorkloadKey) -> &[Finding] {
-        self.workloads
-            .get(workload)
-            .map_or(&[], |used| &used.findings)
     }
 
     /// Returns the operating system that a DaemonSet with the node side of a driver asks for.
