@@ -25,7 +25,8 @@ impl<'a> Path<'a> {
     }
 
     fn is_within(&self, folder: &Self) -> bool {
-        self.0.len() >= folder.0.len() && is_same(&self.0[..folder.0.len()], &folder.0)
+        let mut pairs = self.0.iter().zip(&folder.0);
+        self.0.len() >= folder.0.len() && pairs.all(|(one, other)| one.eq_ignore_ascii_case(other))
     }
 
     /// Returns the path of the kubelet's folder, and what comes after a folder in it.
@@ -40,11 +41,6 @@ impl<'a> Path<'a> {
         let inside = self.split(PLUGINS_FOLDER).map(|(_, inside)| inside);
         inside.is_some_and(|inside| inside.first() != Some(&KUBELETS_FOLDER))
     }
-}
-
-fn is_same(one: &[&str], other: &[&str]) -> bool {
-    let mut pairs = one.iter().zip(other);
-    one.len() == other.len() && pairs.all(|(one, other)| one.eq_ignore_ascii_case(other))
 }
 
 /// Returns what is wrong with the sockets that the kubelet is told of, and with the folder in which it looks for registrars.
