@@ -226,15 +226,12 @@ impl Plan {
 
     /// Plans the statuses of nodes.
     fn plan_statuses(&mut self, inputs: &Inputs<'_>) {
-        let mut readiness = inputs.report.nodes(inputs.cluster);
-        let nodes = inputs.cluster.windows_nodes();
-        let statuses: Vec<_> = nodes
-            .filter_map(|(name, node)| {
-                let readiness = readiness.remove(name)?;
-                let status = self.node_status(inputs, (name, node), &readiness)?;
-                Some((name.to_string(), status))
-            })
-            .collect();
+        let statuses = inputs.report.nodes(inputs.cluster, |name, readiness| {
+            let node = inputs.cluster.nodes.get(name)?;
+            let status = self.node_status(inputs, (name, node), &readiness)?;
+            Some((name.to_string(), status))
+        });
+        let statuses: Vec<_> = statuses.into_iter().flatten().collect();
         self.ready = (statuses.iter())
             .filter(|(_, it)| is_ready(&it.status))
             .count();

@@ -196,7 +196,10 @@ impl<'a> Place<'a> {
         if sets.iter().any(selects) {
             sets.retain(selects);
         }
-        sets.sort_by_key(|set| set.node_side.repelled_by(self.node).len());
+        // Anyone can make others beside those whose pods are there.
+        let is_absent =
+            |set: &DaemonSet<'_>| !self.pods.iter().any(|(key, pod)| set.has_made(key, pod));
+        sets.sort_by_cached_key(|set| (is_absent(set), set.node_side.repelled_by(self.node).len()));
         sets
     }
 

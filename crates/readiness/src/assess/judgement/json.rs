@@ -15,7 +15,7 @@ use crate::assess::volumes::Resolved;
 use crate::assess::{advice, codes, plugins, redirection};
 use crate::index::{Cluster, Name, ReadFrom, WorkloadKey, list};
 
-/// How many drivers that only CSI volumes need are explained on each node. Anyone can make up their names.
+/// How many drivers are explained on each node whose names anyone can make up.
 const ASKED: usize = 10;
 
 /// Why drivers are missing, by driver, with the nodes of each cause.
@@ -62,8 +62,13 @@ impl Report {
         }
     }
 
-    /// Returns the readiness of each Windows node, without leftover entries of drivers.
-    pub fn nodes(&self, cluster: &Cluster) -> BTreeMap<Name, NodeReadiness> {
+    /// Returns what is made of the readiness of each Windows node, one at a time. It has no leftover entries of drivers, and
+    /// names the missing drivers that anyone can make up last.
+    pub fn nodes<T>(
+        &self,
+        cluster: &Cluster,
+        mut make: impl FnMut(&Name, NodeReadiness) -> T,
+    ) -> Vec<T> {
         let missing = self
             .needs
             .drivers
@@ -73,7 +78,7 @@ impl Report {
         let release = self.target.or_else(|| redirection::today(cluster));
         let nodes = self.windows.iter().filter_map(|name| {
             let node = self.node_with(cluster, name, release, &sets, None)?;
-            Some((name.clone(), node))
+            Some(make(name, node))
         });
         nodes.collect()
     }
@@ -131,10 +136,17 @@ impl Report {
                 pods: &pods,
             })
         };
-        // Those that in-tree volumes need are few.
-        let is_made_up = |driver: &&Name| self.needs.drivers[*driver].in_tree.is_empty();
-        let (others, in_tree): (Vec<_>, Vec<_>) = missing.iter().partition(is_made_up);
-        for driver in in_tree.into_iter().chain(others.into_iter().take(ASKED)) {
+        // Those that in-tree volumes need, and those that nobody can make up in a namespace, are few.
+        let rank = |driver: &Name| {
+            let is_known =
+                plugins::is_known_driver(driver) || cluster.csi_drivers.get(driver).is_some();
+            let is_in_tree = !self.needs.drivers[driver].in_tree.is_empty();
+            (!is_in_tree, !is_in_tree && !is_known)
+        };
+        let mut ranked: Vec<&Name> = missing.iter().collect();
+        ranked.sort_by_key(|driver| rank(driver));
+        let known = ranked.partition_point(|driver| !rank(driver).1);
+        for driver in ranked.iter().copied().take(known + ASKED) {
             let causes = place(driver).map(|place| causes::why_missing(&place));
             let causes = causes.unwrap_or_default();
             if let Some(causes_of) = &mut causes_of {
@@ -157,7 +169,10 @@ impl Report {
             csi_node: csi_node.is_some(),
             drivers: csi_node.map_or_else(Vec::new, |csi_node| texts(&csi_node.drivers)),
             ready: csi_node.is_some() && missing.is_empty() && !is_down,
-            missing_drivers: missing.iter().map(ToString::to_string).collect(),
+            missing_drivers: match causes_of {
+                Some(_) => missing.iter().map(ToString::to_string).collect(),
+                None => ranked.into_iter().map(ToString::to_string).collect(),
+            },
             findings,
             needs_csi_proxy,
         })

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::assess::causes::DaemonSets;
-use crate::assess::report::NodeReadiness;
+use crate::assess::report::{Finding, NodeReadiness};
 use crate::assess::{Report, codes};
-use crate::index::Cluster;
+use crate::index::{Cluster, ObjectKey};
 use crate::objects::{Received, cluster_kinds, kind};
 
 /// How many DaemonSets there are, and how many drivers that a pod's CSI volumes need.
@@ -64,7 +64,7 @@ fn cluster(set: impl Fn(usize) -> Value) -> Cluster {
 
 fn node(cluster: &Cluster) -> NodeReadiness {
     let report = Report::once(cluster, None);
-    let node = report.nodes(cluster).into_values().next().unwrap();
+    let node = report.nodes(cluster, |_, node| node).pop().unwrap();
     assert_eq!(report.to_json(cluster).nodes[0].findings, node.findings);
     node
 }
@@ -127,6 +127,36 @@ fn a_selector_is_parsed_when_its_daemon_set_comes_and_not_for_each_node_and_driv
         .collect();
     let cluster = cluster(|_| json!({"volumes": folders, "affinity": affinity}));
     let report = Report::once(&cluster, None);
-    let done = allocation_counter::measure(|| assert_eq!(report.nodes(&cluster).len(), 1));
+    let done =
+        allocation_counter::measure(|| assert_eq!(report.nodes(&cluster, |_, _| ()).len(), 1));
     assert!(done.count_total < 100_000, "{done:?}");
+}
+
+#[test]
+fn drivers_that_anyone_can_make_up_come_last() {
+    let mut cluster = cluster(|_| json!({}));
+    let object: Received =
+        serde_json::from_value(json!({"metadata": {"name": driver(7)}})).unwrap();
+    let csi_driver = kind("storage.k8s.io/v1", "CSIDriver").unwrap();
+    csi_driver.absorb(&mut cluster, &object);
+    let node = node(&cluster);
+    let first = ["disk.csi.azure.com", "d7.example.com", "d0.example.com"];
+    assert_eq!(node.missing_drivers[..3], first);
+}
+
+#[test]
+fn the_daemon_set_whose_pod_is_there_is_explained_among_others_of_the_driver() {
+    let mut cluster = cluster(|number| {
+        let path = format!("/plugins/{number}/disk.csi.azure.com/csi.sock");
+        json!({"containers": [{"image": "csi-node-driver-registrar", "args": ["--kubelet-registration-path", path]}]})
+    });
+    // Only the last has a pod there.
+    for number in 0..MANY - 1 {
+        let pod = ObjectKey::new("shop", format!("set-{number}-x"));
+        cluster.pods.delete(&pod);
+    }
+    let node = node(&cluster);
+    let last = format!("DaemonSet/shop/set-{}", MANY - 1);
+    let is_of_it = |it: &Finding| it.code == codes::DRIVER_PATH_WRONG && it.object == last;
+    assert!(node.findings.iter().any(is_of_it), "{:?}", node.findings);
 }

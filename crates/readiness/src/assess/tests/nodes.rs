@@ -47,7 +47,7 @@ fn each_node_by_itself_is_what_the_report_says_of_it() {
         let findings = &mut node.findings;
         findings.retain(|finding| finding.code != codes::STALE_ENTRY);
     }
-    let nodes: Vec<_> = assessed.nodes(&cluster).into_values().collect();
+    let nodes = assessed.nodes(&cluster, |_, node| node);
     assert_eq!(nodes, report.nodes);
     assert_eq!(nodes.len(), 3);
 }
@@ -61,8 +61,8 @@ fn a_node_is_ready_that_has_its_csi_node_its_drivers_and_csi_proxy() {
     ] {
         let cluster = cluster(state);
         let assessed = Report::once(&cluster, None);
-        let nodes = assessed.nodes(&cluster);
-        let node = |name: &str| &nodes[name];
+        let nodes = assessed.nodes(&cluster, |_, node| node);
+        let node = |name: &str| nodes.iter().find(|node| node.name == name).unwrap();
         let ready = ["win-1", "win-2", "win-3"].map(|name| node(name).ready);
         assert_eq!(ready, [first, false, false], "{state:?}");
         let found = &node("win-1").findings;
@@ -82,7 +82,8 @@ fn findings_are_in_their_order_whatever_is_judged_first() {
     let key = ObjectKey::new("kube-system", "another");
     cluster.pods.apply(key, pod);
     let assessed = Report::once(&cluster, None);
-    let found = &assessed.nodes(&cluster)["win-3"].findings;
+    let nodes = assessed.nodes(&cluster, |_, node| node);
+    let found = &nodes.last().unwrap().findings;
     let found: Vec<&str> = found.iter().map(|finding| &*finding.code).collect();
     assert_eq!(
         found,
