@@ -1,5 +1,7 @@
 //! Talks to the API server: the client, its trust and the policy for each request; deadlines, pauses, lists in pages.
 
+#[cfg(test)]
+pub mod answering;
 pub mod backoff;
 pub mod deadline;
 mod fence;

@@ -7,8 +7,9 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 
+use crate::api::WindowsNodeStorage;
 use crate::client::deadline::{self, CallError};
 
 /// The name of the operator's Deployment, and of its default namespace.
@@ -78,8 +79,8 @@ async fn is_operator(
             ]),
             resource_attributes: Some(ResourceAttributes {
                 verb: Some("patch".to_owned()),
-                group: Some("windowsstorage.dev".to_owned()),
-                resource: Some("windowsnodestorages".to_owned()),
+                group: Some(WindowsNodeStorage::group(&()).into_owned()),
+                resource: Some(WindowsNodeStorage::plural(&()).into_owned()),
                 subresource: Some("status".to_owned()),
                 ..ResourceAttributes::default()
             }),

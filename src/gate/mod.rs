@@ -171,13 +171,11 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    use http::{Request, Response};
-    use kube::client::{Body, Client};
     use serde_json::{Value, json};
-    use tower::service_fn;
 
     use super::*;
     use crate::assess::report::{Reason, Upgradeable, Verdict};
+    use crate::client::answering::{answering, failure};
     use crate::index::Listed;
 
     #[tokio::test]
@@ -271,17 +269,6 @@ mod tests {
         }
     }
 
-    /// Returns a client of an API server that answers each request with this code and object.
-    fn answering(answer: &Arc<Mutex<(u16, Value)>>) -> Client {
-        let answer = Arc::clone(answer);
-        let service = service_fn(move |_: Request<Body>| {
-            let (code, object) = answer.lock().unwrap().clone();
-            let body = Body::from(serde_json::to_vec(&object).unwrap());
-            async move { Response::builder().status(code).body(body) }
-        });
-        Client::new(service, "default")
-    }
-
     /// Policies go by the status of `WindowsStorage`, which says what is decided: a failed write opens nothing.
     #[tokio::test]
     async fn what_is_decided_stands_while_it_cannot_be_written_and_no_node_is_worked_on() {
@@ -292,13 +279,10 @@ mod tests {
                 "metadata": {"name": "gate", "resourceVersion": "1"},
                 "spec": {"conditions": [ours]}})
         };
-        let failure = |code: u16| {
-            let failure = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
-                "status": "Failure", "message": "no", "code": code});
-            (code, failure)
-        };
         let answer = Arc::new(Mutex::new(failure(500)));
-        let api = kube::Api::namespaced(answering(&answer), "default");
+        let answered = Arc::clone(&answer);
+        let client = answering(move |_, _, _| answered.lock().unwrap().clone());
+        let api = kube::Api::namespaced(client, "default");
         let gate = GateObject::new(api, "gate".to_owned());
         let mut gate = Gate::new(Some(gate), Metrics::default());
         let reports = gate.reports();

@@ -46,11 +46,17 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the sort key; the lowest comes first. An interrupted update comes first, so that its outcome is known
-    /// before other nodes follow; then nodes with fewer failures; then nodes with a slot: one that is connected to on its
-    /// account must not lose it to each node that turns up.
-    pub fn order<'a>(&self, name: &'a str) -> (bool, u32, bool, &'a str) {
-        (!self.cut_short, self.failures, !self.has_slot, name)
+    /// Returns the sort key; the lowest comes first. A node that is down comes first: its update interrupts nothing. Then
+    /// an interrupted update, so that its outcome is known before other nodes follow; then nodes with fewer failures; then
+    /// nodes with a slot: one that is connected to on its account must not lose it to each node that turns up.
+    fn order<'a>(&self, name: &'a str) -> impl Ord + use<'a> {
+        (
+            !self.down,
+            !self.cut_short,
+            self.failures,
+            !self.has_slot,
+            name,
+        )
     }
 }
 
@@ -210,7 +216,7 @@ pub fn grant(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -
         let is_away = |it: &&Candidate| it.at_work || is_unavailable(**it, limits) && !is_next(it);
         let unavailable = candidates.values().filter(is_away).count();
         let free = limits.max_unavailable.saturating_sub(unavailable);
-        ready.sort_by_key(|&(name, it)| (!it.down, it.order(name)));
+        ready.sort_by_key(|&(name, it)| it.order(name));
         slots.extend(ready.into_iter().take(free).map(|(name, _)| name.clone()));
     }
     Grant {

@@ -20,11 +20,11 @@ use crate::lease::{Election, LEASE, Standby};
 const GATE: Duration = Duration::from_secs(5);
 /// How often an operator checks whether an operator that was installed earlier still exists.
 const OTHER: Duration = Duration::from_secs(10);
-/// How long the pods of one that is deleted may take to end.
-const ENDING: Duration = Duration::from_secs(30);
 /// How often that is asked while the API server does not answer, and the pauses between.
 const ATTEMPTS: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+/// How long the pods of a deleted operator may take to end.
+const ENDING: Duration = Duration::from_secs(30);
 
 /// One term of a candidate: from its candidacy to its end.
 pub struct Term {
@@ -175,33 +175,30 @@ async fn unwritten(gate: &GateObject) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use http::{Request, Response};
-    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
+    use crate::client::answering::{answering, failure};
 
     /// Waits with an API server that names an earlier operator this many times, and then fails. Returns whether it ended within
     /// a quarter of an hour, and how often the server was asked. `is_allowed`: whether that one has the rights of an operator.
     async fn waits(names: u32, is_allowed: bool) -> (bool, u32) {
         let asked = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&asked);
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let client = answering(move |_, path, _| {
+            if path.ends_with("/subjectaccessreviews") {
+                return (200, json!({"spec": {}, "status": {"allowed": is_allowed}}));
+            }
+            if counter.fetch_add(1, Ordering::Relaxed) >= names {
+                return failure(500);
+            }
             let other = json!({"metadata": {"name": OPERATOR, "namespace": "other", "creationTimestamp": "2026-01-01T00:00:00Z"}});
             let list = json!({"apiVersion": "apps/v1", "kind": "DeploymentList", "metadata": {}, "items": [other]});
-            let review = json!({"spec": {}, "status": {"allowed": is_allowed}});
-            let is_review = request.uri().path().ends_with("/subjectaccessreviews");
-            let is_named = is_review || counter.fetch_add(1, Ordering::Relaxed) < names;
-            let answer = Response::builder().status(if is_named { 200 } else { 500 });
-            let answered = if is_review { review } else { list };
-            let answer = answer.body(Body::from(answered.to_string().into_bytes()));
-            async move { Ok::<_, Infallible>(answer.unwrap()) }
+            (200, list)
         });
-        let client = Client::new(service, "default");
         let mut report = |_: &Standby| {};
         let waiting = be_the_first(&client, "own", &mut report);
         let ended = tokio::time::timeout(Duration::from_secs(900), waiting).await;

@@ -44,7 +44,7 @@ impl ServicesWriter {
     }
 
     /// Carries out the plan, unless it is from before the last write. A concurrent change by another client is a conflict,
-    /// which is no fault: the next plan starts from it. Returns when to try again if it is too early.
+    /// which is no fault: the next plan starts from it. Returns when it may write again, if it has just written or would.
     pub async fn reconcile(
         &mut self,
         read_up_to: u64,
@@ -85,58 +85,52 @@ impl ServicesWriter {
             }
         };
         match written {
-            Err(error) if error.is_conflict() => {
-                self.tried = Some(now);
-                Ok(Some(now + APART))
-            }
+            Err(error) if error.is_conflict() => {}
             written => {
                 self.written = version(&written.map_err(unwritten)?);
                 tracing::info!("the csi-proxy entry of ConfigMap windows-services is written");
-                self.tried = Some(now);
-                Ok(None)
             }
         }
+        self.tried = Some(now);
+        Ok(Some(now + APART))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::convert::Infallible;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use http::{Request, Response};
-    use kube::client::Body;
-
     use super::*;
+    use crate::client::answering::answering;
 
     /// Another client changes the entry each time: the next plan is to write it again.
     #[tokio::test]
     async fn an_entry_is_not_written_again_and_again_without_a_pause() {
         let asked = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&asked);
-        let service = tower::service_fn(move |_: Request<Body>| {
+        let client = answering(move |_, _, _| {
             let version = counter.fetch_add(1, Ordering::Relaxed) + 1;
             let metadata = json!({"name": CONFIG_MAP, "resourceVersion": version.to_string()});
-            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
-            let answer = Response::new(Body::from(object.to_string().into_bytes()));
-            async { Ok::<_, Infallible>(answer) }
+            (
+                200,
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}),
+            )
         });
-        let mut writer = ServicesWriter::new(&Client::new(service, "default"), "default");
+        let mut writer = ServicesWriter::new(&client, "default");
         let change = Ok(ServicesPlan::Update {
             data: BTreeMap::new(),
             resource_version: "1".to_owned(),
         });
         let now = Instant::now();
-        assert_eq!(writer.reconcile(1, &change).await.unwrap(), None);
-        for read_up_to in 2..9 {
+        for read_up_to in 1..9 {
             let again = writer.reconcile(read_up_to, &change).await.unwrap();
             assert!(again.is_some_and(|again| again >= now + APART));
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         writer.tried = writer.tried.and_then(|it| it.checked_sub(APART));
-        assert_eq!(writer.reconcile(9, &change).await.unwrap(), None);
+        writer.reconcile(9, &change).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 }

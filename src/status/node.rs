@@ -68,7 +68,6 @@ pub fn node_status(
         let message = "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered";
         no("CSINodeMissing", message)
     };
-    let missing = readiness.missing_drivers.iter();
     let drivers = if readiness.missing_drivers.is_empty() {
         let message = "every CSI driver that workloads need here is registered";
         yes("DriversRegistered", message)
@@ -100,7 +99,10 @@ pub fn node_status(
         csi_proxy,
         failed_update: failed_update(previous, plan, observation),
         drivers: readiness.drivers.clone(),
-        missing_drivers: missing.take(MOST_MISSING).cloned().collect(),
+        missing_drivers: (readiness.missing_drivers.iter())
+            .take(MOST_MISSING)
+            .cloned()
+            .collect(),
         conditions: settle(&previous.conditions, new, (None, now)),
     }
 }

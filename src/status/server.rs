@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use http::{Method, Request, Response};
-use http_body_util::BodyExt;
+use http::Method;
 use kube::Client;
-use kube::client::Body;
 use serde_json::{Value, json};
-use tower::service_fn;
+
+use crate::client::answering::{answering, failure};
 
 /// What the server was asked for, and what it refuses.
 #[derive(Clone, Default)]
@@ -24,18 +23,7 @@ impl Server {
     /// Returns a client.
     pub fn client(&self) -> Client {
         let server = self.clone();
-        let service = service_fn(move |request: Request<Body>| {
-            let server = server.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect().await?.to_bytes();
-                let (code, answer) = server.answer(&parts.method, parts.uri.path(), &body);
-                let answer = Body::from(serde_json::to_vec(&answer)?);
-                let answer = Response::builder().status(code).body(answer);
-                Ok::<_, tower::BoxError>(answer?)
-            }
-        });
-        Client::new(service, "default")
+        answering(move |method, path, body| server.answer(method, path, body))
     }
 
     /// Returns the names of the objects whose status was applied, or refused, since the last call.
@@ -54,11 +42,11 @@ impl Server {
         let name = name.and_then(|path| path.rsplit('/').next());
         let (Some(name), &Method::PATCH) = (name, method) else {
             // An event.
-            return (404, failure(404));
+            return failure(404);
         };
         state.applied.push(name.to_owned());
         if state.refused.iter().any(|refused| refused == name) {
-            return (500, failure(500));
+            return failure(500);
         }
         let mut object: Value = serde_json::from_slice(body).unwrap();
         state.version += 1;
@@ -67,8 +55,4 @@ impl Server {
         object["spec"] = json!({});
         (200, object)
     }
-}
-
-fn failure(code: u16) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "code": code})
 }

@@ -24,6 +24,8 @@ const LITTER: Duration = Duration::from_secs(86_400);
 /// The age at which uploads for a request are removed: they may take a quarter of an hour to arrive, and then wait for the
 /// request before them.
 const BROUGHT: Duration = Duration::from_secs(3_600);
+/// The age up to which a request that was handed over is answered: nobody waits longer for an answer.
+const WAITED_FOR: Duration = Duration::from_secs(600);
 
 /// What the service tells the engine's thread.
 pub struct Signals {
@@ -67,8 +69,7 @@ fn handed() -> Option<String> {
         let path = path.strip_suffix(apply::HANDED)?.to_owned();
         let written = entry.metadata().and_then(|file| file.modified());
         let age = written.ok().and_then(|time| time.elapsed().ok());
-        // Nobody waits for an older one any more.
-        age.is_none_or(|age| age < BROUGHT / 6).then_some(path)
+        age.is_none_or(|age| age < WAITED_FOR).then_some(path)
     });
     found.next()
 }

@@ -50,7 +50,7 @@ pub fn problem(process: Option<u32>) -> Option<String> {
     }
     let beaten = registry::text(AGENT_SERVICE, HEARTBEAT).ok();
     let Some(beaten) = beaten.and_then(|beaten| beaten.parse().ok()) else {
-        // An agent of before that there were any still runs.
+        // An older agent still runs, which records none.
         return Some("it has recorded no heartbeat".to_owned());
     };
     let still = uptime().saturating_sub(beaten);

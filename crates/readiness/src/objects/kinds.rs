@@ -208,8 +208,8 @@ where
         put: Box::new(move |cluster, meta, source, most| {
             let key = K::of(meta);
             let row = row(source.decode()?).into();
-            // What is kept of a small object is small.
-            if source.exceeds(most / 16) && write!(Room(most), "{row:?}").is_err() {
+            // A short text leaves a small row, even if each of its letters counted for a quote.
+            if source.exceeds(most / QUOTE) && write!(Room(most), "{row:?}").is_err() {
                 return Err(FieldError {
                     field: "of the object".to_owned(),
                     what: format!("what is used of it takes more than {} KiB", most >> 10),

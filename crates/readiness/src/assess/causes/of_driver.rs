@@ -79,8 +79,8 @@ fn cannot_register(driver: &str, set: &DaemonSet<'_>) -> Finding {
     let why = match set.node_side.wrong_paths.first() {
         Some(wrong) => wrong.clone(),
         None => format!(
-            "that takes a container with --kubelet-registration-path, csi-node-driver-registrar or the driver's own image, and hostPath volumes of the \
-             kubelet's plugins_registry and of plugins\\{driver}, or HostProcess containers"
+            "that takes a container with --kubelet-registration-path, csi-node-driver-registrar or the driver's own image, \
+             and hostPath volumes of the kubelet's plugins_registry and of plugins\\{driver}, or HostProcess containers"
         ),
     };
     finding!(
