@@ -9,8 +9,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-#[cfg(unix)]
-use super::process::ProcessCollector;
 use super::{FAILURE, NODE_RECONCILES, NODE_STATUSES, SUCCESS, drivers};
 use crate::assess::report::Reason as VerdictReason;
 use crate::node::Reason;
@@ -51,8 +49,6 @@ macro_rules! metrics {
         impl Default for Families {
             fn default() -> Self {
                 let mut registry = Registry::default();
-                #[cfg(unix)]
-                registry.register_collector(Box::new(ProcessCollector));
                 $(
                     let $field: $type = $new;
                     registry.register(concat!("winstorage_", $name), $help, $field.clone());

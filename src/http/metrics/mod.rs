@@ -2,8 +2,6 @@
 //! metric.
 
 mod families;
-#[cfg(unix)]
-mod process;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -66,7 +66,7 @@ fn every_metric_and_label_that_the_dashboard_asks_for_is_served() {
         .keys()
         .filter(|name| name.starts_with("winstorage_"));
     let hidden: Vec<&String> = ours.filter(|name| !shown.contains(*name)).collect();
-    assert_eq!(hidden, ["winstorage_runtime_tasks"]);
+    assert!(hidden.is_empty(), "{hidden:?}");
 }
 
 #[test]

@@ -41,11 +41,7 @@ pub fn text() -> String {
     metrics.show_judgement(Duration::from_millis(1));
     metrics.count_watch_restart("Pod", "Failed");
     metrics.count_request("GET", Some(200));
-    // One metric is about the tokio runtime.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    as_older_format(&runtime.block_on(async { metrics.encode() }))
+    as_older_format(&metrics.encode())
 }
 
 /// Returns all metrics, parsed.
