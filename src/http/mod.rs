@@ -26,7 +26,6 @@ use certificates::Certificates;
 use connections::serve;
 pub use liveness::Liveness;
 pub use metrics::Metrics;
-pub(crate) use metrics::ReconcileGauges;
 pub use readiness::{Health, Readiness};
 
 /// <https://prometheus.io/docs/specs/om/open_metrics_spec/>

@@ -7,7 +7,6 @@ use protocol::{ApplyResult, End, Failure, FailureCategory, NodeState, Outcome};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::http::ReconcileGauges;
 use crate::lease::Fence;
 use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host::Host;
@@ -87,8 +86,6 @@ pub struct Context {
     pub slots: RolloutSlots,
     /// Closed while this process is not the leader.
     pub fence: Fence,
-    /// Where reconciles are counted while they run.
-    pub(super) gauges: ReconcileGauges,
     pub(super) connecting: Semaphore,
     pub(super) working: Semaphore,
     pub(super) place: Duration,
@@ -102,7 +99,6 @@ impl Context {
             pins,
             slots,
             fence: Fence::open(),
-            gauges: ReconcileGauges::default(),
             connecting: Semaphore::new(CONCURRENT_CONNECTS),
             working: Semaphore::new(CONCURRENT_WORK),
             place: PLACE,
@@ -112,7 +108,6 @@ impl Context {
 
 /// Connects to the node and brings it to its desired state. `Err` means that the login did not succeed.
 pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconciled, NodeError> {
-    let mut gauge = context.gauges.begin();
     // The semaphores are never closed; without a permit, the work would only be unbounded.
     let connecting = context.connecting.acquire().await;
     let address = (&*target.address, target.port);
@@ -121,7 +116,6 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     connected.phases.time("host key", trusted).await?;
     let working = context.working.acquire().await;
     drop(connecting);
-    context.gauges.works(&mut gauge);
     connected.session.fence = context.fence.clone();
     let (payload, slots) = (context.payload.clone(), context.slots.clone());
     let target = target.clone();

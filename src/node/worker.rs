@@ -58,12 +58,11 @@ impl Shared {
 impl Workers {
     /// Creates it without tasks. `interval` lies between two reconciles of a node that is well.
     pub fn new(
-        mut context: Context,
+        context: Context,
         observations: Observations,
         metrics: Metrics,
         interval: Duration,
     ) -> Self {
-        context.gauges = metrics.reconcile_gauges();
         Self {
             assignments: BTreeMap::new(),
             tasks: JoinSet::new(),

@@ -84,8 +84,6 @@ impl NodeWriter {
             !waits && !self.written.contains_key(*name)
         };
         let names: Vec<String> = wanted.by_name.keys().filter(is_due).cloned().collect();
-        let mut left = names.len();
-        self.metrics.show_status_writes(left, CONCURRENT_WRITES);
         let (api, latest) = (&self.api, &latest);
         let mut writes = stream::iter(names)
             .map(async |name| {
@@ -98,8 +96,6 @@ impl NodeWriter {
             .buffer_unordered(CONCURRENT_WRITES);
         let mut problem = None;
         while let Some((name, written)) = writes.next().await {
-            left -= 1;
-            self.metrics.show_status_writes(left, CONCURRENT_WRITES);
             match written {
                 Ok(version) => {
                     self.failed.remove(&name);

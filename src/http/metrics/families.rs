@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::{FAILURE, NODE_RECONCILES, NODE_STATUSES, SUCCESS, drivers};
+use super::{FAILURE, SUCCESS, drivers};
 use crate::assess::report::Reason as VerdictReason;
 use crate::node::Reason;
 use crate::status::PROGRESS;
@@ -97,10 +97,6 @@ metrics! {
         "Unexpected restarts of csi-proxy on nodes";
     reconciles: Histogram = Histogram::new(OF_JUDGEMENTS), "judgement_duration_seconds",
         "Duration of one judgement of the cluster, with its plan";
-    queue_depth: Family<Labels, Gauge> = Family::default(), "queue_depth",
-        "Node statuses and node reconciles that wait";
-    queue_in_progress: Family<Labels, Gauge> = Family::default(), "queue_in_progress",
-        "Node statuses and node reconciles in progress";
     watch_restarts: Family<Labels<2, String>, Counter> = Family::default(), "watch_restarts",
         "Interrupted watches and lists by kind and cause";
     api_requests: Family<Labels<2>, Counter> = Family::default(), "api_requests",
@@ -134,9 +130,6 @@ impl Families {
         create(&self.failing_nodes, "reason", &reasons);
         create(&self.rollout, "reason", &PROGRESS);
         create(&self.transfers, "result", &[SUCCESS, FAILURE]);
-        for queues in [&self.queue_depth, &self.queue_in_progress] {
-            create(queues, "queue", &[NODE_STATUSES, NODE_RECONCILES]);
-        }
         create(&self.failed_writes, "target", &TARGETS);
     }
 

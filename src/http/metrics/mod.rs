@@ -18,8 +18,6 @@ use families::{Families, Labels};
 
 /// The label value for volumes that no driver takes over.
 const NO_DRIVER: &str = "none";
-const NODE_STATUSES: &str = "node_statuses";
-const NODE_RECONCILES: &str = "node_reconciles";
 const SUCCESS: &str = "Success";
 const FAILURE: &str = "Failure";
 
@@ -133,22 +131,6 @@ impl Metrics {
         self.0.reconciles.observe(took.as_secs_f64());
     }
 
-    /// Shows how many statuses of nodes are still to be written, of which so many at most are being written.
-    pub fn show_status_writes(&self, left: usize, most_at_once: usize) {
-        let writing = left.min(most_at_once);
-        set(&self.0.queue_depth, "queue", NODE_STATUSES, left - writing);
-        set(&self.0.queue_in_progress, "queue", NODE_STATUSES, writing);
-    }
-
-    /// Returns the gauges of reconciles of nodes: those that wait for a slot, and those in progress.
-    pub(crate) fn reconcile_gauges(&self) -> ReconcileGauges {
-        let queue = [("queue", NODE_RECONCILES)];
-        ReconcileGauges {
-            waiting: self.0.queue_depth.get_or_create(&queue).clone(),
-            working: self.0.queue_in_progress.get_or_create(&queue).clone(),
-        }
-    }
-
     /// Counts a finished reconcile of a node.
     pub fn count_reconcile(&self, outcome: &Result<Reconciled, NodeError>, took: Duration) {
         let problem = match outcome {
@@ -210,37 +192,6 @@ impl Metrics {
     /// Returns all metrics as OpenMetrics.
     pub fn encode(&self) -> String {
         self.0.encode()
-    }
-}
-
-/// Counts reconciles of nodes while they run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReconcileGauges {
-    waiting: Gauge,
-    working: Gauge,
-}
-
-impl ReconcileGauges {
-    /// Counts a reconcile that begins and waits for its slot.
-    pub fn begin(&self) -> ReconcileCounted {
-        self.waiting.inc();
-        ReconcileCounted(self.waiting.clone())
-    }
-
-    /// Counts a reconcile that has its slot.
-    pub fn works(&self, counted: &mut ReconcileCounted) {
-        self.working.inc();
-        counted.0.dec();
-        counted.0 = self.working.clone();
-    }
-}
-
-/// A reconcile that is counted until this is dropped.
-pub(crate) struct ReconcileCounted(Gauge);
-
-impl Drop for ReconcileCounted {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 
@@ -387,26 +338,6 @@ mod tests {
         assert!(lines(&metrics, "winstorage_rollout_nodes{pool=\"blue\"").is_empty());
         assert_eq!(of("", "updated"), "2");
         assert_eq!(value(&metrics, "rollout{reason=\"Stopped\"}"), "0");
-    }
-
-    #[test]
-    fn a_reconcile_is_in_one_place_of_the_queue_and_leaves_it_however_it_ends() {
-        let metrics = Metrics::default();
-        let gauges = metrics.reconcile_gauges();
-        let at = || {
-            ["depth", "in_progress"].map(|what| {
-                let series = format!("queue_{what}{{queue=\"node_reconciles\"}}");
-                value(&metrics, &series)
-            })
-        };
-        let mut first = gauges.begin();
-        let second = gauges.begin();
-        assert_eq!(at(), ["2", "0"]);
-        gauges.works(&mut first);
-        assert_eq!(at(), ["1", "1"]);
-        drop(second);
-        drop(first);
-        assert_eq!(at(), ["0", "0"]);
     }
 
     #[test]

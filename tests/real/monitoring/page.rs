@@ -20,7 +20,7 @@ fn the_values_of_labels_are_explained() {
     let pages = OF_VALUES.map(|page| std::fs::read_to_string(root().join(page)).unwrap());
     let (pages, text) = (pages.concat(), served::text());
     let mut seen = 0;
-    for label in ["result", "reason", "state", "queue", "cause"] {
+    for label in ["result", "reason", "state", "cause"] {
         let label = format!("{label}=\"");
         let values = text.split(&label).skip(1);
         for value in values.filter_map(|rest| rest.split('"').next()) {
