@@ -1,7 +1,5 @@
 //! The table of metrics: names, types, help, and the series that exist from the start.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -41,8 +39,7 @@ macro_rules! metrics {
         /// All metrics.
         #[derive(Debug)]
         pub struct Families {
-            registry: Mutex<Registry>,
-            gate_written: OnceLock<Gauge>,
+            registry: Registry,
             $(pub $field: $type,)*
         }
 
@@ -53,8 +50,7 @@ macro_rules! metrics {
                     let $field: $type = $new;
                     registry.register(concat!("winstorage_", $name), $help, $field.clone());
                 )*
-                let registry = Mutex::new(registry);
-                let families = Self { registry, gate_written: OnceLock::new(), $($field,)* };
+                let families = Self { registry, $($field,)* };
                 families.create_series();
                 families
             }
@@ -73,6 +69,9 @@ metrics! {
         "1 while upgrades are held and the cluster was upgraded nevertheless, 0 otherwise";
     verdict: Family<Labels, Gauge> = Family::default(), "verdict",
         "1 for the reason of the verdict, 0 for all others";
+    // A family without labels, which has no series before its first value: without OLM there is none.
+    gate: Family<Labels<0>, Gauge> = Family::default(), "operator_condition_written",
+        "1 while the OperatorCondition has the verdict, else 0; absent without OLM";
     blocking_volumes: Family<Labels, Gauge> = Family::default(), "blocking_volumes",
         "Volumes that hold upgrades by their CSI driver";
     nodes: Family<Labels, Gauge> = Family::default(), "nodes",
@@ -133,28 +132,11 @@ impl Families {
         create(&self.failed_writes, "target", &TARGETS);
     }
 
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the gauge of whether the gate is written; it exists only if there is a gate.
-    pub fn gate(&self) -> &Gauge {
-        self.gate_written.get_or_init(|| {
-            let gauge = Gauge::default();
-            self.registry().register(
-                "winstorage_operator_condition_written",
-                "1 while the OperatorCondition has the verdict, else 0; absent without OLM",
-                gauge.clone(),
-            );
-            gauge
-        })
-    }
-
     /// Returns all metrics as OpenMetrics.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         // Writing to a String does not fail.
-        let _ = encode(&mut text, &self.registry());
+        let _ = encode(&mut text, &self.registry);
         text
     }
 }

@@ -123,7 +123,7 @@ impl Metrics {
 
     /// Sets whether the `OperatorCondition` says what was decided. Only called if there is one to write.
     pub fn show_gate(&self, is_written: bool) {
-        self.0.gate().set(i64::from(is_written));
+        self.0.gate.get_or_create(&[]).set(i64::from(is_written));
     }
 
     /// Records the duration of a judgement with its plan.
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn the_gate_is_shown_only_where_there_is_one() {
         let metrics = Metrics::default();
-        let gate = "operator_condition_written ";
+        let gate = "operator_condition_written{} ";
         assert!(lines(&metrics, "winstorage_operator_condition").is_empty());
         metrics.show_gate(false);
         assert_eq!(value(&metrics, gate), "0");

@@ -61,7 +61,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         "{brief}"
     );
     let metrics = harness.get_http("metrics");
-    assert_has(&metrics, &["winstorage_operator_condition_written 0"]);
+    assert_has(&metrics, &["winstorage_operator_condition_written{} 0"]);
     // The rest of the work continues.
     harness.expect(
         "windowsnodestorage/win-1",
@@ -75,7 +75,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     harness.expect_readyz("200", "ok");
     let metrics = harness.get_http("metrics");
-    assert_has(&metrics, &["winstorage_operator_condition_written 1"]);
+    assert_has(&metrics, &["winstorage_operator_condition_written{} 1"]);
 
     // Deleted while the operator runs: noticed when the next verdict is written.
     harness.delete(&object);

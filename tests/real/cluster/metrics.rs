@@ -125,7 +125,7 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
         "winstorage_verdict{reason=\"DriversMissing\"} 1\n",
         "winstorage_blocking_volumes{driver=\"disk.csi.azure.com\"} 1\n",
         "winstorage_nodes{ready=\"false\"} 1\n",
-        "winstorage_operator_condition_written 1\n",
+        "winstorage_operator_condition_written{} 1\n",
         "winstorage_build_info{version=\"",
         "winstorage_api_requests_total{verb=\"WATCH\",code=\"2xx\"} ",
     ] {
