@@ -108,6 +108,14 @@ impl History {
         self.announced.as_ref().map(|(judged, _)| judged)
     }
 
+    /// Returns the volumes that hold upgrades.
+    pub fn blocking(&self) -> BlockingVolumes {
+        let announced = self.announced();
+        announced
+            .map(|(_, blocking)| blocking.clone())
+            .unwrap_or_default()
+    }
+
     /// Returns when something last disappeared that would hold upgrades if it came back now.
     pub fn gone(&self, cluster: &Cluster, report: &Report) -> Option<Instant> {
         let gone = self.gone.iter();

@@ -8,7 +8,7 @@ mod lead;
 mod leftovers;
 pub mod logs;
 mod options;
-mod plan;
+pub(crate) mod plan;
 mod serving;
 mod show;
 mod term;

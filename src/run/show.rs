@@ -4,7 +4,7 @@ use crate::api::SETTINGS_NAME;
 use crate::http::Metrics;
 use crate::node::Reason;
 use crate::run::plan::{Inputs, Plan};
-use crate::status::rollout_condition;
+use crate::status::{ROLLOUT_PROGRESSING, find};
 
 /// Shows the plan.
 pub fn show(plan: &Plan, inputs: &Inputs<'_>, metrics: &Metrics) {
@@ -20,12 +20,14 @@ pub fn show(plan: &Plan, inputs: &Inputs<'_>, metrics: &Metrics) {
     let report = inputs.report;
     let nodes = (report.windows.len(), plan.ready);
     metrics.show_verdict(verdict, &report.blocking_by_driver(), nodes);
-    metrics.show_upgraded_while_held(plan.is_upgraded_while_held);
-    let settings = inputs.cluster.settings.get(SETTINGS_NAME);
-    let status = settings.and_then(|object| object.status.clone());
-    let status = status.unwrap_or_default();
-    let said = rollout_condition(&status, &plan.rollout, "", plan.has_rollout());
-    metrics.show_rollout(&said.reason, &plan.rollout);
+    let stored = inputs.cluster.settings.get(SETTINGS_NAME);
+    let stored = stored.and_then(|object| object.status.as_ref());
+    let planned = plan.settings.as_ref().map(|(_, status)| status);
+    if let Some(status) = planned.or(stored) {
+        metrics.show_upgraded_while_held(status.upgraded_while_held.is_some());
+        let progress = find(&status.conditions, ROLLOUT_PROGRESSING);
+        metrics.show_rollout(progress.map_or("", |it| &it.reason), &plan.rollout);
+    }
     let problems = plan.nodes.iter().filter_map(|(node, plan)| {
         let observed = |_| inputs.seen.observations.get(node)?.problem.as_ref();
         plan.target()?.map_or_else(Some, observed)

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::api::{Counts, PrivateKeySecretRef, UPGRADEABLE, WindowsStorageStatus};
-use crate::assess::BlockingVolumes;
+use crate::api::{Counts, PrivateKeySecretRef, SETTINGS_NAME, UPGRADEABLE, WindowsStorageStatus};
 use crate::assess::report::{Upgradeable, Verdict};
-use crate::gate::{GateReport, Turned};
+use crate::gate::{GateReport, Judged};
 use crate::index::Cluster;
-use crate::node::{self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, Rollout, check_private_key, printable};
+use crate::node::{self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, check_private_key, printable};
+use crate::run::plan::{Inputs, Plan};
 use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
     NAMED, NewCondition, condition, find, no, settle, unchanged, unknown, yes,
@@ -18,7 +18,7 @@ use crate::status::node::has_accepted;
 use crate::status::ready::ready;
 use crate::status::removal::{RemovalProgress, removal_condition};
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
-use crate::status::upgraded::{held_since_version, upgraded_while_held};
+use crate::status::upgraded::note_upgrade;
 use crate::visible::some_of;
 
 /// Whether the verdict is written to the `OperatorCondition`. Absent if the operator has no `OperatorCondition`.
@@ -27,131 +27,96 @@ pub const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 /// WMCO's `ConfigMap` of hosts to configure, by address.
 pub const INSTANCES_CONFIG_MAP: &str = "windows-instances";
 
-/// Nodes by the SSH key that they need.
-pub type NodesByKey = BTreeMap<PrivateKeySecretRef, Vec<String>>;
+/// Conditions that follow from the verdict and the gate alone.
+const OF_VERDICT: [&str; 2] = [UPGRADEABLE, OPERATOR_CONDITION_WRITTEN];
 
-/// The inputs of the status, besides the index.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClusterInputs {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The volumes that hold upgrades.
-    pub blocking: BlockingVolumes,
-    /// The number of Windows nodes.
-    pub windows_nodes: usize,
-    /// The number of ready Windows nodes.
-    pub ready_nodes: usize,
-    /// Whether this operator manages csi-proxy on any node.
-    pub managed: bool,
-    /// The progress of the removal, if everything is to be removed.
-    pub removal: Option<RemovalProgress>,
-    /// The progress of the rollout on managed nodes.
-    pub rollout: Rollout,
-    /// The nodes that are being changed.
-    pub in_progress: BTreeSet<String>,
-    /// The csi-proxy version to roll out.
-    pub version: String,
-    /// The SSH keys that managed nodes need, each with its nodes.
-    pub nodes_by_key: NodesByKey,
-    /// What to do with the services entry.
-    pub services: Result<ServicesPlan, ServicesError>,
-    /// Why the last attempt at that failed.
-    pub services_problem: Option<String>,
-    /// The state of the gate, once it is known.
-    pub gate: Option<GateReport>,
-    /// When the verdict turned to what it is.
-    pub turned: Turned,
-    /// The API server's Kubernetes version.
-    pub kubernetes_version: String,
+/// Builds the status. While the cluster cannot be read completely, only the verdict and the state of the gate are updated.
+pub fn cluster_status(plan: &Plan, inputs: &Inputs<'_>) -> WindowsStorageStatus {
+    let object = inputs.cluster.settings.get(SETTINGS_NAME);
+    let generation = object.and_then(|object| object.metadata.generation);
+    let previous = object.and_then(|object| object.status.clone());
+    let mut status = previous.clone().unwrap_or_default();
+    let previous = previous.unwrap_or_default();
+    let mut conditions = verdict_conditions(&previous, plan, inputs);
+    if plan.is_complete {
+        conditions.extend(other_conditions(&previous, plan, inputs));
+        conditions.extend(ready(&conditions));
+    }
+    let new = settle(&previous.conditions, conditions, (generation, inputs.now));
+    let is_kept =
+        |before: &Condition| !plan.is_complete && !OF_VERDICT.contains(&before.type_.as_str());
+    status.conditions.retain(is_kept);
+    status.conditions.splice(0..0, new);
+    note_upgrade(&mut status, &inputs.seen.kubernetes_version);
+    if plan.is_complete {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let blocking = inputs.history.blocking();
+        status.observed_generation = generation;
+        status.counts = Some(Counts {
+            windows_nodes: count(inputs.report.windows.len()),
+            ready_nodes: count(plan.ready),
+            blocking_volumes: count(blocking.count),
+        });
+        status.blocking_volumes = blocking.first;
+        status.rollout = rollout_status(&previous, plan, &inputs.payload.csi_proxy.version);
+    } else if !plan.judged.in_progress.is_empty() {
+        // Work may begin meanwhile, and the next process must know where. A process that just started does not know it yet.
+        let rollout = status.rollout.get_or_insert_default();
+        rollout.in_progress = plan.judged.in_progress.iter().cloned().collect();
+    }
+    status
 }
 
-/// Builds the status from all inputs.
-pub fn cluster_status(
+/// Returns the conditions besides those of the verdict.
+fn other_conditions(
     previous: &WindowsStorageStatus,
-    cluster: &Cluster,
-    inputs: &ClusterInputs,
-    when: (Option<i64>, Timestamp),
-) -> WindowsStorageStatus {
-    let (windows_nodes, ready_nodes) = (inputs.windows_nodes, inputs.ready_nodes);
-    let (rollout, version, managed) = (&inputs.rollout, &inputs.version, inputs.managed);
-    let services = match &inputs.removal {
-        Some(_) if inputs.services.is_ok() && inputs.services_problem.is_none() => yes(
+    plan: &Plan,
+    inputs: &Inputs<'_>,
+) -> Vec<(&'static str, NewCondition)> {
+    let cluster = inputs.cluster;
+    let problem = inputs.seen.services_problem.as_deref();
+    let removal = RemovalProgress::of(plan, inputs);
+    let services = match &removal {
+        Some(_) if plan.services.is_ok() && problem.is_none() => yes(
             "NotUsed",
             "the services of ConfigMap windows-services are not kept any more",
         ),
-        _ => services(&inputs.services, inputs.services_problem.as_deref()),
+        _ => services(&plan.services, problem),
     };
-    let progress = match &inputs.removal {
-        Some(removal) => removal_condition(removal, rollout),
-        None => rollout_condition(previous, rollout, version, managed),
+    let progress = match &removal {
+        Some(removal) => removal_condition(removal, &plan.rollout),
+        None => {
+            let version = &inputs.payload.csi_proxy.version;
+            rollout_condition(previous, &plan.rollout, version, plan.has_rollout())
+        }
     };
-    let mut conditions = verdict_conditions(previous, inputs);
-    let pools = node_pools(cluster);
-    conditions.extend(pools.map(|condition| ("NodePoolsValid", condition)));
-    conditions.extend([
-        ("CredentialsValid", credentials(cluster, inputs)),
-        ("InstancesValid", instances(cluster, inputs)),
+    let nodes = inputs.report.windows.len();
+    let pools = node_pools(cluster).map(|pools| ("NodePoolsValid", pools));
+    let others = [
+        ("CredentialsValid", credentials(cluster, plan)),
+        ("InstancesValid", instances(cluster, plan)),
         ("HostKeysValid", host_keys(cluster)),
         ("ServicesValid", services),
         (ROLLOUT_PROGRESSING, progress),
-        ("NodesReady", nodes_ready(windows_nodes, ready_nodes)),
-    ]);
-    conditions.extend(ready(&conditions));
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let conditions = settle(&previous.conditions, conditions, when);
-    WindowsStorageStatus {
-        observed_generation: when.0,
-        held_since_version: held_since_version(previous, &inputs.kubernetes_version, &conditions),
-        upgraded_while_held: upgraded_while_held(previous, &inputs.kubernetes_version, &conditions),
-        counts: Some(Counts {
-            windows_nodes: count(windows_nodes),
-            ready_nodes: count(ready_nodes),
-            blocking_volumes: count(inputs.blocking.count),
-        }),
-        blocking_volumes: inputs.blocking.first.clone(),
-        rollout: rollout_status(previous, inputs),
-        conditions,
-    }
-}
-
-/// Returns the previous status with a new verdict and gate state. Nothing else can be updated while the cluster cannot be
-/// read completely.
-pub fn with_verdict(
-    previous: &WindowsStorageStatus,
-    inputs: &ClusterInputs,
-    when: (Option<i64>, Timestamp),
-) -> WindowsStorageStatus {
-    let new = verdict_conditions(previous, inputs);
-    let mut conditions = settle(&previous.conditions, new, when);
-    let of_verdict = [UPGRADEABLE, OPERATOR_CONDITION_WRITTEN];
-    let others = previous.conditions.iter();
-    let others = others.filter(|other| !of_verdict.contains(&&*other.type_));
-    conditions.extend(others.cloned());
-    let mut status = previous.clone();
-    let version = &inputs.kubernetes_version;
-    status.held_since_version = held_since_version(previous, version, &conditions);
-    status.upgraded_while_held = upgraded_while_held(previous, version, &conditions);
-    status.conditions = conditions;
-    // Work may begin meanwhile, and the next process must know where. A process that just started does not know it yet.
-    if !inputs.in_progress.is_empty() {
-        let rollout = status.rollout.get_or_insert_default();
-        rollout.in_progress = inputs.in_progress.iter().cloned().collect();
-    }
-    status
+        ("NodesReady", nodes_ready(nodes, plan.ready)),
+    ];
+    pools.into_iter().chain(others).collect()
 }
 
 /// Returns the conditions of the verdict and the gate. `Upgradeable` turns True only when the gate does, which may be a minute
 /// after the verdict. The previous process's conditions stay until this process has read the gate.
 fn verdict_conditions(
     previous: &WindowsStorageStatus,
-    inputs: &ClusterInputs,
+    plan: &Plan,
+    inputs: &Inputs<'_>,
 ) -> Vec<(&'static str, NewCondition)> {
-    let said = said(inputs);
+    let gate = inputs.seen.gate.as_ref();
+    let said = said(&plan.judged, gate);
     let before = find(&previous.conditions, UPGRADEABLE);
     let upgradeable = said.map_or_else(|| before.map(unchanged), |it| Some(verdict_condition(it)));
     let upgradeable = upgradeable.map(|upgradeable| (UPGRADEABLE, upgradeable));
     let before = find(&previous.conditions, OPERATOR_CONDITION_WRITTEN);
-    let of_olm = inputs.gate.as_ref().filter(|gate| gate.is_of_olm);
+    let of_olm = gate.filter(|gate| gate.is_of_olm);
     let gate = of_olm.map(|gate| match before {
         Some(before) if gate.is_pending() => unchanged(before),
         _ => condition(gate.status, gate.reason, &gate.message),
@@ -162,13 +127,13 @@ fn verdict_conditions(
 
 /// Returns the verdict to report, which is the gate's where the verdict is True; `None` while the gate is not done with that,
 /// or has not seen yet that the verdict was False in between.
-fn said(inputs: &ClusterInputs) -> Option<&Verdict> {
-    let is_true = inputs.verdict.upgradeable == Upgradeable::True;
-    let Some(gate) = inputs.gate.as_ref().filter(|_| is_true) else {
-        return Some(&inputs.verdict);
+fn said<'a>(judged: &'a Judged, gate: Option<&'a GateReport>) -> Option<&'a Verdict> {
+    let is_true = judged.verdict.upgradeable == Upgradeable::True;
+    let Some(gate) = gate.filter(|_| is_true) else {
+        return Some(&judged.verdict);
     };
     let (of, decided) = gate.decided.as_ref()?;
-    let is_seen = *of == inputs.verdict && (decided.holds() || decided.is_open(&inputs.turned));
+    let is_seen = *of == judged.verdict && (decided.holds() || decided.is_open(&judged.turned));
     is_seen.then_some(&decided.verdict)
 }
 
@@ -180,9 +145,23 @@ fn verdict_condition(verdict: &Verdict) -> NewCondition {
     }
 }
 
-fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
+/// Returns the managed nodes by name.
+fn managed(plan: &Plan) -> impl Iterator<Item = &String> {
+    let managed = plan.nodes.iter().filter(|(_, plan)| plan.is_managed());
+    managed.map(|(name, _)| name)
+}
+
+fn credentials(cluster: &Cluster, plan: &Plan) -> NewCondition {
+    let mut nodes_by_key: BTreeMap<&PrivateKeySecretRef, Vec<&String>> = BTreeMap::new();
+    for name in managed(plan) {
+        if let Some(node) = cluster.nodes.get(name.as_str()) {
+            let pool = plan.spec.pools_of(&node.labels).next();
+            let key = plan.spec.private_key(pool);
+            nodes_by_key.entry(key).or_default().push(name);
+        }
+    }
     let mut left: Vec<&String> = Vec::new();
-    for (wanted, nodes) in &inputs.nodes_by_key {
+    for (wanted, nodes) in &nodes_by_key {
         let secret = cluster.secrets.get(&wanted.name);
         let key = match check_private_key(secret, &cluster.namespace, wanted) {
             Ok(key) => key,
@@ -199,13 +178,11 @@ fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
             None => {}
         }
     }
-    if inputs.nodes_by_key.is_empty() {
+    if nodes_by_key.is_empty() {
         return yes("NotNeeded", "no node is managed, so no SSH key is needed");
     }
     if left.is_empty() {
-        let names: BTreeSet<&str> = (inputs.nodes_by_key.keys())
-            .map(|key| key.name.as_str())
-            .collect();
+        let names: BTreeSet<&str> = nodes_by_key.keys().map(|key| key.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
         let message = format!("private keys are in Secret {}", names.join(", "));
         return yes("Valid", printable(&message));
@@ -262,15 +239,14 @@ fn node_pools(cluster: &Cluster) -> Option<NewCondition> {
 }
 
 /// Warns where WMCO may take an address as an order to configure the host of a node that is ours.
-fn instances(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
+fn instances(cluster: &Cluster, plan: &Plan) -> NewCondition {
     let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
     let is_listed = |name: &&String| {
         let node = cluster.nodes.get(name.as_str());
         let mut addresses = node.into_iter().flat_map(|node| &node.addresses);
         map.is_some_and(|map| addresses.any(|it| map.data.contains_key(&it.address)))
     };
-    let managed = inputs.nodes_by_key.values().flatten();
-    let listed: Vec<&String> = managed.filter(is_listed).collect();
+    let listed: Vec<&String> = managed(plan).filter(is_listed).collect();
     if listed.is_empty() {
         return yes(
             "Valid",

@@ -15,11 +15,10 @@ mod server;
 mod upgraded;
 mod writer;
 
-pub use cluster::{ClusterInputs, INSTANCES_CONFIG_MAP, NodesByKey, cluster_status, with_verdict};
+pub use cluster::{INSTANCES_CONFIG_MAP, cluster_status};
 pub use conditions::find;
 pub use events::EventSink;
 pub use node::{NodeInputs, has_accepted, is_ready, node_status};
 pub use node_writer::{NodeStatus, NodeStatuses, NodeWriter, remove_node_status};
-pub use removal::RemovalProgress;
-pub use rollout::{PROGRESS, rollout_condition};
+pub use rollout::{PROGRESS, ROLLOUT_PROGRESSING};
 pub use writer::SettingsWriter;

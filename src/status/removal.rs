@@ -1,6 +1,9 @@
 //! Builds the status of `WindowsStorage` while csi-proxy and the agent are removed from all nodes.
 
-use crate::node::{Halt, Rollout, printable};
+use crate::api::Management;
+use crate::node::{Halt, NodePlan, Rollout, printable};
+use crate::run::plan::{Inputs, LeftOver, Plan};
+use crate::services::ServicesPlan;
 use crate::status::conditions::{NAMED, NewCondition, condition};
 use crate::status::rollout::PAUSED;
 use crate::visible::some_of;
@@ -14,6 +17,41 @@ pub struct RemovalProgress {
     pub left: Vec<(String, Option<String>)>,
     /// Whether the operator's data about them is still stored in the cluster.
     pub is_stored: bool,
+}
+
+impl RemovalProgress {
+    /// Returns the progress, if the administrator wants everything removed.
+    pub fn of(plan: &Plan, inputs: &Inputs<'_>) -> Option<Self> {
+        if plan.spec.csi_proxy.management != Management::Removed {
+            return None;
+        }
+        let has_left_keys = plan.left.iter().any(|left| left.what == LeftOver::Key);
+        let is_written = matches!(plan.services, Ok(ServicesPlan::Unneeded) | Err(_));
+        let mut progress = Self {
+            is_stored: has_left_keys || !is_written,
+            ..Self::default()
+        };
+        for (name, plan) in &plan.nodes {
+            let problem = match plan {
+                NodePlan::Absent(_) => {
+                    progress.removed += 1;
+                    continue;
+                }
+                NodePlan::External(_) | NodePlan::Undecided(_) => continue,
+                NodePlan::RemovalWaits(hold) => Some(hold.to_string()),
+                NodePlan::Release(_, Err(error)) | NodePlan::Remove(_, Err(error)) => {
+                    Some(error.to_string())
+                }
+                _ => {
+                    let seen = inputs.seen.observations.get(name);
+                    seen.and_then(|seen| seen.problem.as_ref())
+                        .map(ToString::to_string)
+                }
+            };
+            progress.left.push((name.clone(), problem));
+        }
+        Some(progress)
+    }
 }
 
 /// Builds the rollout condition during a removal.

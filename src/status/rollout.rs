@@ -2,7 +2,7 @@
 
 use crate::api::{PoolRolloutStatus, RolloutStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, printable};
-use crate::status::ClusterInputs;
+use crate::run::plan::Plan;
 use crate::status::conditions::{NAMED, NewCondition, condition, find, no, unchanged};
 use crate::visible::some_of;
 
@@ -22,13 +22,14 @@ pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 /// Builds the rollout status. The previous process's numbers stay until all nodes have been checked.
 pub fn rollout_status(
     previous: &WindowsStorageStatus,
-    inputs: &ClusterInputs,
+    plan: &Plan,
+    version: &str,
 ) -> Option<RolloutStatus> {
-    if !inputs.managed {
+    if !plan.has_rollout() {
         return None;
     }
-    let rollout = &inputs.rollout;
-    let in_progress = inputs.in_progress.iter().cloned().collect();
+    let rollout = &plan.rollout;
+    let in_progress = plan.judged.in_progress.iter().cloned().collect();
     if let (true, Some(known)) = (rollout.settling, &previous.rollout) {
         return Some(RolloutStatus {
             in_progress,
@@ -37,7 +38,7 @@ pub fn rollout_status(
     }
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(RolloutStatus {
-        version: inputs.version.clone(),
+        version: version.to_owned(),
         nodes: count(rollout.all.nodes),
         updated_nodes: count(rollout.all.current),
         waiting_nodes: count(rollout.all.waiting),

@@ -1,56 +1,40 @@
 //! Detects that the cluster was upgraded while upgrades were held.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
 use crate::api::{UPGRADEABLE, UpgradedWhileHeld, WindowsStorageStatus};
 use crate::assess::report::Reason;
 use crate::assess::versions::parse;
 use crate::status::conditions::find;
 
-/// Returns the version since which volumes hold upgrades. Unread inputs and node operations only hold them briefly, and happen
-/// at a restart of the API server: they begin nothing and end nothing.
-pub fn held_since_version(
-    previous: &WindowsStorageStatus,
-    version: &str,
-    conditions: &[Condition],
-) -> Option<String> {
-    const FOR_A_MOMENT: [Reason; 2] = [Reason::ReadinessUnknown, Reason::NodeOperationInProgress];
-    let now = find(conditions, UPGRADEABLE)?;
-    if now.status == "True" {
-        return None;
-    }
-    let is_held = FOR_A_MOMENT.iter().all(|it| it.as_str() != now.reason);
-    let begins = is_held.then(|| version.to_owned());
-    previous.held_since_version.clone().or(begins)
-}
-
-/// Returns the upgrade that did not wait: the minor version is higher than the one since which volumes hold upgrades. Patch
-/// versions neither redirect nor remove plugins. During an upgrade of the control plane, API servers of both versions
+/// Notes since which version volumes hold upgrades, and the upgrade that did not wait: the minor version is higher than that.
+/// Patch versions neither redirect nor remove plugins. During an upgrade of the control plane, API servers of both versions
 /// respond: what is known stays.
-pub fn upgraded_while_held(
-    previous: &WindowsStorageStatus,
-    version: &str,
-    conditions: &[Condition],
-) -> Option<UpgradedWhileHeld> {
-    if find(conditions, UPGRADEABLE).is_some_and(|now| now.status == "True") {
-        return None;
-    }
-    let since = previous.held_since_version.as_deref()?;
-    let known = previous.upgraded_while_held.as_ref();
+pub fn note_upgrade(status: &mut WindowsStorageStatus, version: &str) {
+    // These hold upgrades only briefly, and happen at a restart of the API server: they begin nothing and end nothing.
+    const FOR_A_MOMENT: [Reason; 2] = [Reason::ReadinessUnknown, Reason::NodeOperationInProgress];
+    let held = find(&status.conditions, UPGRADEABLE).filter(|now| now.status != "True");
+    let Some(held) = held else {
+        (status.held_since_version, status.upgraded_while_held) = (None, None);
+        return;
+    };
     let minor = |version| parse(version).map(|version| (version.major, version.minor));
-    let last = known.map_or(since, |known| &known.to);
-    if minor(last) >= minor(version) {
-        return known.cloned();
+    if let Some(since) = &status.held_since_version {
+        let known = status.upgraded_while_held.as_ref();
+        let last = known.map_or(since, |known| &known.to);
+        if minor(last) < minor(version) {
+            status.upgraded_while_held = Some(UpgradedWhileHeld {
+                from: since.clone(),
+                to: version.to_owned(),
+            });
+        }
+    } else if FOR_A_MOMENT.iter().all(|it| it.as_str() != held.reason) {
+        status.held_since_version = Some(version.to_owned());
     }
-    Some(UpgradedWhileHeld {
-        from: since.to_owned(),
-        to: version.to_owned(),
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
     use super::*;
     use crate::status::conditions::{condition, settle};
@@ -101,15 +85,15 @@ mod tests {
                 let (from, to) = (from.to_owned(), known(to)?);
                 Some(UpgradedWhileHeld { from, to })
             };
-            let previous = WindowsStorageStatus {
+            let status = |conditions: &[Condition], since, upgraded| WindowsStorageStatus {
                 held_since_version: known(since),
                 upgraded_while_held: upgrade(since, upgraded),
+                conditions: conditions.to_vec(),
                 ..WindowsStorageStatus::default()
             };
-            let found = held_since_version(&previous, version, &now);
-            assert_eq!(found, known(since_now), "{case}");
-            let found = upgraded_while_held(&previous, version, &now);
-            assert_eq!(found, upgrade(since_now, upgraded_now), "{case}");
+            let mut found = status(&now, since, upgraded);
+            note_upgrade(&mut found, version);
+            assert_eq!(found, status(&now, since_now, upgraded_now), "{case}");
         }
     }
 }

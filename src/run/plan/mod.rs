@@ -1,7 +1,6 @@
 //! The whole wish of the controller, made anew from the whole state. No client, no clock.
 
 mod left;
-mod removal;
 mod rollout;
 mod settings;
 
@@ -19,7 +18,7 @@ use crate::assess::report::NodeReadiness;
 use crate::gate::{GateReport, Judged, is_held};
 use crate::index::{AnyTable, Cluster, Listed, Node};
 use crate::node::payload::Payload;
-use crate::node::{Awaited, NodePlan, Observation, Planner, Present, Rollout, SlotState};
+use crate::node::{Awaited, Hold, NodePlan, Observation, Planner, Present, Rollout, SlotState};
 use crate::run::History;
 use crate::services::{self, Entry, ServicesError, ServicesPlan, csi_proxy_flags};
 use crate::status::{NodeInputs, NodeStatus, NodeStatuses, find, is_ready, node_status};
@@ -94,8 +93,6 @@ pub struct Plan {
     pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
     /// The resourceVersion that the settings were read up to.
     pub settings_version: u64,
-    /// Whether the cluster was upgraded although upgrades were, and are, held.
-    pub is_upgraded_while_held: bool,
     /// Leftovers of nodes.
     pub left: Vec<Left>,
     /// Since when lists are wanted for a removal or a release.
@@ -174,9 +171,6 @@ impl Plan {
             unused: None,
             settings: None,
             settings_version: cluster.settings.version(),
-            is_upgraded_while_held: inputs
-                .before
-                .is_some_and(|before| before.is_upgraded_while_held),
             left: Vec::new(),
             wants_lists: None,
             due: None,
@@ -217,11 +211,20 @@ impl Plan {
         let mut nodes = BTreeMap::new();
         for (name, node) in inputs.cluster.windows_nodes() {
             let plan = planner.plan(name, node);
-            due.extend(removal::due(planner.hold(name, node, &plan).as_ref()));
+            if let Some(Hold::Until(at) | Hold::Unlisted(at)) = planner.hold(name, node, &plan) {
+                due.push(at);
+            }
             nodes.insert(name.to_string(), plan);
         }
         self.nodes = nodes;
         due
+    }
+
+    /// Returns whether nothing of this operator is left on any node, as the administrator wants.
+    fn is_all_removed(&self) -> bool {
+        self.is_complete
+            && self.spec.csi_proxy.management == Management::Removed
+            && !self.has_rollout()
     }
 
     /// Plans the statuses of nodes.
