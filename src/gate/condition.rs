@@ -10,35 +10,6 @@ use crate::gate::Decision;
 use crate::gate::decider::is_held;
 use crate::visible::visible;
 
-/// The result of checking that the condition says what was decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// Whether it had to be written.
-    pub is_changed: bool,
-    /// Whether OLM has copied it to `status`.
-    pub is_confirmed: bool,
-    /// The status that an administrator's override sets, if there is one.
-    pub overridden: Option<String>,
-}
-
-impl Check {
-    /// The check where there is no object.
-    pub const OF_NOBODY: Self = Self {
-        is_changed: false,
-        is_confirmed: true,
-        overridden: None,
-    };
-
-    /// Reads the check from an object.
-    pub fn new(object: &OperatorCondition, is_changed: bool) -> Self {
-        Self {
-            is_changed,
-            is_confirmed: is_confirmed(object),
-            overridden: overridden(object),
-        }
-    }
-}
-
 /// Returns whether our condition holds upgrades; nothing if there is none.
 pub fn holds(object: &OperatorCondition) -> Option<bool> {
     let ours = ours(&object.spec.conditions)?;
@@ -81,7 +52,7 @@ pub fn merged(existing: &[Value], decision: &Decision, now: Timestamp) -> Option
 
 /// Returns whether OLM has copied the object's current condition. OLM judges by the copy in `status`, and holds upgrades
 /// while the copy is of an older generation.
-fn is_confirmed(object: &OperatorCondition) -> bool {
+pub fn is_confirmed(object: &OperatorCondition) -> bool {
     let status = object.status.as_ref();
     let copy = status.and_then(|status| ours(&status.conditions));
     match (ours(&object.spec.conditions), copy) {
@@ -94,7 +65,7 @@ fn is_confirmed(object: &OperatorCondition) -> bool {
 }
 
 /// Returns the status that an administrator's override sets, if there is one.
-fn overridden(object: &OperatorCondition) -> Option<String> {
+pub fn overridden(object: &OperatorCondition) -> Option<String> {
     // OLM uses only the first override of the type.
     ours(&object.spec.overrides)?["status"]
         .as_str()
@@ -128,7 +99,7 @@ pub(super) mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn object(spec: &Value, status: &Value) -> OperatorCondition {
+    pub fn object(spec: &Value, status: &Value) -> OperatorCondition {
         let object = json!({
             "apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
             "metadata": {"name": "x", "generation": 3}, "spec": spec, "status": status,
@@ -227,8 +198,8 @@ pub(super) mod tests {
             (&ours, Value::Null, false),
             (&json!({}), copied("False", 3), false),
         ] {
-            let check = Check::new(&object(spec, &status), false);
-            assert_eq!(check.is_confirmed, is_confirmed, "{spec} {status}");
+            let is = super::is_confirmed(&object(spec, &status));
+            assert_eq!(is, is_confirmed, "{spec} {status}");
         }
     }
 

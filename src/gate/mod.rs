@@ -17,7 +17,6 @@ use std::time::Instant;
 use tokio::sync::watch;
 
 use crate::http::Metrics;
-use condition::Check;
 use decider::{Decider, Judgement};
 pub use decider::{Decision, Judged, Turned, is_held};
 pub use error::GateError;
@@ -113,7 +112,7 @@ impl Gate {
         let Some(object) = &self.object else {
             if is_wanted() {
                 let now = Instant::now();
-                self.track.saw(decision.clone(), Check::OF_NOBODY, now);
+                self.track.saw(decision.clone(), None, now);
             }
             return;
         };
@@ -131,8 +130,9 @@ impl Gate {
         let (name, now) = (&object.name, Instant::now());
         match ensured {
             Ok(None) => {}
-            Ok(Some(check)) => {
-                if check.is_changed {
+            Ok(Some(found)) => {
+                let (_, is_changed) = &found;
+                if *is_changed {
                     let verdict = &decision.verdict;
                     tracing::info!(
                         "the OperatorCondition now says Upgradeable {} ({})",
@@ -140,7 +140,7 @@ impl Gate {
                         verdict.reason.as_str()
                     );
                 }
-                if self.track.saw(decision.clone(), check, now) {
+                if self.track.saw(decision.clone(), Some(&found), now) {
                     tracing::warn!(
                         "another client had changed the condition Upgradeable of OperatorCondition {name}; it is written again"
                     );

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::api::OperatorCondition;
 use crate::client::deadline::{self, CallError};
-use crate::gate::condition::{Check, holds, merged};
+use crate::gate::condition::{holds, merged};
 use crate::gate::{Decision, GateError};
 use crate::visible::visible;
 
@@ -35,20 +35,20 @@ impl GateObject {
         Ok(holds(&self.read().await?))
     }
 
-    /// Makes the condition say what was decided. Reads first, writes only a difference, and keeps what others wrote. Returns
-    /// `None` if the decision is no longer wanted and nothing was written.
+    /// Makes the condition say what was decided. Reads first, writes only a difference, and keeps what others wrote. Returns the
+    /// object, and whether it had to be written; `None` if the decision is no longer wanted and nothing was written.
     pub async fn ensure(
         &self,
         decision: &Decision,
         is_wanted: impl Fn() -> bool,
-    ) -> Result<Option<Check>, GateError> {
+    ) -> Result<Option<(OperatorCondition, bool)>, GateError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
             let existing = self.read().await?;
             let conditions = merged(&existing.spec.conditions, decision, Timestamp::now());
             let Some(conditions) = conditions else {
-                return Ok(Some(Check::new(&existing, false)));
+                return Ok(Some((existing, false)));
             };
             if !is_wanted() {
                 return Ok(None);
@@ -60,7 +60,7 @@ impl GateObject {
             let parameters = PatchParams::default();
             let writing = self.api.patch(&self.name, &parameters, &patch);
             match deadline::call("write OperatorCondition", writing).await {
-                Ok(written) => return Ok(Some(Check::new(&written, true))),
+                Ok(written) => return Ok(Some((written, true))),
                 Err(error) if error.is_conflict() && attempts < ATTEMPTS => {}
                 Err(error) => return Err(self.explain(error)),
             }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use crate::api::OperatorCondition;
 use crate::assess::report::Verdict;
 use crate::client::backoff::jittered;
-use crate::gate::condition::Check;
+use crate::gate::condition::{is_confirmed, overridden};
 use crate::gate::{Decision, GateError};
 
 /// How often the condition is checked if nothing changes: a client of an old API version can remove it without a trace.
@@ -90,18 +91,26 @@ impl Track {
         is_another || self.next_check.is_none_or(|next| next <= now)
     }
 
-    /// Records that the object contains the decision; returns whether another client had changed it.
-    pub fn saw(&mut self, decision: Decision, check: Check, now: Instant) -> bool {
+    /// Records that the object, if there is one, contains the decision, and whether it had to be written for that; returns
+    /// whether another client had changed it.
+    pub fn saw(
+        &mut self,
+        decision: Decision,
+        found: Option<&(OperatorCondition, bool)>,
+        now: Instant,
+    ) -> bool {
         let is_same = self.written.as_ref() == Some(&decision);
-        let is_disturbed = is_same && self.failure.is_none() && check.is_changed;
+        let is_changed = found.is_some_and(|(_, is_changed)| *is_changed);
+        let is_disturbed = is_same && self.failure.is_none() && is_changed;
         if is_disturbed {
             self.changes.push(now);
         }
         self.changes
             .retain(|change| now.duration_since(*change) < CONTEST);
         let since = self.unconfirmed_since.unwrap_or(now);
-        self.unconfirmed_since = (!check.is_confirmed).then_some(since);
-        let is_awaited = !check.is_confirmed && now < since + CONFIRMED_WITHIN;
+        let is_confirmed = found.is_none_or(|(object, _)| is_confirmed(object));
+        self.unconfirmed_since = (!is_confirmed).then_some(since);
+        let is_awaited = !is_confirmed && now < since + CONFIRMED_WITHIN;
         let pause = if is_awaited || is_disturbed {
             SOON
         } else {
@@ -109,7 +118,7 @@ impl Track {
         };
         self.next_check = Some(now + pause);
         self.written = Some(decision);
-        self.overridden = check.overridden;
+        self.overridden = found.and_then(|(object, _)| overridden(object));
         self.failure = None;
         is_disturbed
     }
@@ -186,6 +195,8 @@ impl Track {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::assess::report::Upgradeable;
     use crate::gate::condition::tests;
@@ -196,6 +207,14 @@ mod tests {
 
     const WRITTEN: bool = true;
     const AS_IT_WAS: bool = false;
+
+    /// Returns the object, of which OLM has copied this generation or the one before.
+    fn found(is_confirmed: bool, overrides: &Value) -> OperatorCondition {
+        let mut ours = json!({"type": "Upgradeable", "status": "False"});
+        let spec = json!({"conditions": [ours], "overrides": overrides});
+        ours["observedGeneration"] = json!(if is_confirmed { 3 } else { 2 });
+        tests::object(&spec, &json!({"conditions": [ours]}))
+    }
 
     struct Rig {
         track: Track,
@@ -210,12 +229,8 @@ mod tests {
         }
 
         fn saw(&mut self, message: &str, is_changed: bool, is_confirmed: bool) -> bool {
-            let check = Check {
-                is_changed,
-                is_confirmed,
-                overridden: None,
-            };
-            self.track.saw(decision(message), check, self.now)
+            let found = (found(is_confirmed, &json!([])), is_changed);
+            self.track.saw(decision(message), Some(&found), self.now)
         }
 
         fn reports(&self) -> (&'static str, &'static str) {
@@ -294,12 +309,9 @@ mod tests {
     fn an_override_is_reported_and_a_failure_before_all() {
         let mut rig = Rig::new();
         for (status, words) in [("True", "allows"), ("False", "holds"), ("Unknown", "holds")] {
-            let check = Check {
-                is_changed: false,
-                is_confirmed: true,
-                overridden: Some(status.to_owned()),
-            };
-            rig.track.saw(decision("m"), check, rig.now);
+            let overrides = json!([{"type": "Upgradeable", "status": status}]);
+            let found = (found(true, &overrides), AS_IT_WAS);
+            rig.track.saw(decision("m"), Some(&found), rig.now);
             assert_eq!(rig.reports(), ("True", "Overridden"));
             let message = rig.track.report(rig.now).message;
             assert!(message.contains(words), "{message}");
