@@ -26,7 +26,7 @@ use certificates::Certificates;
 use connections::serve;
 pub use liveness::Liveness;
 pub use metrics::Metrics;
-pub use readiness::{Health, Readiness};
+pub use readiness::Readiness;
 
 /// <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

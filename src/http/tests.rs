@@ -49,12 +49,8 @@ async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_s
     let reason = "nothing has been read yet";
     assert!(!get("/readyz").await.contains(reason));
     assert!(get("/readyz?verbose").await.contains(reason));
-    shown.readiness.publish(Health {
-        unread: None,
-        stale: None,
-        gate: None,
-        unwritten: None,
-    });
+    let gate = crate::gate::GateReport::default();
+    shown.readiness.publish(None, "", &gate, None);
     let ready = get("/readyz").await;
     assert!(
         ready.starts_with("HTTP/1.1 200") && ready.ends_with("\r\n\r\nok"),

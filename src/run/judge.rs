@@ -11,7 +11,7 @@ use tokio::time::sleep_until;
 
 use crate::assess::{Memory, Report, assess};
 use crate::gate::GateReport;
-use crate::http::{Health, Shown};
+use crate::http::Shown;
 use crate::index::{self, AnyTable, Cluster, list_unread};
 use crate::node::payload::Payload;
 use crate::node::{Observations, RolloutSlots};
@@ -179,23 +179,20 @@ impl Judge {
                 *known != names
             });
         }
-        self.shown.readiness.publish(self.health(&plan));
+        self.publish_health(&plan);
         let plan = Arc::new(plan);
         self.plans.send_replace(Some(Arc::clone(&plan)));
         plan
     }
 
-    fn health(&self, plan: &Plan) -> Health {
+    fn publish_health(&self, plan: &Plan) {
+        let unread = (!plan.is_complete).then(|| format!("missing {}", self.unread()));
         let stale = list_unread(&self.cluster.stale());
-        let gate = Some(self.gate.borrow().clone()).filter(|gate| gate.is_of_olm);
         let problems = self.board.problems();
         let problem = problems.borrow().values().next().cloned();
-        Health {
-            stale: (!stale.is_empty()).then_some(stale),
-            unread: (!plan.is_complete).then(|| format!("missing {}", self.unread())),
-            gate,
-            unwritten: problem,
-        }
+        let gate = self.gate.borrow();
+        let readiness = &self.shown.readiness;
+        readiness.publish(unread, &stale, &gate, problem);
     }
 
     fn unread(&self) -> String {

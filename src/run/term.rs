@@ -98,7 +98,7 @@ impl Term {
                     "cannot take part in leader election: {problem}"
                 ),
             }
-            shown.readiness.stands_by(standby.clone());
+            shown.readiness.stands_by(standby);
         };
         let acquiring = async {
             be_the_first(&self.client, &self.namespace, &mut report).await;
