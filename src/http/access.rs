@@ -27,17 +27,6 @@ const ALLOWED: Duration = Duration::from_secs(60);
 /// The number of concurrent reviews: anyone who can connect can trigger them, and they must not burden the API server.
 const REVIEWS: usize = 4;
 
-/// The API server's answer about a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Decision {
-    /// Its user may read the metrics.
-    Allowed,
-    /// The token belongs to no user.
-    Unknown,
-    /// This user may not read the metrics.
-    Forbidden(String),
-}
-
 /// Passes a request on if its bearer may read the metrics.
 pub async fn authorize(
     State(access): State<Arc<Access>>,
@@ -46,31 +35,21 @@ pub async fn authorize(
 ) -> Response {
     let header = request.headers().get(header::AUTHORIZATION);
     let header = header.and_then(|value| value.to_str().ok());
-    let decision = match header.and_then(bearer) {
-        Some(token) => access.decide(token).await,
-        None => Ok(Decision::Unknown),
+    let refused = match header.and_then(bearer) {
+        Some(token) => access.refuse(token).await,
+        None => Some(unknown()),
     };
-    match decision {
-        Ok(Decision::Allowed) => next.run(request).await,
-        Ok(Decision::Unknown) => {
-            let scheme = [(header::WWW_AUTHENTICATE, "Bearer")];
-            let words = "give the token of a ServiceAccount: Authorization: Bearer TOKEN\n";
-            (StatusCode::UNAUTHORIZED, scheme, words).into_response()
-        }
-        Ok(Decision::Forbidden(user)) => {
-            let words = format!(
-                "user {} may not get the path /metrics; bind it to the ClusterRole \
-                 windows-storage-operator-metrics-reader\n",
-                visible(&user)
-            );
-            (StatusCode::FORBIDDEN, words).into_response()
-        }
-        // Fails closed. The operator's log has more detail than the client needs.
-        Err(_) => {
-            let words = "authentication failed on the server side; see the operator's log\n";
-            (StatusCode::SERVICE_UNAVAILABLE, words).into_response()
-        }
+    match refused {
+        Some(refused) => refused,
+        None => next.run(request).await,
     }
+}
+
+/// Returns the answer to a token of no user.
+fn unknown() -> Response {
+    let scheme = [(header::WWW_AUTHENTICATE, "Bearer")];
+    let words = "give the token of a ServiceAccount: Authorization: Bearer TOKEN\n";
+    (StatusCode::UNAUTHORIZED, scheme, words).into_response()
 }
 
 /// Returns the token of the header `Authorization`. RFC 6750, section 2.1; the scheme's case does not matter (RFC 9110,
@@ -102,25 +81,29 @@ impl Access {
         }
     }
 
-    async fn decide(&self, token: &str) -> Result<Decision, CallError> {
+    /// Returns the answer if the bearer of the token may not read the metrics.
+    async fn refuse(&self, token: &str) -> Option<Response> {
         let key = Sha256::digest(token).into();
         let is_known = lock(&self.allowed).get(&key).copied();
         if is_known.is_some_and(|until| until > Instant::now()) {
-            return Ok(Decision::Allowed);
+            return None;
         }
         // The semaphore is never closed.
         let _place = self.places.acquire().await;
         let asked = Instant::now();
         let reviewed = self.review(token).await;
         self.log(reviewed.as_ref().err());
-        let decision = reviewed?;
+        // Fails closed. The operator's log has more detail than the client needs.
+        let Ok(refused) = reviewed else {
+            let words = "authentication failed on the server side; see the operator's log\n";
+            return Some((StatusCode::SERVICE_UNAVAILABLE, words).into_response());
+        };
         let mut allowed = lock(&self.allowed);
         allowed.retain(|_, until| *until > asked);
-        if decision == Decision::Allowed {
+        if refused.is_none() {
             allowed.insert(key, asked + ALLOWED);
         }
-        drop(allowed);
-        Ok(decision)
+        refused
     }
 
     fn log(&self, error: Option<&CallError>) {
@@ -137,7 +120,8 @@ impl Access {
         *logged = fault;
     }
 
-    async fn review(&self, token: &str) -> Result<Decision, CallError> {
+    /// Asks the API server. Returns the answer to a token that may not read the metrics.
+    async fn review(&self, token: &str) -> Result<Option<Response>, CallError> {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token: Some(token.to_owned()),
@@ -150,18 +134,20 @@ impl Access {
         let status = answer.status.unwrap_or_default();
         let user = match status.user {
             Some(user) if status.authenticated == Some(true) => user,
-            _ => return Ok(Decision::Unknown),
+            _ => return Ok(Some(unknown())),
         };
-        let name = user.username.clone().unwrap_or_default();
+        let words = format!(
+            "user {} may not get the path /metrics; bind it to the ClusterRole \
+             windows-storage-operator-metrics-reader\n",
+            visible(user.username.as_deref().unwrap_or_default())
+        );
         let review = may_read(user);
         let reviews = Api::all(self.client.clone());
         let answer = reviews.create(&params, &review);
         let answer = deadline::call("create SubjectAccessReview", answer).await?;
         // Anything but an explicit permission is a refusal.
-        Ok(match answer.status {
-            Some(status) if status.allowed => Decision::Allowed,
-            _ => Decision::Forbidden(name),
-        })
+        let is_allowed = answer.status.is_some_and(|status| status.allowed);
+        Ok((!is_allowed).then(|| (StatusCode::FORBIDDEN, words).into_response()))
     }
 }
 
