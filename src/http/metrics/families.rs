@@ -98,7 +98,7 @@ metrics! {
         "Duration of one judgement of the cluster, with its plan";
     watch_restarts: Family<Labels<2, String>, Counter> = Family::default(), "watch_restarts",
         "Interrupted watches and lists by kind and cause";
-    api_requests: Family<Labels<2>, Counter> = Family::default(), "api_requests",
+    api_requests: Family<Labels<2, String>, Counter> = Family::default(), "api_requests",
         "Requests to the API server by verb and status class; none: no answer";
     failed_writes: Family<Labels, Counter> = Family::default(), "failed_writes",
         "Failed writes to the API server by target";

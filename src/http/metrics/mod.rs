@@ -176,16 +176,10 @@ impl Metrics {
     }
 
     /// Counts a request to the API server. The code is absent if there was no answer.
-    pub fn count_request(&self, verb: &'static str, code: Option<u16>) {
-        let code = match code {
-            None => "none",
-            Some(..=199) => "1xx",
-            Some(..=299) => "2xx",
-            Some(..=399) => "3xx",
-            Some(..=499) => "4xx",
-            Some(_) => "5xx",
-        };
-        let labels = [("verb", verb), ("code", code)];
+    pub fn count_request(&self, verb: String, code: Option<u16>) {
+        let class = code.map(|code| format!("{}xx", code / 100));
+        let class = class.unwrap_or_else(|| "none".to_owned());
+        let labels = [("verb", verb), ("code", class)];
         self.0.api_requests.get_or_create(&labels).inc();
     }
 
@@ -348,7 +342,7 @@ mod tests {
         assert_eq!(value(&metrics, changed), "2");
         metrics.show_failing_nodes(std::iter::empty());
         assert_eq!(value(&metrics, changed), "0");
-        metrics.count_request("GET", Some(599));
+        metrics.count_request("GET".to_owned(), Some(599));
         let series = "api_requests_total{verb=\"GET\",code=\"5xx\"}";
         assert_eq!(value(&metrics, series), "1");
         metrics.count_watch_restart("Pod", "Expired");

@@ -40,7 +40,7 @@ pub fn text() -> String {
     metrics.count_reconcile(&Ok(reconciled), Duration::from_secs(1));
     metrics.show_judgement(Duration::from_millis(1));
     metrics.count_watch_restart("Pod", "Failed");
-    metrics.count_request("GET", Some(200));
+    metrics.count_request("GET".to_owned(), Some(200));
     as_older_format(&metrics.encode())
 }
 
