@@ -28,11 +28,8 @@ pub struct Certificates {
     problem: Option<String>,
 }
 
-#[derive(PartialEq, Eq)]
-struct Files {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-}
+/// The contents of the certificate's file and of the key's.
+type Files = [Vec<u8>; 2];
 
 impl Certificates {
     /// Uses the certificate of a folder, or else a self-signed one.
@@ -100,13 +97,12 @@ fn read(dir: &Path) -> Result<Option<Files>, String> {
         let read = fs::read(&path);
         read.map_err(|cause| format!("{} cannot be read: {cause}", path.display()))
     };
-    let (certificate, key) = (read(certificate)?, read(key)?);
-    Ok(Some(Files { certificate, key }))
+    Ok(Some([read(certificate)?, read(key)?]))
 }
 
-fn from_files(files: &Files) -> Result<SslContext, ErrorStack> {
-    let chain = X509::stack_from_pem(&files.certificate)?;
-    context(&chain, &PKey::private_key_from_pem(&files.key)?)
+fn from_files([certificate, key]: &Files) -> Result<SslContext, ErrorStack> {
+    let chain = X509::stack_from_pem(certificate)?;
+    context(&chain, &PKey::private_key_from_pem(key)?)
 }
 
 /// Creates the server's TLS context. No sessions are kept: every scrape does a full handshake, and none uses memory
@@ -153,15 +149,14 @@ mod tests {
 
     fn identity(name: &str) -> Files {
         let (certificate, key) = identity_of_test(name);
-        Files {
-            certificate: certificate.to_pem().unwrap(),
-            key: key.private_key_to_pem_pkcs8().unwrap(),
-        }
+        let key = key.private_key_to_pem_pkcs8().unwrap();
+        [certificate.to_pem().unwrap(), key]
     }
 
     fn write(dir: &Path, files: &Files) {
-        fs::write(dir.join(CERTIFICATE), &files.certificate).unwrap();
-        fs::write(dir.join(KEY), &files.key).unwrap();
+        for (name, content) in [CERTIFICATE, KEY].iter().zip(files) {
+            fs::write(dir.join(name), content).unwrap();
+        }
     }
 
     fn shown(context: &SslContext) -> String {
@@ -189,14 +184,9 @@ mod tests {
         let (first, another) = (identity("first"), identity("another"));
         write(dir.path(), &first);
         certificates.context().unwrap();
-        let mixed = Files {
-            certificate: another.certificate.clone(),
-            key: first.key.clone(),
-        };
-        let empty = Files {
-            certificate: Vec::new(),
-            key: first.key,
-        };
+        let [_, key] = first;
+        let mixed = [another[0].clone(), key.clone()];
+        let empty = [Vec::new(), key];
         for files in [mixed, empty] {
             write(dir.path(), &files);
             assert_eq!(shown(&certificates.context().unwrap()), "first");

@@ -13,12 +13,9 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(90);
 
 /// When the controller was last seen to make progress.
 #[derive(Clone, Debug)]
-pub struct Liveness(Arc<Mutex<Marks>>);
-
-#[derive(Debug)]
-struct Marks {
+pub struct Liveness {
     longest_silence: Duration,
-    heartbeat: Instant,
+    heartbeat: Arc<Mutex<Instant>>,
 }
 
 impl Default for Liveness {
@@ -30,17 +27,17 @@ impl Default for Liveness {
 impl Liveness {
     /// Creates a liveness check with a limit for the time without a heartbeat.
     pub fn with_limit(longest_silence: Duration) -> Self {
-        Self(Arc::new(Mutex::new(Marks {
+        Self {
             longest_silence,
-            heartbeat: Instant::now(),
-        })))
+            heartbeat: Arc::new(Mutex::new(Instant::now())),
+        }
     }
 
     /// Records heartbeats of the task that polls this, forever.
     pub async fn beat(&self) -> Infallible {
-        let pause = HEARTBEAT.min(self.marks().longest_silence / 4);
+        let pause = HEARTBEAT.min(self.longest_silence / 4);
         loop {
-            self.marks().heartbeat = Instant::now();
+            *self.heartbeat() = Instant::now();
             tokio::time::sleep(pause).await;
         }
     }
@@ -51,17 +48,17 @@ impl Liveness {
     }
 
     fn problem_at(&self, now: Instant) -> Option<String> {
-        let marks = self.marks();
-        let silence = now.saturating_duration_since(marks.heartbeat);
-        (silence > marks.longest_silence).then(|| {
+        let silence = now.saturating_duration_since(*self.heartbeat());
+        (silence > self.longest_silence).then(|| {
             let seconds = silence.as_secs();
             format!("the controller has made no progress for {seconds} s")
         })
     }
 
-    fn marks(&self) -> MutexGuard<'_, Marks> {
-        // Each mark is set on its own.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn heartbeat(&self) -> MutexGuard<'_, Instant> {
+        self.heartbeat
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
