@@ -141,24 +141,17 @@ pub(super) fn report_changes(
 /// `NodesReady` summarize other conditions, so they are only reported when they become true.
 fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
     const IN_PROGRESS: [&str; 2] = ["Pending", "Writing"];
-    let was_in_progress = |type_: &str| {
-        previous.iter().any(|condition| {
-            condition.type_ == type_ && IN_PROGRESS.contains(&condition.reason.as_str())
-        })
-    };
     // Where nodes are counted, `Ready` says the same as `NodesReady`, for tools.
     let of_all = current.iter().any(|it| it.type_ == "NodesReady");
     let mut worth = news(previous, current);
     worth.retain(|condition| {
-        if of_all && condition.type_ == "Ready" {
-            return false;
-        }
-        let good = !is_fault(condition);
-        let sums_up = matches!(condition.type_.as_str(), "Ready" | "NodesReady");
-        let first = previous.is_empty()
-            || (condition.type_ == "ServicesValid" && was_in_progress(&condition.type_));
-        let in_progress = IN_PROGRESS.contains(&condition.reason.as_str());
-        !in_progress && !(if good { first } else { sums_up })
+        let type_ = condition.type_.as_str();
+        let is_told = if is_fault(condition) {
+            !["Ready", "NodesReady"].contains(&type_)
+        } else {
+            !previous.is_empty() && !(of_all && type_ == "Ready")
+        };
+        is_told && !IN_PROGRESS.contains(&condition.reason.as_str())
     });
     worth
 }
