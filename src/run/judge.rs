@@ -135,7 +135,7 @@ impl Judge {
     /// Assesses the cluster, and plans everything.
     fn judge(&mut self, instant: Instant) -> Arc<Plan> {
         let version = self.kubernetes_version.borrow_and_update().clone();
-        self.cluster.api_server_version = Some(version.clone());
+        self.cluster.api_server_version = Some(version);
         let cluster = &self.cluster;
         self.memory.learn(cluster);
         let report = assess(cluster, &self.memory, None);
@@ -157,7 +157,6 @@ impl Judge {
                 observations: &observations,
                 services_problem: problems.borrow().get(SERVICES).cloned(),
                 gate: Some(self.gate.borrow_and_update().clone()),
-                kubernetes_version: version,
             },
             payload: &self.payload,
             settled_at: self.started + SETTLED,

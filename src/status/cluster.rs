@@ -47,7 +47,9 @@ pub fn cluster_status(plan: &Plan, inputs: &Inputs<'_>) -> WindowsStorageStatus 
         |before: &Condition| !plan.is_complete && !OF_VERDICT.contains(&before.type_.as_str());
     status.conditions.retain(is_kept);
     status.conditions.splice(0..0, new);
-    note_upgrade(&mut status, &inputs.seen.kubernetes_version);
+    if let Some(version) = &inputs.cluster.api_server_version {
+        note_upgrade(&mut status, version);
+    }
     if plan.is_complete {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let blocking = inputs.history.blocking();

@@ -59,8 +59,6 @@ pub struct Seen<'a> {
     pub services_problem: Option<String>,
     /// The state of the gate, once it is known.
     pub gate: Option<GateReport>,
-    /// The Kubernetes version of the API server.
-    pub kubernetes_version: String,
 }
 
 /// What each actor is to do.

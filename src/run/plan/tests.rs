@@ -43,7 +43,6 @@ impl Plan {
                 observations: &BTreeMap::new(),
                 services_problem: None,
                 gate: None,
-                kubernetes_version: String::new(),
             },
             payload: &Payload::of_test(),
             settled_at: instant,

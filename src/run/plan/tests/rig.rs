@@ -223,7 +223,6 @@ impl Rig {
                 observations: &self.observations,
                 services_problem: None,
                 gate: self.gate.clone(),
-                kubernetes_version: "v1.30.4".to_owned(),
             },
             payload: &self.payload,
             settled_at: self.instant + Duration::from_secs(self.settling.into()),
