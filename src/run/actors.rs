@@ -13,7 +13,7 @@ use crate::http::Metrics;
 use crate::node::{Pins, Workers};
 use crate::run::judge::SERVICES;
 use crate::run::keep::{Board, Plans, keep};
-use crate::run::leftovers::Leftovers;
+use crate::run::leftovers::remove;
 use crate::run::plan::Plan;
 use crate::services::ServicesWriter;
 use crate::status::{EventSink, NodeWriter, SettingsWriter};
@@ -120,13 +120,17 @@ impl Actors<'_> {
         }
     }
 
-    /// Removes what deleted nodes have left.
+    /// Removes what deleted nodes have left, each as long as the last plan says so. Goes on after a failure, and tells the last.
     pub async fn leftovers(&self) -> Infallible {
-        let leftovers = Leftovers::new(self.client, self.pins.clone());
         self.keep("DepartedNode", async |plan| {
-            let is_left = |left: &_| self.last().is_some_and(|last| last.left.contains(left));
-            let removed = leftovers.reconcile(&plan.left, is_left).await;
-            removed.map(|()| None)
+            let mut outcome = Ok(None);
+            for left in &plan.left {
+                if self.last().is_some_and(|last| last.left.contains(left)) {
+                    let removed = remove(self.client, &self.pins, left).await;
+                    outcome = removed.and(outcome);
+                }
+            }
+            outcome
         })
         .await
     }

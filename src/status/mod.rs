@@ -19,6 +19,6 @@ pub use cluster::{INSTANCES_CONFIG_MAP, cluster_status};
 pub use conditions::find;
 pub use events::EventSink;
 pub use node::{NodeInputs, has_accepted, is_ready, node_status};
-pub use node_writer::{NodeStatus, NodeStatuses, NodeWriter, remove_node_status};
+pub use node_writer::{NodeStatus, NodeStatuses, NodeWriter};
 pub use rollout::{PROGRESS, ROLLOUT_PROGRESSING};
 pub use writer::SettingsWriter;

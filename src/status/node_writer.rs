@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, DeleteParams, ObjectMeta};
+use kube::api::{Api, ObjectMeta};
 use kube::{Client, Resource};
 
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
@@ -116,20 +116,6 @@ impl NodeWriter {
         // What waits has failed before.
         let waits = || "the status of a node could not be written".to_owned();
         Some((due, problem.unwrap_or_else(waits)))
-    }
-}
-
-/// Deletes the status object of a Node that is no longer one of our Windows nodes.
-pub async fn remove_node_status(
-    api: &Api<WindowsNodeStorage>,
-    node: &str,
-) -> Result<(), CallError> {
-    let parameters = DeleteParams::default();
-    let deleting = api.delete(node, &parameters);
-    let deleted = deadline::call("delete WindowsNodeStorage", deleting).await;
-    match deleted {
-        Err(error) if !error.is_not_found() => Err(error),
-        _ => Ok(()),
     }
 }
 
