@@ -177,8 +177,7 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     );
     rig.write_settings(status);
     let said = &todo.statuses.by_name["win-1"].status.conditions;
-    let drivers = said.iter().find(|said| said.type_ == "DriversRegistered");
-    let message = &drivers.unwrap().message;
+    let message = &find(said, "DriversRegistered").unwrap().message;
     assert!(
         message.contains("no DaemonSet for Windows nodes"),
         "{message}"

@@ -1,5 +1,7 @@
 //! Tests of how the gate is reported.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
 use super::*;
 use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::Decision;
@@ -15,15 +17,16 @@ fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
         message: String::new(),
         ..GateReport::default()
     });
+    find(&written(rig), TYPE).map(|condition| condition.reason.clone())
+}
+
+/// Writes the status of `WindowsStorage` as planned, and returns its conditions.
+fn written(rig: &mut Rig) -> Vec<Condition> {
     if let Some((_, status)) = rig.pass().settings.clone() {
         rig.write_settings(status);
     }
     let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
-    let conditions = &object.status.as_ref().unwrap().conditions;
-    let mut found = conditions.iter().filter(|other| other.type_ == TYPE);
-    let first = found.next().map(|condition| condition.reason.clone());
-    assert!(found.next().is_none(), "{conditions:?}");
-    first
+    object.status.as_ref().unwrap().conditions.clone()
 }
 
 #[test]
@@ -65,11 +68,8 @@ fn without_olm_the_status_says_what_the_gate_says_and_what_was_said_before_is_kn
         ..GateReport::default()
     });
     let (_, status) = rig.pass().settings.clone().unwrap();
-    let said = status
-        .conditions
-        .iter()
-        .find(|said| said.type_ == "Upgradeable");
-    assert_eq!(said.unwrap().message, "What held upgrades is gone");
+    let said = find(&status.conditions, UPGRADEABLE).unwrap();
+    assert_eq!(said.message, "What held upgrades is gone");
     assert!(status.conditions.iter().all(|said| said.type_ != TYPE));
     // What this process writes itself is nothing that it found.
     rig.write_settings(upgradeable("True", "NoInTreeVolumes"));
@@ -117,9 +117,8 @@ fn a_verdict_that_holds_is_written_whatever_else_cannot_be_read() {
         assert!(rig.pass().settings.is_none(), "its first lists may run");
         fail(&mut rig);
         let (_, status) = rig.pass().settings.clone().unwrap();
-        let mut conditions = status.conditions.iter();
-        let said = conditions.find(|said| said.type_ == "Upgradeable");
-        assert_eq!(said.unwrap().reason, "DriversMissing");
+        let said = find(&status.conditions, UPGRADEABLE).unwrap();
+        assert_eq!(said.reason, "DriversMissing");
     }
 }
 
@@ -153,29 +152,18 @@ fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is(
                 reason,
                 message: String::new(),
                 decided: decided.map(|(upgradeable, reason)| {
-                    let verdict = Verdict {
+                    let mut decision = Decision::of(Verdict {
                         upgradeable,
                         reason,
                         message: "the gate's".to_owned(),
-                    };
-                    let decision = Decision::of(verdict);
-                    (
-                        on,
-                        Decision {
-                            false_at,
-                            ..decision
-                        },
-                    )
+                    });
+                    decision.false_at = false_at;
+                    (on, decision)
                 }),
                 ..GateReport::default()
             });
-            if let Some((_, status)) = rig.pass().settings.clone() {
-                rig.write_settings(status);
-            }
-            let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
-            let conditions = &object.status.as_ref().unwrap().conditions;
-            let found = conditions.iter().find(|found| found.type_ == "Upgradeable");
-            let found = found.unwrap();
+            let conditions = written(&mut rig);
+            let found = find(&conditions, UPGRADEABLE).unwrap();
             (found.status.clone(), found.reason.clone())
         };
     let is = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
@@ -213,9 +201,7 @@ fn a_new_object_does_not_say_that_upgrades_are_safe_before_the_gate_has_decided(
     reported(&mut rig, None);
     rig.write_settings(WindowsStorageStatus::default());
     reported(&mut rig, Some("Pending"));
-    let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
-    let conditions = &object.status.as_ref().unwrap().conditions;
-    let types: Vec<&str> = conditions.iter().map(|found| &*found.type_).collect();
-    assert!(types.contains(&"NodesReady"), "{types:?}");
-    assert!(!types.contains(&"Upgradeable"), "{types:?}");
+    let conditions = written(&mut rig);
+    assert!(find(&conditions, "NodesReady").is_some());
+    assert!(find(&conditions, UPGRADEABLE).is_none());
 }

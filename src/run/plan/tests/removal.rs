@@ -77,8 +77,7 @@ impl Rig {
     /// Returns status, reason and message of a node's condition.
     pub(super) fn condition(&self, node: &str, type_: &str) -> (String, String, String) {
         let status = self.cluster.node_statuses.get(node).unwrap();
-        let mut conditions = status.conditions.iter();
-        let said = conditions.find(|it| it.type_ == type_).unwrap().clone();
+        let said = find(&status.conditions, type_).unwrap().clone();
         (said.status, said.reason, said.message)
     }
 

@@ -324,7 +324,6 @@ impl Rig {
 /// Returns reason and message of a condition of the settings.
 pub(super) fn said(todo: &Plan, type_: &str) -> Option<(String, String)> {
     let (_, status) = todo.settings.as_ref()?;
-    let mut conditions = status.conditions.iter();
-    let said = conditions.find(|condition| condition.type_ == type_)?;
+    let said = find(&status.conditions, type_)?;
     Some((said.reason.clone(), said.message.clone()))
 }
