@@ -270,13 +270,10 @@ fn unlisted(lists: &[(&'static str, Option<Listed>)], from: Instant) -> Decision
 
 fn operation(nodes: &[&str]) -> Verdict {
     let named = some_of(nodes, NAMED_NODES);
-    Verdict {
-        upgradeable: Upgradeable::False,
-        reason: Reason::NodeOperationInProgress,
-        message: format!(
-            "csi-proxy is being replaced on {named}; a node holds upgrades for at most five minutes"
-        ),
-    }
+    let message = format!(
+        "csi-proxy is being replaced on {named}; a node holds upgrades for at most five minutes"
+    );
+    hold(Reason::NodeOperationInProgress, message)
 }
 
 /// Returns the decision on a verdict that may not open the gate yet.
@@ -289,14 +286,18 @@ fn unopened(verdict: &Verdict) -> Decision {
 }
 
 fn unknown(message: String, yields: bool) -> Decision {
-    let verdict = Verdict {
-        upgradeable: Upgradeable::False,
-        reason: Reason::ReadinessUnknown,
-        message,
-    };
     Decision {
         yields,
-        ..Decision::of(verdict)
+        ..Decision::of(hold(Reason::ReadinessUnknown, message))
+    }
+}
+
+/// Returns the verdict that holds upgrades for this reason.
+fn hold(reason: Reason, message: String) -> Verdict {
+    Verdict {
+        upgradeable: Upgradeable::False,
+        reason,
+        message,
     }
 }
 

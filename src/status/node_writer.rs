@@ -45,7 +45,8 @@ pub struct NodeStatuses {
 
 /// Writes statuses of nodes and reports changes.
 pub struct NodeWriter {
-    api: NodeApi,
+    api: Api<WindowsNodeStorage>,
+    events: EventSink,
     metrics: Metrics,
     /// "An answer to a write never replaces what a watch has delivered": what was written last, by node.
     written: BTreeMap<String, u64>,
@@ -57,10 +58,8 @@ impl NodeWriter {
     /// Creates a writer.
     pub fn new(client: &Client, events: EventSink, metrics: Metrics) -> Self {
         Self {
-            api: NodeApi {
-                nodes: Api::all(client.clone()),
-                events,
-            },
+            api: Api::all(client.clone()),
+            events,
             metrics,
             written: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -84,11 +83,11 @@ impl NodeWriter {
             !waits && !self.written.contains_key(*name)
         };
         let names: Vec<String> = wanted.by_name.keys().filter(is_due).cloned().collect();
-        let (api, latest) = (&self.api, &latest);
+        let (to, latest) = ((&self.api, &self.events), &latest);
         let mut writes = stream::iter(names)
             .map(async |name| {
                 let written = match latest(&name) {
-                    Some(wanted) => api.write(&name, &wanted).await.map(Some),
+                    Some(wanted) => write(to, &name, &wanted).await.map(Some),
                     None => Ok(None),
                 };
                 (name, written)
@@ -119,49 +118,46 @@ impl NodeWriter {
     }
 }
 
-struct NodeApi {
-    nodes: Api<WindowsNodeStorage>,
-    events: EventSink,
-}
-
-impl NodeApi {
-    /// Returns the new resourceVersion.
-    async fn write(&self, name: &str, decided: &NodeStatus) -> Result<u64, CallError> {
-        let previous = decided.previous.as_ref();
-        let object = WindowsNodeStorage {
-            metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                owner_references: Some(vec![OwnerReference {
-                    api_version: "v1".to_owned(),
-                    kind: "Node".to_owned(),
-                    name: name.to_owned(),
-                    uid: decided.uid.clone(),
-                    ..OwnerReference::default()
-                }]),
-                ..ObjectMeta::default()
-            },
-            spec: WindowsNodeStorageSpec {},
-            status: Some(decided.status.clone()),
-        };
-        let what = (
-            "create WindowsNodeStorage",
-            "write WindowsNodeStorage status",
-        );
-        let written = write_status(&self.nodes, &object, previous.is_some(), what).await?;
-        let reference = written.object_ref(&());
-        // The kubelet's own events use the node's name as uid, and `kubectl describe node` searches for that.
-        let node = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Node".to_owned()),
+/// Writes a node's status, and reports what has changed. Returns the new resourceVersion.
+async fn write(
+    (api, events): (&Api<WindowsNodeStorage>, &EventSink),
+    name: &str,
+    decided: &NodeStatus,
+) -> Result<u64, CallError> {
+    let previous = decided.previous.as_ref();
+    let object = WindowsNodeStorage {
+        metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            uid: Some(name.to_owned()),
-            ..ObjectReference::default()
-        };
-        let before = previous.map_or(&[][..], |status| &status.conditions);
-        let after = &decided.status.conditions;
-        report_changes(&self.events, &[&node, &reference], before, after);
-        Ok(version(&written))
-    }
+            owner_references: Some(vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                name: name.to_owned(),
+                uid: decided.uid.clone(),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: WindowsNodeStorageSpec {},
+        status: Some(decided.status.clone()),
+    };
+    let what = (
+        "create WindowsNodeStorage",
+        "write WindowsNodeStorage status",
+    );
+    let written = write_status(api, &object, previous.is_some(), what).await?;
+    let reference = written.object_ref(&());
+    // The kubelet's own events use the node's name as uid, and `kubectl describe node` searches for that.
+    let node = ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(name.to_owned()),
+        ..ObjectReference::default()
+    };
+    let before = previous.map_or(&[][..], |status| &status.conditions);
+    let after = &decided.status.conditions;
+    report_changes(events, &[&node, &reference], before, after);
+    Ok(version(&written))
 }
 
 #[cfg(test)]
