@@ -85,12 +85,11 @@ fn other_conditions(
         ),
         _ => services(&plan.services, problem),
     };
-    let progress = match &removal {
-        Some(removal) => removal_condition(removal, &plan.rollout),
-        None => {
-            let version = &inputs.payload.csi_proxy.version;
-            rollout_condition(previous, &plan.rollout, version, plan.has_rollout())
-        }
+    let progress = if let Some(removal) = &removal {
+        removal_condition(removal, &plan.rollout)
+    } else {
+        let version = &inputs.payload.csi_proxy.version;
+        rollout_condition(previous, &plan.rollout, version, plan.has_rollout())
     };
     let nodes = inputs.report.windows.len();
     let pools = node_pools(cluster).map(|pools| ("NodePoolsValid", pools));

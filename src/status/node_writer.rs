@@ -11,7 +11,7 @@ use kube::{Client, Resource};
 
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
 use crate::client::backoff;
-use crate::client::deadline::{self, CallError};
+use crate::client::deadline::CallError;
 use crate::client::version;
 use crate::http::Metrics;
 use crate::status::EventSink;

@@ -149,7 +149,7 @@ fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<
         let is_told = if is_fault(condition) {
             !["Ready", "NodesReady"].contains(&type_)
         } else {
-            !previous.is_empty() && !(of_all && type_ == "Ready")
+            !(previous.is_empty() || of_all && type_ == "Ready")
         };
         is_told && !IN_PROGRESS.contains(&condition.reason.as_str())
     });

@@ -9,7 +9,8 @@ impl Plan {
     /// Plans the status of the settings. Before the first lists have ended nothing is said of them.
     pub(super) fn plan_settings(&mut self, inputs: &Inputs<'_>) {
         let cluster = inputs.cluster;
-        if !self.is_complete && !(cluster.settings.is_complete() && is_failing(cluster)) {
+        let is_known = cluster.settings.is_complete();
+        if !(self.is_complete || is_known && is_failing(cluster)) {
             return;
         }
         let status = cluster_status(self, inputs);

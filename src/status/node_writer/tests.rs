@@ -1,4 +1,5 @@
 use super::*;
+use crate::client::deadline;
 use crate::status::server::Server;
 
 struct Rig {
