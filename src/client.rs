@@ -10,6 +10,7 @@ pub mod installed;
 pub mod listing;
 mod pages;
 mod policy;
+pub mod review;
 mod revisions;
 mod trust;
 

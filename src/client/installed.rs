@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-};
-use kube::api::{ListParams, PostParams};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReviewSpec};
+use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
 
 use crate::api::WindowsNodeStorage;
 use crate::client::deadline::{self, CallError};
+use crate::client::review::is_allowed;
 
 /// The name of the operator's Deployment, and of its default namespace.
 pub const OPERATOR: &str = "windows-storage-operator";
@@ -69,30 +68,21 @@ async fn is_operator(
     let pod = pod.and_then(|spec| spec.template.spec.as_ref());
     let account = pod.and_then(|pod| pod.service_account_name.as_deref());
     let account = account.unwrap_or("default");
-    let review = SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
-            user: Some(format!("system:serviceaccount:{namespace}:{account}")),
-            groups: Some(vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-                "system:authenticated".to_owned(),
-            ]),
-            resource_attributes: Some(ResourceAttributes {
-                verb: Some("patch".to_owned()),
-                group: Some(WindowsNodeStorage::group(&()).into_owned()),
-                resource: Some(WindowsNodeStorage::plural(&()).into_owned()),
-                subresource: Some("status".to_owned()),
-                ..ResourceAttributes::default()
-            }),
-            ..SubjectAccessReviewSpec::default()
-        },
-        ..SubjectAccessReview::default()
+    let spec = SubjectAccessReviewSpec {
+        user: Some(format!("system:serviceaccount:{namespace}:{account}")),
+        groups: Some(vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".to_owned(),
+        ]),
+        resource_attributes: Some(ResourceAttributes {
+            verb: Some("patch".to_owned()),
+            group: Some(WindowsNodeStorage::group(&()).into_owned()),
+            resource: Some(WindowsNodeStorage::plural(&()).into_owned()),
+            subresource: Some("status".to_owned()),
+            ..ResourceAttributes::default()
+        }),
+        ..SubjectAccessReviewSpec::default()
     };
-    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let parameters = PostParams::default();
-    let asked = deadline::call(
-        "create SubjectAccessReview",
-        reviews.create(&parameters, &review),
-    );
-    Ok(asked.await?.status.is_some_and(|status| status.allowed))
+    is_allowed(client, spec).await
 }

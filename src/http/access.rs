@@ -9,16 +9,15 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
-use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 use crate::client::deadline::{self, CallError};
+use crate::client::review::is_allowed;
 use crate::visible::visible;
 
 /// How long an answer is cached that allows: a revoked permission stays valid for that long. A refusal is not cached: a new
@@ -141,19 +140,7 @@ impl Access {
              windows-storage-operator-metrics-reader\n",
             visible(user.username.as_deref().unwrap_or_default())
         );
-        let review = may_read(user);
-        let reviews = Api::all(self.client.clone());
-        let answer = reviews.create(&params, &review);
-        let answer = deadline::call("create SubjectAccessReview", answer).await?;
-        // Anything but an explicit permission is a refusal.
-        let is_allowed = answer.status.is_some_and(|status| status.allowed);
-        Ok((!is_allowed).then(|| (StatusCode::FORBIDDEN, words).into_response()))
-    }
-}
-
-fn may_read(user: UserInfo) -> SubjectAccessReview {
-    SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
+        let spec = SubjectAccessReviewSpec {
             user: user.username,
             uid: user.uid,
             groups: user.groups,
@@ -163,8 +150,9 @@ fn may_read(user: UserInfo) -> SubjectAccessReview {
                 verb: Some("get".to_owned()),
             }),
             resource_attributes: None,
-        },
-        ..SubjectAccessReview::default()
+        };
+        let is_allowed = is_allowed(&self.client, spec).await?;
+        Ok((!is_allowed).then(|| (StatusCode::FORBIDDEN, words).into_response()))
     }
 }
 
