@@ -24,8 +24,6 @@ pub use policy::retry_after;
 use policy::{LIMITS, RequestPolicy};
 pub use revisions::{Revisions, WentBack};
 pub use trust::Trust;
-#[cfg(test)]
-pub(crate) use trust::tests::identity as identity_of_test;
 
 /// Creates a client for that configuration, which counts its requests, changes nothing while the fence is closed, and notes
 /// how far lists have come.

@@ -96,4 +96,4 @@ impl Trust {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

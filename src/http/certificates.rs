@@ -80,7 +80,9 @@ impl Certificates {
             context
         } else {
             tracing::info!("metrics are served with a self-signed certificate");
-            self_signed().map_err(|cause| format!("no certificate could be made: {cause}"))?
+            let made = self_signed("windows-storage-operator");
+            let made = made.and_then(|(certificate, key)| context(&[certificate], &key));
+            made.map_err(|cause| format!("no certificate could be made: {cause}"))?
         };
         self.current = Some((files, context));
         Ok(())
@@ -124,31 +126,31 @@ fn context(chain: &[X509], key: &PKey<Private>) -> Result<SslContext, ErrorStack
     Ok(acceptor.build().into_context())
 }
 
-fn self_signed() -> Result<SslContext, ErrorStack> {
+/// Returns a self-signed certificate of that name, and its key.
+pub(crate) fn self_signed(name: &str) -> Result<(X509, PKey<Private>), ErrorStack> {
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
     let key = PKey::from_ec_key(EcKey::generate(&group)?)?;
-    let mut name = X509NameBuilder::new()?;
-    name.append_entry_by_nid(Nid::COMMONNAME, "windows-storage-operator")?;
-    let name = name.build();
+    let mut subject = X509NameBuilder::new()?;
+    subject.append_entry_by_nid(Nid::COMMONNAME, name)?;
+    let subject = subject.build();
     let (from, until) = (Asn1Time::days_from_now(0)?, Asn1Time::days_from_now(DAYS)?);
     let mut builder = X509::builder()?;
     builder.set_serial_number(&*BigNum::from_u32(1)?.to_asn1_integer()?)?;
-    builder.set_subject_name(&name)?;
-    builder.set_issuer_name(&name)?;
+    builder.set_subject_name(&subject)?;
+    builder.set_issuer_name(&subject)?;
     builder.set_pubkey(&key)?;
     builder.set_not_before(&from)?;
     builder.set_not_after(&until)?;
     builder.sign(&key, MessageDigest::sha256())?;
-    context(&[builder.build()], &key)
+    Ok((builder.build(), key))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::identity_of_test;
 
     fn identity(name: &str) -> Files {
-        let (certificate, key) = identity_of_test(name);
+        let (certificate, key) = self_signed(name).unwrap();
         let key = key.private_key_to_pem_pkcs8().unwrap();
         [certificate.to_pem().unwrap(), key]
     }

@@ -23,6 +23,8 @@ use tokio::net::TcpListener;
 
 use access::{Access, authorize};
 use certificates::Certificates;
+#[cfg(test)]
+pub(crate) use certificates::self_signed;
 use connections::serve;
 pub use liveness::Liveness;
 pub use metrics::Metrics;

@@ -1,31 +1,10 @@
 use std::fs;
 use std::path::Path;
 
-use openssl::asn1::Asn1Time;
-use openssl::ec::{EcGroup, EcKey};
-use openssl::hash::MessageDigest;
-use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
-use openssl::x509::X509NameBuilder;
 
 use super::*;
-
-/// Returns a self-signed certificate of that name, and its key.
-pub(crate) fn identity(name: &str) -> (X509, PKey<Private>) {
-    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
-    let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
-    let mut builder = X509::builder().unwrap();
-    builder.set_version(2).unwrap();
-    let mut subject = X509NameBuilder::new().unwrap();
-    subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
-    builder.set_subject_name(&subject.build()).unwrap();
-    builder.set_pubkey(&key).unwrap();
-    let (from, until) = (Asn1Time::days_from_now(0), Asn1Time::days_from_now(1));
-    builder.set_not_before(&from.unwrap()).unwrap();
-    builder.set_not_after(&until.unwrap()).unwrap();
-    builder.sign(&key, MessageDigest::sha256()).unwrap();
-    (builder.build(), key)
-}
+use crate::http::self_signed;
 
 fn config(folder: &Path, authority: &X509) -> kube::Config {
     let mut config = kube::Config::new("https://127.0.0.1/".parse().unwrap());
@@ -47,7 +26,7 @@ fn trust_is_replaced_by_other_files_only_once_they_can_be_used() {
         let pem = key.private_key_to_pem_pkcs8().unwrap();
         fs::write(folder.path().join("tls.key"), pem).unwrap();
     };
-    let (first, second) = (identity("first"), identity("second"));
+    let [first, second] = ["first", "second"].map(|name| self_signed(name).unwrap());
     write_certificate(&first);
     write_key(&first);
     let trust = Trust::of(&config(folder.path(), &first.0));
