@@ -62,5 +62,5 @@ pub use removal::{Absence, Hold, Present, Removal, SSH_KEY_ACCEPTED, UNUSED_FOR,
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, grant};
 pub use session::{Output, Session};
 pub use slots::{RolloutSlots, Slot, State as SlotState};
-pub use transfer::{Found, Part, ReadFailure, Sent};
+pub use transfer::{Found, Part, ReadFailure};
 pub use worker::Workers;

@@ -17,7 +17,7 @@ use crate::node::plan::{
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::{
-    Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone, printable,
+    Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Target, left_alone, printable,
 };
 
 /// Time limit for the work on a node from the login on, for slow links too.
@@ -45,8 +45,6 @@ pub struct Reconciled {
     pub ssh_key: String,
     /// Durations of the phases.
     pub phases: Phases,
-    /// The files that were sent.
-    pub sent: Sent,
 }
 
 impl Reconciled {
@@ -150,7 +148,6 @@ fn work_on(mut host: Host, target: &Target, slots: &RolloutSlots) -> Result<Reco
     host.clean_up();
     // Everything is done, so wait for no further answer.
     host.session.give_up();
-    found.sent = host.session.sent;
     found.phases = host.phases;
     Ok(found)
 }

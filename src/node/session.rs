@@ -10,7 +10,6 @@ use ssh2::{BlockDirections, Channel, Sftp};
 use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
 use crate::node::socket;
-use crate::node::transfer::Sent;
 use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms};
 
 /// The most that a command may print on one stream, in bytes.
@@ -27,8 +26,6 @@ pub struct Session {
     pub(super) keepalive: Duration,
     /// Nothing is changed on the node while this is closed.
     pub(super) fence: Fence,
-    /// The files that were sent so far.
-    pub(super) sent: Sent,
     /// Whether the session is given up: nothing more will come from it.
     pub given_up: bool,
 }
@@ -78,7 +75,6 @@ impl Session {
             socket,
             keepalive: KEEPALIVE,
             fence: Fence::open(),
-            sent: Sent::default(),
             given_up: false,
         };
         let key = session.host_key();

@@ -20,17 +20,6 @@ const PIECE: usize = 1280 << 10;
 /// the largest window takes a minute or more. TCP detects a dead host sooner.
 const HANDING_OVER: Duration = Duration::from_secs(4 * 60);
 
-/// Counts of the files that were sent in one session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Files that were acknowledged completely.
-    pub files: u64,
-    /// Files that were not acknowledged completely.
-    pub failed: u64,
-    /// Acknowledged bytes of both.
-    pub bytes: u64,
-}
-
 /// SFTP status codes. Source: draft-ietf-secsh-filexfer-13, section 9.1, and libssh2's `libssh2_sftp.h`.
 mod code {
     pub const NO_SUCH_FILE: i32 = 2;
@@ -68,13 +57,10 @@ impl Session {
         self.ssh.set_timeout(milliseconds(HANDING_OVER));
         let written = self.write(&mut file, content, &mut acknowledged);
         self.ssh.set_timeout(milliseconds(OPERATION));
-        self.sent.bytes += acknowledged as u64;
         let size = content.len();
         let Err(error) = written.and_then(|()| Ok(file.close()?)) else {
-            self.sent.files += 1;
             return Ok(());
         };
-        self.sent.failed += 1;
         if was_answered(&self.ssh) {
             // Free the space that the partial file takes.
             drop(file);

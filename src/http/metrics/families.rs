@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::{FAILURE, SUCCESS, drivers};
+use super::{SUCCESS, drivers};
 use crate::assess::report::Reason as VerdictReason;
 use crate::node::Reason;
 use crate::status::PROGRESS;
@@ -88,10 +88,6 @@ metrics! {
         "Duration of reconciles of nodes, with the time in the queue";
     phase_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "ssh_phase_duration_seconds",
         "Duration of the phases of reconciles of nodes";
-    transfers: Family<Labels, Counter> = Family::default(), "transfers",
-        "Files sent to nodes, requests included";
-    transfer_bytes: Counter = Counter::default(), "transfer_bytes",
-        "Bytes sent to nodes, compressed";
     csi_proxy_restarts: Counter = Counter::default(), "csi_proxy_restarts",
         "Unexpected restarts of csi-proxy on nodes";
     reconciles: Histogram = Histogram::new(OF_JUDGEMENTS), "judgement_duration_seconds",
@@ -128,7 +124,6 @@ impl Families {
         create(&self.node_reconciles, "result", &reasons);
         create(&self.failing_nodes, "reason", &reasons);
         create(&self.rollout, "reason", &PROGRESS);
-        create(&self.transfers, "result", &[SUCCESS, FAILURE]);
         create(&self.failed_writes, "target", &TARGETS);
     }
 

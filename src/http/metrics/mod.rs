@@ -150,12 +150,6 @@ impl Metrics {
         for (phase, took) in reconciled.phases.iter() {
             observe(&self.0.phase_duration, "phase", phase, took);
         }
-        let sent = reconciled.sent;
-        for (result, files) in [(SUCCESS, sent.files), (FAILURE, sent.failed)] {
-            let transfers = self.0.transfers.get_or_create(&[("result", result)]);
-            transfers.inc_by(files);
-        }
-        self.0.transfer_bytes.inc_by(sent.bytes);
     }
 
     /// Counts the restarts of csi-proxy on a node, by its agent or by Windows, since the node was last reconciled.
@@ -207,7 +201,7 @@ fn observe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Phases, PoolProgress, Sent};
+    use crate::node::{Phases, PoolProgress};
 
     fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
         let text = metrics.encode();
@@ -229,18 +223,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reconcile_is_counted_by_its_result_with_its_phases_and_its_files() {
+    fn a_reconcile_is_counted_by_its_result_with_its_phases() {
         let metrics = Metrics::default();
         let mut phases = Phases::default();
         phases.add("login", Duration::from_millis(40));
-        let sent = Sent {
-            files: 2,
-            failed: 1,
-            bytes: 1234,
-        };
         let reconciled = Reconciled {
             phases,
-            sent,
             ..Reconciled::default()
         };
         metrics.count_reconcile(&Ok(reconciled), Duration::from_secs(1));
@@ -255,9 +243,6 @@ mod tests {
                 "3.0",
             ),
             ("ssh_phase_duration_seconds_count{phase=\"login\"}", "1"),
-            ("transfers_total{result=\"Success\"}", "2"),
-            ("transfers_total{result=\"Failure\"}", "1"),
-            ("transfer_bytes_total", "1234"),
         ];
         assert_values(&metrics, &expected);
     }
