@@ -20,8 +20,8 @@ use crate::http::Metrics;
 use crate::lease::Fence;
 use pages::Pages;
 pub(crate) use policy::NoAnswer;
+use policy::RequestPolicy;
 pub use policy::retry_after;
-use policy::{LIMITS, RequestPolicy};
 pub use revisions::{Revisions, WentBack};
 pub use trust::Trust;
 
@@ -38,7 +38,7 @@ pub fn client(
     config.default_retry = false;
     let namespace = config.default_namespace.clone();
     let connections = trust::connections(config)?;
-    let policy = RequestPolicy::new(LIMITS, metrics, fence);
+    let policy = RequestPolicy::new(metrics, fence);
     Ok(over(connections, namespace, policy, revisions))
 }
 

@@ -14,11 +14,14 @@ use tower::BoxError;
 use crate::http::Metrics;
 use crate::lease::Fence;
 
-pub const LIMITS: Limits = Limits {
-    answer: Duration::from_secs(30),
-    longest_hold: Duration::from_secs(10),
-    between_watches: Duration::from_secs(1),
-};
+/// The timeout until an answer begins, also that of a watch, whose first bytes come before its first event. A request
+/// may wait a quarter of the server's `--request-timeout` of 60 s in its queue; twice that is no longer queueing.
+pub const ANSWER: Duration = Duration::from_secs(30);
+/// The longest `Retry-After` that is obeyed: a server that asks for more, or a proxy with its own clock, must not keep
+/// the gate from closing.
+pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
+/// The minimum time between two starts of the same watch. kube restarts it at once when it ends.
+pub const BETWEEN_WATCHES: Duration = Duration::from_secs(1);
 
 const LEASES: &str = "/apis/coordination.k8s.io/";
 /// Requests that decide who leads, and who may read metrics: a process needs no lease for them.
@@ -28,27 +31,14 @@ const UNFENCED: [&str; 3] = [
     "/apis/authorization.k8s.io/",
 ];
 
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The timeout until an answer begins, also that of a watch, whose first bytes come before its first event. A request
-    /// may wait a quarter of the server's `--request-timeout` of 60 s in its queue; twice that is no longer queueing.
-    pub answer: Duration,
-    /// The longest `Retry-After` that is obeyed: a server that asks for more, or a proxy with its own clock, must not keep
-    /// the gate from closing.
-    pub longest_hold: Duration,
-    /// The minimum time between two starts of the same watch. kube restarts it at once when it ends.
-    pub between_watches: Duration,
-}
-
 /// No answer began in time.
 #[derive(Debug, thiserror::Error)]
-#[error("no answer from the API server within {} s", .0.as_secs())]
-pub struct NoAnswer(pub Duration);
+#[error("no answer from the API server within {} s", ANSWER.as_secs())]
+pub struct NoAnswer;
 
 /// The state that all requests of a client share. Clones share it too.
 #[derive(Clone, Debug)]
 pub struct RequestPolicy {
-    limits: Limits,
     state: Arc<Mutex<State>>,
     metrics: Metrics,
     fence: Fence,
@@ -63,9 +53,8 @@ struct State {
 }
 
 impl RequestPolicy {
-    pub fn new(limits: Limits, metrics: Metrics, fence: Fence) -> Self {
+    pub fn new(metrics: Metrics, fence: Fence) -> Self {
         Self {
-            limits,
             state: Arc::default(),
             metrics,
             fence,
@@ -101,14 +90,13 @@ impl RequestPolicy {
             self.fence.pass()?;
             request.extensions_mut().insert(self.fence.clone());
         }
-        let limit = self.limits.answer;
-        let answer = timeout(limit, connections.send(request)).await;
+        let answer = timeout(ANSWER, connections.send(request)).await;
         let code = match &answer {
             Ok(Ok(answer)) => Some(answer.status().as_u16()),
             Ok(Err(_)) | Err(_) => None,
         };
         self.metrics.count_request(verb, code);
-        let answer = answer.map_err(|_| NoAnswer(limit))??;
+        let answer = answer.map_err(|_| NoAnswer)??;
         self.heed(&answer);
         Ok(answer)
     }
@@ -123,7 +111,7 @@ impl RequestPolicy {
         let mut state = self.state();
         let next = state.watches.entry(path.to_owned()).or_insert(now);
         let start = (*next).max(now);
-        *next = start + self.limits.between_watches;
+        *next = start + BETWEEN_WATCHES;
         start
     }
 
@@ -133,7 +121,7 @@ impl RequestPolicy {
 
     fn heed<B>(&self, answer: &Response<B>) {
         if let Some(asked) = retry_after(answer) {
-            let until = Instant::now() + asked.min(self.limits.longest_hold);
+            let until = Instant::now() + asked.min(LONGEST_HOLD);
             let mut state = self.state();
             state.hold = state.hold.max(Some(until));
         }

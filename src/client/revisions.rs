@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::Deserialize;
 
 /// The highest resourceVersion that was seen of each collection. Clones share it.
@@ -50,7 +51,7 @@ impl Revisions {
         let version = serde_json::from_slice(list)
             .ok()
             .and_then(|Head { metadata }| metadata.resource_version);
-        self.see(of, version.unwrap_or_default())
+        self.see(of, version.as_deref().unwrap_or_default())
     }
 
     /// Returns the highest version of a collection; 0 if none was seen.
@@ -61,16 +62,8 @@ impl Revisions {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow)]
-    metadata: Version<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Version<'a> {
-    #[serde(borrow)]
-    resource_version: Option<&'a str>,
+struct Head {
+    metadata: ListMeta,
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::client::listing::{self, Step};
-use crate::client::policy::{LIMITS, RequestPolicy};
+use crate::client::policy::RequestPolicy;
 use crate::http::Metrics;
 use crate::lease::Fence;
 use crate::objects::{Received, kind};
@@ -58,7 +58,7 @@ impl Server {
             async { Ok::<_, Infallible>(answer) }
         });
         let connections = kube::Client::new(service, "default");
-        let policy = RequestPolicy::new(LIMITS, Metrics::default(), Fence::open());
+        let policy = RequestPolicy::new(Metrics::default(), Fence::open());
         crate::client::over(
             connections,
             "default".to_owned(),
@@ -269,7 +269,7 @@ async fn a_list_of_another_store_is_refused_and_further_pages_are_not_compared()
         async { Ok::<_, Infallible>(Response::new(Body::from(list.into_bytes()))) }
     });
     let connections = kube::Client::new(service, "default");
-    let policy = RequestPolicy::new(LIMITS, Metrics::default(), Fence::open());
+    let policy = RequestPolicy::new(Metrics::default(), Fence::open());
     let revisions = Revisions::default();
     let client = crate::client::over(connections, "default".to_owned(), policy, revisions.clone());
     let pods = Api::<Received>::all_with(client, &kind("v1", "Pod").unwrap().resource);
