@@ -70,8 +70,6 @@ pub struct Judge {
     pub plans: watch::Sender<Option<Arc<Plan>>>,
     /// What is served.
     pub shown: Shown,
-    /// When the process started, before its first list.
-    pub started: Instant,
     /// Whether the work in progress of the previous process was restored.
     pub is_restored: bool,
 }
@@ -159,7 +157,7 @@ impl Judge {
                 gate: Some(self.gate.borrow_and_update().clone()),
             },
             payload: &self.payload,
-            settled_at: self.started + SETTLED,
+            settled_at: self.history.turned.started + SETTLED,
             now: Timestamp::now(),
             instant,
         };

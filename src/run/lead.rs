@@ -64,7 +64,6 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         payload,
         plans: watch::Sender::new(None),
         shown,
-        started,
         is_restored: false,
     };
     let actors = Actors {
