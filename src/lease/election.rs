@@ -79,9 +79,8 @@ impl Election {
         }
     }
 
-    /// Waits until this process is the leader, and reports what it waits for whenever that changes.
-    pub async fn acquire(&mut self, mut report: impl FnMut(&Standby)) {
-        let mut reported = None;
+    /// Waits until this process is the leader, and reports what it waits for, each time anew.
+    pub async fn acquire(&mut self, mut report: impl FnMut(Standby)) {
         loop {
             let mut pause = backoff::jittered(RETRY_PERIOD);
             let standby = match self.attempt().await {
@@ -96,11 +95,8 @@ impl Election {
                     problem: self.explain(&error),
                 }),
             };
-            if let Some(standby) = &standby
-                && reported != Some(standby.clone())
-            {
+            if let Some(standby) = standby {
                 report(standby);
-                reported = Some(standby.clone());
             }
             sleep(pause).await;
         }

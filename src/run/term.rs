@@ -86,8 +86,12 @@ impl Term {
         let Some(election) = &self.election else {
             return;
         };
-        let mut report = |standby: &Standby| {
-            match standby {
+        let mut reported = None;
+        let mut report = |standby: Standby| {
+            if reported.as_ref() == Some(&standby) {
+                return;
+            }
+            match &standby {
                 Standby::Behind { holder } => tracing::info!(
                     lease = LEASE,
                     holder,
@@ -98,7 +102,8 @@ impl Term {
                     "cannot take part in leader election: {problem}"
                 ),
             }
-            shown.readiness.stands_by(standby);
+            shown.readiness.stands_by(&standby);
+            reported = Some(standby);
         };
         let acquiring = async {
             be_the_first(&self.client, &self.namespace, &mut report).await;
@@ -114,8 +119,8 @@ impl Term {
 
 /// Waits until no operator is left that was installed earlier in another namespace. Each has its own Lease, so both
 /// would act on the same nodes.
-async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(&Standby)) {
-    let mut reported = None;
+async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(Standby)) {
+    let mut has_seen_one = false;
     let mut failures = 0;
     loop {
         let earlier = match installed::earlier(client, namespace).await {
@@ -125,7 +130,7 @@ async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(
                 failures += 1;
                 // Without any answer the gate still has to be closed. One that was seen is still there.
                 let is_over = error.is_forbidden() || failures == ATTEMPTS;
-                if is_over && reported.is_none() {
+                if is_over && !has_seen_one {
                     return;
                 }
                 sleep(backoff::pause(failures, PAUSES.0, PAUSES.1)).await;
@@ -133,19 +138,17 @@ async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(
             }
         };
         let Some(other) = earlier else {
-            if reported.is_some() {
+            if has_seen_one {
                 sleep(ENDING).await;
             }
             return;
         };
-        if reported.as_ref() != Some(&other) {
-            let problem = format!(
-                "the operator is also installed in the namespace {other}, and only one may act on a cluster: \
-                 uninstall one of the two. This one acts once the Deployment {OPERATOR} in {other} is deleted"
-            );
-            report(&Standby::Unable { problem });
-            reported = Some(other);
-        }
+        has_seen_one = true;
+        let problem = format!(
+            "the operator is also installed in the namespace {other}, and only one may act on a cluster: uninstall one of the \
+             two. This one acts once the Deployment {OPERATOR} in {other} is deleted"
+        );
+        report(Standby::Unable { problem });
         sleep(backoff::jittered(OTHER)).await;
     }
 }
@@ -199,7 +202,7 @@ mod tests {
             let list = json!({"apiVersion": "apps/v1", "kind": "DeploymentList", "metadata": {}, "items": [other]});
             (200, list)
         });
-        let mut report = |_: &Standby| {};
+        let mut report = |_: Standby| {};
         let waiting = be_the_first(&client, "own", &mut report);
         let ended = tokio::time::timeout(Duration::from_secs(900), waiting).await;
         (ended.is_ok(), asked.load(Ordering::Relaxed))
