@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::*;
 use crate::api::{
-    RolloutStatus, SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
+    SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
     WindowsStorageStatus,
 };
 use crate::assess::report::Reason;

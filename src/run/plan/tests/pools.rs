@@ -18,6 +18,10 @@ fn pools(blue: &Value) -> Rig {
     rig
 }
 
+fn with_its_own_key() -> Value {
+    json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}})
+}
+
 impl Rig {
     fn want_pool(&mut self, blue: &Value) {
         let mut pool = json!({"name": "blue", "nodeSelector": {"pool": "blue"}});
@@ -60,9 +64,7 @@ fn a_pool_has_its_own_user_port_and_owner() {
 
 #[test]
 fn a_pool_without_its_key_waits_and_the_others_go_on() {
-    let mut rig = pools(
-        &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}}),
-    );
+    let mut rig = pools(&with_its_own_key());
     let is_blocked = |rig: &Rig, node: &str| match &rig.last.nodes[node] {
         NodePlan::Reconcile(Err(error)) => error.message.contains("has no key blue.pem"),
         _ => false,
@@ -182,18 +184,15 @@ fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
 
 #[test]
 fn a_key_that_only_nodes_of_others_would_need_is_not_missed() {
-    let mut rig = pools(
-        &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}, "management": "External"}),
-    );
-    rig.want_pool(
-        &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}}),
-    );
+    let mut rig = pools(&with_its_own_key());
     let (reason, message) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert!(
         reason == "CredentialsMissing" && message.contains("blue.pem"),
         "{message}"
     );
-    rig.want_pool(&json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}, "management": "External"}));
+    let mut external = with_its_own_key();
+    external["management"] = json!("External");
+    rig.want_pool(&external);
     let (reason, _) = said(&rig.pass(), "CredentialsValid").unwrap();
     assert_eq!(reason, "Valid");
 }
@@ -211,9 +210,7 @@ fn a_node_that_is_down_takes_its_place_also_where_its_key_is_gone() {
     };
     rig.observations.get_mut("win-1").unwrap().state = Some(down);
     assert_eq!(rig.slots(), [""; 0]);
-    rig.want_pool(
-        &json!({"ssh": {"privateKeySecretRef": {"name": "cloud-private-key", "key": "blue.pem"}}}),
-    );
+    rig.want_pool(&with_its_own_key());
     rig.pass();
     assert!(matches!(
         rig.last.nodes["win-1"],

@@ -102,8 +102,7 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
     let mut rig = three_that_wait();
     rig.see("win-1", Standing::Failed);
     let todo = rig.pass();
-    let failed = &todo.statuses.by_name["win-1"];
-    rig.write("win-1", failed.status.clone());
+    rig.write_statuses(&todo);
     rig.pass();
     rig.see("win-1", Standing::Unreachable);
     assert!(rig.slots().is_empty());
@@ -116,8 +115,7 @@ fn a_rollout_that_has_stopped_stays_stopped_under_another_operator_until_it_is_r
     let mut rig = three_that_wait();
     rig.see("win-1", Standing::Failed);
     let todo = rig.pass();
-    let failed = &todo.statuses.by_name["win-1"];
-    rig.write("win-1", failed.status.clone());
+    rig.write_statuses(&todo);
 
     // Another process, with another agent in its payload.
     rig.payload.agent.sha256 = "another".to_owned();
@@ -142,21 +140,22 @@ fn a_rollout_that_has_stopped_stays_stopped_under_another_operator_until_it_is_r
     assert_eq!(rig.slots(), ["win-1"]);
 }
 
-#[test]
-fn what_a_process_before_this_one_had_in_hand_holds_the_rollout_until_it_was_looked_at() {
+/// A process that has just read everything: these nodes, and what the process before it had in hand.
+fn begins_with(nodes: &[&str], in_hand: &[&str]) -> Rig {
     let mut rig = Rig::new();
-    for name in ["win-1", "win-2", "win-3"] {
+    for name in nodes {
         rig.add_node(name, "windows");
     }
     rig.read_verdict_kinds();
     rig.read_configuration();
-    rig.write_settings(WindowsStorageStatus {
-        rollout: Some(RolloutStatus {
-            in_progress: vec!["gone".to_owned(), "win-2".to_owned()],
-            ..RolloutStatus::default()
-        }),
-        ..WindowsStorageStatus::default()
-    });
+    let rollout = json!({"rollout": {"inProgress": in_hand}});
+    rig.write_settings(serde_json::from_value(rollout).unwrap());
+    rig
+}
+
+#[test]
+fn what_a_process_before_this_one_had_in_hand_holds_the_rollout_until_it_was_looked_at() {
+    let mut rig = begins_with(&["win-1", "win-2", "win-3"], &["gone", "win-2"]);
     rig.pass();
     rig.see("win-2", Standing::Unreachable);
     for name in ["win-1", "win-3"] {
@@ -174,18 +173,8 @@ fn what_a_process_before_this_one_had_in_hand_holds_the_rollout_until_it_was_loo
 
 #[test]
 fn what_an_earlier_process_had_in_hand_on_an_external_node_is_over() {
-    let mut rig = Rig::new();
-    rig.add_node("win-1", "windows");
-    rig.read_verdict_kinds();
-    rig.read_configuration();
-    rig.want(&json!({"csiProxy": {"management": "External"}}));
-    rig.write_settings(WindowsStorageStatus {
-        rollout: Some(RolloutStatus {
-            in_progress: vec!["win-1".to_owned()],
-            ..RolloutStatus::default()
-        }),
-        ..WindowsStorageStatus::default()
-    });
+    let mut rig = begins_with(&["win-1"], &["win-1"]);
+    rig.want_again(&json!({"csiProxy": {"management": "External"}}));
     rig.pass();
     assert!(rig.last.judged.in_progress.is_empty());
     // Nor does work of this process on the external node count as in progress.
