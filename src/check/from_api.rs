@@ -143,7 +143,6 @@ impl Reading<'_> {
                 done: self.done,
                 of: self.of,
                 objects: self.objects,
-                bytes: None,
             })),
             Step::Page(mut page) => {
                 self.objects += page.len() as u64;

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use windows_storage_operator::check;
 use windows_storage_operator::gather::Stage;
 use windows_storage_operator::visible::visible;
@@ -28,14 +28,11 @@ pub fn show_reading(bar: &ProgressBar, reading: &check::Progress<'_>) {
         done,
         of,
         objects,
-        bytes,
     } = *reading;
-    let bytes = bytes.map(|bytes| format!(", {}", HumanBytes(bytes)));
     bar.set_message(format!(
-        "reading {} ({done} of {of} done, {} objects{})",
+        "reading {} ({done} of {of} done, {} objects)",
         what.escape_debug(),
-        HumanCount(objects),
-        bytes.unwrap_or_default()
+        HumanCount(objects)
     ));
 }
 

@@ -23,12 +23,9 @@ pub enum Problem {
         "no *.yaml, *.yml or *.json in it; name its files one by one if they have other extensions"
     )]
     NothingInDirectory,
-    /// An archive, and how to unpack it.
-    #[error("this is an archive, which is not read; {0}")]
-    Archive(String),
-    /// Standard input was given more than once.
-    #[error("given twice; give `-f -` once")]
-    StandardInputTwice,
+    /// An archive.
+    #[error("this is an archive, which is not read; unpack it, and give what was in it")]
+    Archive,
     /// Bytes that are invalid in the file's encoding, and where, if known.
     #[error(
         "this is not text, or invalid {0}{1}; save it as UTF-8, or as UTF-16 with a byte-order mark"

@@ -1,8 +1,8 @@
 //! Reads Kubernetes objects from files, as written by `kubectl get -o yaml|json` or a must-gather.
 //!
-//! `sources` finds the files, `archive` names those that are to be unpacked, `yaml` splits YAML into documents, and `objects` splits documents and lists into objects, one
-//! item at a time: in memory are the text of one file and one object, or all items of a list whose kind comes last. `kinds` decides whether a file that does not parse
-//! may contain relevant objects.
+//! `sources` finds the files, `archive` names those that are to be unpacked, `yaml` splits YAML into documents, and `objects`
+//! splits documents and lists into objects. In memory are the text of one file and one document, as in kubectl when it
+//! prints it. `kinds` decides whether a file that does not parse may contain relevant objects.
 
 mod archive;
 mod error;
@@ -20,6 +20,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use encoding_rs::{Encoding, UTF_8};
+use serde::Deserialize;
 use serde_json::Value;
 
 pub use error::{Problem, ReadError, ReadErrors};
@@ -72,16 +73,12 @@ impl fmt::Display for Origin {
 pub struct Tally {
     /// Files, including standard input.
     pub files: u64,
-    /// Documents that are not empty.
-    pub documents: u64,
     /// Objects passed to the sink.
     pub objects: u64,
     /// Objects that are not wanted, by kind.
     pub unused: BTreeMap<String, u64>,
     /// Documents and items that are not Kubernetes objects.
     pub not_objects: u64,
-    /// Bytes.
-    pub bytes: u64,
 }
 
 impl Tally {
@@ -101,8 +98,6 @@ pub struct Progress<'a> {
     pub of: u64,
     /// Objects read.
     pub objects: u64,
-    /// Bytes of the files that have been read, if known.
-    pub bytes: Option<u64>,
 }
 
 /// Whether objects of an apiVersion and kind are wanted. Without an apiVersion: whether any apiVersion of the kind is.
@@ -174,8 +169,6 @@ struct Reading<'a> {
     line: u64,
     /// The path of the item in the document.
     path: String,
-    /// Whether the document is a list that lacks its kind.
-    is_without_end: bool,
 }
 
 impl<'a> Reading<'a> {
@@ -195,7 +188,6 @@ impl<'a> Reading<'a> {
             document: 0,
             line: 0,
             path: String::new(),
-            is_without_end: false,
         }
     }
 
@@ -216,7 +208,6 @@ impl<'a> Reading<'a> {
     }
 
     fn bytes(&mut self, name: &str, format: Option<Format>, bytes: Vec<u8>) {
-        self.outcome.tally.bytes += bytes.len() as u64;
         match decoded(bytes) {
             Ok(text) => {
                 if let Err(Failure { problem, place }) = self.documents(format, &text) {
@@ -246,7 +237,7 @@ impl<'a> Reading<'a> {
         let mut json = serde_json::Deserializer::from_reader(text.as_bytes());
         while let Err(more) = json.end() {
             self.begin_document(more.line() as u64);
-            self.root(&mut json)?;
+            self.root(Value::deserialize(&mut json)?);
         }
         Ok(())
     }
@@ -254,8 +245,12 @@ impl<'a> Reading<'a> {
     fn yaml(&mut self, text: &str) -> Result<(), Failure> {
         for document in yaml::documents(text) {
             self.begin_document(document.content_line());
-            document.parse(|yaml| self.root(yaml))?;
-            if self.is_without_end {
+            let value = document.parse()?;
+            // Where its end is missing, the rest may parse: kubectl prints the kind of a list last.
+            let is_list = value["items"].is_array() && value.get("apiVersion").is_some();
+            let is_cut_off = is_list && value.get("kind").is_none();
+            self.root(value);
+            if is_cut_off {
                 self.unread(Problem::NoEnd);
             }
         }
@@ -266,7 +261,6 @@ impl<'a> Reading<'a> {
         self.document += 1;
         self.line = line;
         self.path.clear();
-        self.is_without_end = false;
     }
 
     /// Returns the origin of a line and column, or of the current document or item.
@@ -303,7 +297,6 @@ impl<'a> Reading<'a> {
             done: self.outcome.tally.files,
             of: self.files,
             objects: self.outcome.tally.objects,
-            bytes: Some(self.outcome.tally.bytes),
         });
     }
 }
@@ -314,8 +307,8 @@ fn content(name: &str, mut input: impl Read) -> Result<Vec<u8>, Problem> {
     let mut beginning = input.by_ref().take(archive::BEGINNING);
     let read = beginning.read_to_end(&mut bytes);
     read.map_err(Problem::Read)?;
-    if let Some(problem) = archive::of_content(name, &bytes) {
-        return Err(problem);
+    if archive::is_one(name, &bytes) {
+        return Err(Problem::Archive);
     }
     let read = input.read_to_end(&mut bytes);
     read.map_err(Problem::Read)?;

@@ -60,11 +60,7 @@ pub(super) fn find(sources: &[Source], outcome: &mut Outcome) -> Vec<Source> {
     };
     for source in sources {
         match source {
-            Source::StandardInput if search.found.contains(source) => {
-                let problem = Problem::StandardInputTwice;
-                let absent = &mut search.outcome.absent;
-                absent.in_file(Path::new(STANDARD_INPUT), problem);
-            }
+            Source::StandardInput if search.found.contains(source) => {}
             Source::StandardInput => search.found.push(Source::StandardInput),
             Source::Path(path) => search.walk(path),
         }
@@ -113,11 +109,11 @@ impl Search<'_> {
                         if !is_file || self.note(entry.path()) {
                             self.found.push(Source::Path(entry.into_path()));
                         }
-                    } else if is_file && let Some(problem) = archive::in_folder(root, entry.path())
-                    {
+                    } else if is_file && archive::is_missed(root, entry.path()) {
                         has_some = true;
                         if self.note(entry.path()) {
-                            self.outcome.unread.in_file(entry.path(), problem);
+                            let unread = &mut self.outcome.unread;
+                            unread.in_file(entry.path(), Problem::Archive);
                         }
                     }
                 }
@@ -194,13 +190,7 @@ mod tests {
             "c.txt d/b.yaml",
             "",
         ],
-        [
-            "a.yaml",
-            "",
-            "- a.yaml -",
-            "- a.yaml",
-            "standard input: given twice; give `-f -` once",
-        ],
+        ["a.yaml", "", "- a.yaml -", "- a.yaml", ""],
         // What is missing is an error.
         [
             "d/c.txt",

@@ -28,7 +28,6 @@ fn outcome(text: &str, wanted: Wanted<'_>) -> String {
         }
     }
     let Tally {
-        documents,
         objects,
         not_objects,
         unused,
@@ -36,7 +35,7 @@ fn outcome(text: &str, wanted: Wanted<'_>) -> String {
     } = outcome.tally;
     let _ = writeln!(
         shown,
-        "{documents} documents, {objects} objects, {not_objects} not objects, unused {unused:?}"
+        "{objects} objects, {not_objects} not objects, unused {unused:?}"
     );
     shown
 }
