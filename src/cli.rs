@@ -173,7 +173,6 @@ const ACCEPT_EXAMPLES: &str = "Examples:
   windows-storage-operator accept-host-key win-1
   windows-storage-operator accept-host-key win-1 \\
     --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE
-  windows-storage-operator accept-host-key --selector pool=blue --fingerprints blue.txt
   kubectl exec -it -n windows-storage-operator deployment/windows-storage-operator -- \\
     /usr/bin/windows-storage-operator accept-host-key win-1";
 

@@ -1,6 +1,5 @@
 //! The arguments of `nodes`, `check hosts`, `why` and `uninstall`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -109,21 +108,8 @@ pub struct AcceptHostKeyArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// The node whose host has another key
-    #[arg(value_name = "NODE", required_unless_present = "selector")]
-    pub node: Option<String>,
-    /// All nodes with these labels, such as pool=blue, instead of one node
-    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with_all = ["node", "fingerprint"], requires = "many")]
-    pub selector: Option<String>,
-    /// With --selector: accept only keys whose fingerprint this file has for the node, on a line such as win-1 SHA256:…
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "selector",
-        group = "many",
-        // clap requires nothing that conflicts with what is given, so the node has to be named here as well.
-        conflicts_with_all = ["node", "yes"]
-    )]
-    pub fingerprints: Option<PathBuf>,
+    #[arg(value_name = "NODE")]
+    pub node: String,
     /// Namespace of the operator, with the ConfigMap windows-storage-host-keys; by default that of its Deployment
     #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
@@ -131,7 +117,7 @@ pub struct AcceptHostKeyArgs {
     #[arg(long, value_name = "SHA256:HASH", value_parser = fingerprint)]
     pub fingerprint: Option<String>,
     /// Accept any key that the host has now, without asking
-    #[arg(long, short, group = "many")]
+    #[arg(long, short)]
     pub yes: bool,
 }
 

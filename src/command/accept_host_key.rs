@@ -1,10 +1,6 @@
 //! `accept-host-key`: pins another host key for a node after the administrator has confirmed it.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use anyhow::{Context, anyhow, bail};
-use futures::stream::{self, StreamExt};
+use anyhow::bail;
 use kube::{Api, Client};
 use windows_storage_operator::api::SETTINGS_NAME;
 use windows_storage_operator::assess::report::API_VERSION;
@@ -15,13 +11,10 @@ use windows_storage_operator::node::{
 use windows_storage_operator::objects::{kind, own_config_maps};
 use windows_storage_operator::visible::visible;
 
-use crate::cli::{AcceptHostKeyArgs, CalledAs, fingerprint};
+use crate::cli::{AcceptHostKeyArgs, CalledAs};
 use crate::command::connect::connect;
-use crate::command::own::{nodes_with, one, operators_namespace};
+use crate::command::own::{one, operators_namespace};
 use crate::command::{confirm, need_terminal, print, report_line, runtime};
-
-/// How many hosts are asked for their keys at the same time.
-const AT_ONCE: usize = 16;
 
 /// Shows the keys, asks, and pins.
 pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
@@ -36,8 +29,6 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
     let AcceptHostKeyArgs {
         cluster: connection,
         node,
-        selector,
-        fingerprints,
         namespace,
         fingerprint,
         yes,
@@ -46,10 +37,6 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
     let namespace = match namespace {
         Some(namespace) => namespace,
         None => &operators_namespace(&client).await?,
-    };
-    let Some(node) = node else {
-        let selector = selector.as_deref().unwrap_or_default();
-        return accept_many(&client, namespace, selector, fingerprints.as_deref()).await;
     };
     let (way, offered) = offer(&client, namespace, node).await?;
     let pinned = way.host_keys.pin.as_ref();
@@ -98,93 +85,6 @@ async fn offer(client: &Client, namespace: &str, node: &str) -> anyhow::Result<(
         Ok(key) => Ok((way, key)),
         Err(error) => Err(unreachable(&error, namespace, node)),
     }
-}
-
-/// Accepts the keys of all nodes with these labels; if there is a file, only keys whose fingerprints it contains.
-async fn accept_many(
-    client: &Client,
-    namespace: &str,
-    selector: &str,
-    file: Option<&Path>,
-) -> anyhow::Result<()> {
-    let expected = file.map(read_fingerprints).transpose()?;
-    let windows = format!("kubernetes.io/os=windows,{selector}");
-    let names = nodes_with(client, windows.trim_end_matches(',')).await?;
-    let offers = names.iter().map(|node| async move {
-        let offered = offer(client, namespace, node).await;
-        (node, offered)
-    });
-    let mut offers = stream::iter(offers).buffered(AT_ONCE);
-    let pins = Pins::new(
-        Api::namespaced(client.clone(), namespace),
-        namespace.to_owned(),
-    );
-    let mut left = 0;
-    while let Some((node, offered)) = offers.next().await {
-        let expected = expected.as_ref();
-        let wanted = expected.map(|all| all.get(node).map_or(&[][..], Vec::as_slice));
-        let accepted = match offered {
-            Ok((way, key)) => accept_one(&pins, namespace, node, &way, &key, wanted).await,
-            Err(error) => Err(error),
-        };
-        match accepted {
-            Ok(words) => print(&format!("node/{} {words}\n", visible(node)))?,
-            Err(error) => {
-                left += 1;
-                report_line(format!("node/{} not accepted: {error:#}", visible(node)));
-            }
-        }
-    }
-    if left > 0 {
-        bail!("{left} of {} host keys were not accepted", names.len());
-    }
-    Ok(())
-}
-
-async fn accept_one(
-    pins: &Pins,
-    namespace: &str,
-    node: &str,
-    way: &Way,
-    offered: &HostKey,
-    wanted: Option<&[String]>,
-) -> anyhow::Result<String> {
-    let shown_key = summary(offered);
-    if wanted.is_some_and(|wanted| !wanted.contains(&offered.fingerprint())) {
-        bail!("the file does not have {shown_key} for it, which its host shows");
-    }
-    match judge_offer(&way.host_keys, namespace, node, offered) {
-        Judgement::Known => return Ok(format!("host key is trusted already: {shown_key}")),
-        Judgement::Refused(error) => return Err(shown(&error)),
-        Judgement::New => {}
-    }
-    let replaced = pins.replace(node, way.host_keys.pin.as_ref(), offered);
-    replaced.await.map_err(|error| shown(&error))?;
-    Ok(format!("host key accepted: {shown_key}"))
-}
-
-fn read_fingerprints(path: &Path) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-    fingerprints(&text).with_context(|| format!("{} cannot be used", path.display()))
-}
-
-/// Parses lines of a node's name and a fingerprint; a node may have several.
-fn fingerprints(text: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
-            [] => {}
-            [first, ..] if first.starts_with('#') => {}
-            [node, print] => {
-                let print = fingerprint(print).map_err(|why| anyhow!("line {number}: {why}"))?;
-                all.entry(node.to_owned()).or_default().push(print);
-            }
-            _ => bail!("line {number} is not the name of a node and a fingerprint"),
-        }
-    }
-    Ok(all)
 }
 
 /// Reads the objects that determine how to reach a node. It lists by name, which needs only permissions that the operator
@@ -245,21 +145,4 @@ fn shown(error: &dyn std::fmt::Display) -> anyhow::Error {
 /// Returns the type and fingerprint. The type comes from the host, or from whoever wrote the pin.
 fn summary(key: &HostKey) -> String {
     visible(&key.summary())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_has_a_node_and_a_fingerprint_on_each_line() {
-        let print = "SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE";
-        let text = format!("# pool blue\n\nwin-1 {print}\nwin-2\t{print}\r\nwin-1 {print}\n");
-        let all = fingerprints(&text).unwrap();
-        assert_eq!(all["win-1"], [print, print]);
-        assert_eq!(all["win-2"], [print]);
-        for wrong in ["win-1", "win-1 MD5:00", &format!("win-1 {print} more")] {
-            assert!(fingerprints(wrong).is_err(), "{wrong}");
-        }
-    }
 }

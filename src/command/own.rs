@@ -78,16 +78,6 @@ pub async fn windows_nodes_with(
     selector: &str,
     is_there: impl Fn(&String) -> bool,
 ) -> anyhow::Result<Vec<String>> {
-    let mut names = nodes_with(client, selector).await?;
-    names.retain(is_there);
-    if names.is_empty() {
-        bail!("no Windows node has the labels {}", visible(selector));
-    }
-    Ok(names)
-}
-
-/// Returns the names of the Nodes with these labels.
-pub async fn nodes_with(client: &Client, selector: &str) -> anyhow::Result<Vec<String>> {
     let nodes = kind("v1", "Node").context("the kind is not known")?;
     let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
     let parameters = ListParams::default().labels(selector);
@@ -96,9 +86,9 @@ pub async fn nodes_with(client: &Client, selector: &str) -> anyhow::Result<Vec<S
         .items
         .into_iter()
         .filter_map(|node| node.metadata.name);
-    let names: Vec<String> = names.collect();
+    let names: Vec<String> = names.filter(is_there).collect();
     if names.is_empty() {
-        bail!("no node has the labels {}", visible(selector));
+        bail!("no Windows node has the labels {}", visible(selector));
     }
     Ok(names)
 }
