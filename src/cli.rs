@@ -10,10 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use ask::{
-    AcceptHostKeyArgs, CheckHostsArgs, CompletionArgs, NodesArgs, UninstallArgs, WhyArgs,
-    fingerprint,
-};
+pub use ask::{AcceptHostKeyArgs, CheckHostsArgs, CompletionArgs, UninstallArgs, WhyArgs};
 pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
@@ -84,14 +81,6 @@ pub enum Command {
     /// out. Objects and events are complete.
     #[command(after_help = MUST_GATHER_EXAMPLES)]
     MustGather(MustGatherArgs),
-    /// List the Windows nodes: which are ready, and what the others lack
-    ///
-    /// Reads the cluster, or files taken from one (-f), as check does.
-    ///
-    /// The exit status is 0 if every node shown is ready, 3 if one is not, 4 if that is unknown because not everything could
-    /// be read, 1 if nothing could be read or a named node does not exist, 2 if the command line is wrong.
-    #[command(after_help = NODES_EXAMPLES)]
-    Nodes(NodesArgs),
     /// Explain what the storage of a node, a pod or a claim lacks, and what to do next
     ///
     /// Reads the cluster, or files taken from one (-f), as check does.
@@ -148,11 +137,6 @@ const CHECK_EXAMPLES: &str = "Examples:
     --field-selector metadata.name=internal-feature-states.csi.vsphere.vmware.com > switches.yaml
   kubectl get -A -o yaml windowsstorages,windowsnodestorages > own.yaml
   cat cluster.yaml | windows-storage-operator check -f - -f switches.yaml -f own.yaml";
-
-const NODES_EXAMPLES: &str = "Examples:
-  windows-storage-operator nodes
-  windows-storage-operator nodes win-1 -o wide
-  windows-storage-operator nodes -f must-gather.local.123/ -o json | jq '.items[].missingDrivers'";
 
 const WHY_EXAMPLES: &str = "Examples:
   windows-storage-operator why node/win-1

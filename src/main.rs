@@ -44,7 +44,6 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Answer>> {
             None => command::check(&arguments, called_as).map(Some),
         },
         Command::MustGather(arguments) => command::must_gather(&arguments).map(|()| None),
-        Command::Nodes(arguments) => command::nodes(&arguments).map(Some),
         Command::Why(arguments) => command::why(&arguments, called_as).map(Some),
         Command::AcceptHostKey(arguments) => {
             command::accept_host_key(&arguments, called_as).map(|()| None)

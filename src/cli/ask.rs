@@ -1,33 +1,13 @@
-//! The arguments of `nodes`, `check hosts`, `why` and `uninstall`.
+//! The arguments of `check hosts`, `why`, `uninstall`, `accept-host-key` and `completion`.
 
 use std::time::Duration;
 
 use clap::Args;
 use clap_complete::Shell;
 use jiff::SignedDuration;
-use windows_storage_operator::report::{ColorChoice, HostsFormat, NodesFormat};
+use windows_storage_operator::report::{ColorChoice, HostsFormat};
 
 use super::{ClusterArgs, InputArgs};
-
-/// Arguments of `nodes`.
-#[derive(Args)]
-pub struct NodesArgs {
-    /// The cluster, or files.
-    #[command(flatten)]
-    pub input: InputArgs,
-    /// Only these nodes
-    #[arg(value_name = "NODE")]
-    pub names: Vec<String>,
-    /// Only nodes with these labels, such as pool=blue, on a cluster
-    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with_all = ["names", "files"])]
-    pub selector: Option<String>,
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t = NodesFormat::Table)]
-    pub output: NodesFormat,
-    /// When to colour the table; auto: on a terminal
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
-    pub color: ColorChoice,
-}
 
 /// Arguments of `check hosts`.
 #[derive(Args)]

@@ -11,7 +11,7 @@ use windows_storage_operator::status::find;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, CheckArgs};
-use crate::command::ask::is_unknown;
+use crate::command::why::is_unknown;
 use crate::command::{input, is_colored, print, report_line};
 
 /// Judges the input and prints the report.

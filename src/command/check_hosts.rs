@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
+use kube::api::ListParams;
 use kube::{Api, Client};
 use windows_storage_operator::api::ForeignService;
 use windows_storage_operator::assess::Report;
 use windows_storage_operator::check::{Progress, from_api};
+use windows_storage_operator::client::deadline;
 use windows_storage_operator::index::{AnyTable, Cluster, list_unread};
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, NodePlan, Planner, Preflight, Present, UNUSED_FOR,
 };
-use windows_storage_operator::objects::own_config_maps;
+use windows_storage_operator::objects::{Received, kind, own_config_maps};
 use windows_storage_operator::report::{Answer, HostList};
 use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
@@ -22,7 +24,7 @@ use windows_storage_operator::watch::read_secret;
 
 use crate::cli::CheckHostsArgs;
 use crate::command::connect::connect;
-use crate::command::own::{one, operators_namespace, windows_nodes_with};
+use crate::command::own::{one, operators_namespace};
 use crate::command::progress::{show_reading, spinner};
 use crate::command::{is_colored, print, report_line, runtime};
 
@@ -140,7 +142,17 @@ async fn names(
             .any(|(there, _)| there.as_str() == name)
     };
     if let Some(selector) = &arguments.selector {
-        return windows_nodes_with(client, selector, is_there).await;
+        let nodes = kind("v1", "Node").context("the kind is not known")?;
+        let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
+        let parameters = ListParams::default().labels(selector);
+        let listed = deadline::call("list nodes", nodes.list_metadata(&parameters)).await?;
+        let names = listed.items.into_iter();
+        let names = names.filter_map(|node| node.metadata.name);
+        let names: Vec<String> = names.filter(is_there).collect();
+        if names.is_empty() {
+            bail!("no Windows node has the labels {}", visible(selector));
+        }
+        return Ok(names);
     }
     let absent = arguments.names.iter().filter(|name| !is_there(name));
     let absent: Vec<String> = absent.map(|name| visible(name)).collect();

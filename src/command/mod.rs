@@ -1,7 +1,6 @@
 //! Implements the commands.
 
 mod accept_host_key;
-mod ask;
 mod check;
 mod check_hosts;
 mod completion;
@@ -14,6 +13,7 @@ mod rollout;
 mod run;
 mod signals;
 mod uninstall;
+mod why;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -26,7 +26,6 @@ use windows_storage_operator::report::{ColorChoice, use_color};
 
 use crate::cli::{CalledAs, CrdsArgs};
 pub use accept_host_key::accept_host_key;
-pub use ask::{nodes, why};
 pub use check::check;
 pub use check_hosts::check_hosts;
 pub use completion::completion;
@@ -34,6 +33,7 @@ pub use must_gather::{Interrupted, must_gather};
 pub use rollout::rollout;
 pub use run::run;
 pub use uninstall::uninstall;
+pub use why::why;
 
 /// Writes a human-readable line to standard error. It is no error if nothing reads it.
 pub fn report_line(line: impl std::fmt::Display) {

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use windows_storage_operator::client::deadline;
 use windows_storage_operator::client::installed::{self, OPERATOR};
 use windows_storage_operator::index::Cluster;
-use windows_storage_operator::objects::{Kind, Received, kind};
+use windows_storage_operator::objects::{Kind, Received};
 use windows_storage_operator::visible::visible;
 
 /// How often an object is asked for while the API server is too busy.
@@ -70,25 +70,4 @@ pub async fn one(
         bail!("{}", visible(problem));
     }
     Ok(is_there)
-}
-
-/// Returns those of the Windows nodes with these labels that are there.
-pub async fn windows_nodes_with(
-    client: &Client,
-    selector: &str,
-    is_there: impl Fn(&String) -> bool,
-) -> anyhow::Result<Vec<String>> {
-    let nodes = kind("v1", "Node").context("the kind is not known")?;
-    let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
-    let parameters = ListParams::default().labels(selector);
-    let listed = deadline::call("list nodes", nodes.list_metadata(&parameters)).await?;
-    let names = listed
-        .items
-        .into_iter()
-        .filter_map(|node| node.metadata.name);
-    let names: Vec<String> = names.filter(is_there).collect();
-    if names.is_empty() {
-        bail!("no Windows node has the labels {}", visible(selector));
-    }
-    Ok(names)
 }

@@ -34,7 +34,7 @@ pub(super) fn nodes(nodes: &[&NodeReadiness]) -> Block {
     table("Windows nodes", header, rows)
 }
 
-pub(super) fn missing_drivers(node: &NodeReadiness) -> Span {
+fn missing_drivers(node: &NodeReadiness) -> Span {
     let missing = names(&node.missing_drivers);
     Span::new(
         if missing.is_empty() {

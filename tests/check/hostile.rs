@@ -137,9 +137,6 @@ fn names_are_shown_and_obeyed_by_nobody() {
             assert!(!lines.any(|it| it.starts_with("UPGRADEABLE")), "{line}");
             ended
         };
-        for line in ["nodes", "nodes -o wide", "nodes -o name", "nodes -o json"] {
-            run(line, &[]);
-        }
         run("why", &[name]);
         run("why", &["pod", name, "-n", name]);
         for output in ["table", "json", "yaml", "html"] {

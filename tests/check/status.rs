@@ -85,7 +85,7 @@ fn a_mistyped_command_or_option_is_told_what_it_may_mean_and_nobody_is_asked_wit
         (&["check", "--ouput", "json"], "'--output'"),
         (&["uninstall"], "give --yes"),
         (
-            &["nodes", "--request-timeout", "0s"],
+            &["check", "--request-timeout", "0s"],
             "not a duration such as 5s or 2m",
         ),
         (&["check", "-f", "-", "--as", "eve"], "cannot be used with"),

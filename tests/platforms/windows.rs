@@ -56,7 +56,7 @@ fn it_judges_files_as_the_program_of_this_machine_does() {
         let line = format!("check -o json -f \"{path}\"");
         assert_alike(&run(&host, r"C:\windows", &line), &expected, 0);
     }
-    for (line, status) in [("crds", 0), ("nodes -f azure-1.27", 3)] {
+    for (line, status) in [("crds", 0), ("why win-1 -f azure-1.27", 3)] {
         let words: Vec<&str> = line.split(' ').collect();
         let there = run(&host, r#""C:\must gather""#, line);
         assert_alike(&there, &here(&words), status);
@@ -83,7 +83,7 @@ fn it_asks_a_cluster_and_its_nodes() {
         assert_eq!(ended.status.code(), Some(0), "{said}");
         (ended.stdout, said)
     };
-    for (command, status) in [("check -o json", 3), ("nodes", 3), ("why node/win-1", 3)] {
+    for (command, status) in [("check -o json", 3), ("why node/win-1", 3)] {
         let words: Vec<&str> = command.split(' ').collect();
         let line = format!(r"{command} --kubeconfig C:\kubeconfig");
         let there = run(&host, r"C:\", &line);

@@ -1,9 +1,8 @@
 //! Describes objects in sentences.
 
-use crate::api::WindowsNodeStorageStatus;
+use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
 use crate::assess::report::{NodeReadiness, VolumeUse};
 use crate::index::{Claim, Cluster, LeftOut, Node, ObjectKey, Pod, PodVolume, PodVolumeSource};
-use crate::report::nodes::csi_proxy_in_words;
 use crate::report::sentences::{as_sentence, count, names, verb};
 
 /// Returns a claim's name as in findings.
@@ -79,6 +78,18 @@ pub fn of_node(
         format!("The operator says of csi-proxy there ({reason}): {message}")
     }));
     facts
+}
+
+/// Returns csi-proxy's version, and its state unless it runs well.
+fn csi_proxy_in_words(csi_proxy: &CsiProxyStatus) -> String {
+    let version = csi_proxy.version.as_deref().unwrap_or("another build");
+    if csi_proxy.is_running() {
+        version.to_owned()
+    } else if csi_proxy.service_state == "Running" {
+        format!("{version}, does not answer on all pipes")
+    } else {
+        format!("{version}, {}", csi_proxy.service_state)
+    }
 }
 
 /// Describes where a pod is.

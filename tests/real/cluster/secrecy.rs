@@ -333,8 +333,6 @@ fn the_commands(simulation: &Simulation, outputs: &mut Outputs) {
         &["check", "-o", "json"],
         &["check", "-o", "yaml"],
         &["check", "-o", "html"],
-        &["nodes"],
-        &["nodes", "-o", "json"],
         &["why", "pod/web-0", "-n", "shop"],
     ] {
         outputs.run(with(arguments));

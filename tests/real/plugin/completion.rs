@@ -31,7 +31,7 @@ fn bash_completes_commands_flags_and_values() {
         };
         assert_eq!(press_tab(&["acc"]), ["accept-host-key"], "{name}");
         let commands = press_tab(&[""]);
-        for command in ["check", "nodes", "why"] {
+        for command in ["check", "rollout", "why"] {
             assert!(commands.iter().any(|it| it == command), "{commands:?}");
         }
         assert_eq!(press_tab(&["check", "--kubec"]), ["--kubeconfig"], "{name}");
