@@ -9,8 +9,6 @@ pub(super) enum Style {
     Name,
     /// The name of a table row's object.
     RowName,
-    /// The names of a table row's objects, joined by commas.
-    RowNames,
     /// A heading.
     Strong,
     /// In order.

@@ -11,7 +11,7 @@ use crate::assess::report::{
     DriverReadiness, Finding, NodeReadiness, ReadinessReport, Reason, VolumeUse,
 };
 
-/// The maximum number of drivers that block nothing, and of driver columns.
+/// The maximum number of drivers that block nothing.
 const DRIVERS: usize = 20;
 
 /// How many items to list before counting the rest.
@@ -49,67 +49,38 @@ const PAGE: Room = Room {
 
 /// Renders the report for a terminal.
 pub(super) fn lines(report: &ReadinessReport) -> Vec<Block> {
-    let parts = Parts::of(report, TERMINAL);
-    let nodes = nodes(&report.nodes, TERMINAL, tables::nodes);
-    let nodes = nodes.into_iter().chain(parts.node_notes);
-    let blocking = namespaces(report, TERMINAL);
-    let blocking = blocking.chain(parts.blocking.iter().map(Group::whole));
-    let other_drivers = parts.other_drivers.iter().map(Group::whole);
+    let (sections, counts) = sections(report, TERMINAL);
     let mut lines = sentences::headline(report).lines();
-    lines.extend(under(Block::Title(blocking_title(report)), blocking));
-    lines.extend(under(Block::Title("Windows nodes"), nodes));
-    lines.extend(under(
-        Block::Title(OTHER_DRIVERS),
-        other_drivers.chain(parts.more_drivers),
-    ));
-    lines.extend(under(Block::Title("Other findings"), parts.notes));
-    lines.push(Block::text(""));
-    lines.push(Block::text(sentences::counts(report, parts.findings)));
+    lines.extend(sections);
+    lines.extend(["", &counts].map(Block::text));
     lines.extend(sentences::about(report).map(Block::text));
     lines
 }
 
 /// Renders the report as a page.
 pub(super) fn page(report: &ReadinessReport) -> String {
-    let parts = Parts::of(report, PAGE);
-    // By name; if there are very many, missing ones first.
-    let mut drivers: Vec<&DriverReadiness> = report.drivers.iter().collect();
-    if drivers.len() > DRIVERS {
-        drivers.sort_by_key(|driver| driver.missing_on.is_empty());
-    }
-    let more = shorten(&mut drivers, DRIVERS, "driver");
-    let mut nodes = nodes(&report.nodes, PAGE, |nodes| tables::matrix(nodes, &drivers));
-    if !nodes.is_empty() {
-        nodes.extend(more);
-    }
-    let to_do = parts.blocking.iter().map(Group::to_do);
-    let blocking = namespaces(report, PAGE);
-    let blocking = blocking.chain(parts.blocking.iter().filter_map(Group::list));
-    let other_drivers = parts.other_drivers.iter().map(Group::whole);
-    // What the verdict is about comes first.
-    let (first, then) = match report.verdict.reason {
-        Reason::CSINodeMissing => (parts.node_notes, Vec::new()),
-        _ => (Vec::new(), parts.node_notes),
-    };
-    let to_do = first.into_iter().chain(to_do);
-    let mut blocks: Vec<Block> = under(Block::Title("What to do first"), to_do).collect();
-    blocks.extend(under(Block::Title("Findings on nodes"), then));
-    blocks.extend(under(Block::Title("Windows nodes"), nodes));
-    // The list of volumes may be long.
-    blocks.extend(under(Block::Title(blocking_title(report)), blocking));
-    blocks.extend(under(
-        Block::Title(OTHER_DRIVERS),
-        other_drivers.chain(parts.more_drivers),
-    ));
-    blocks.extend(under(Block::Title("Other findings"), parts.notes));
-    let counts = sentences::counts(report, parts.findings);
+    let (sections, counts) = sections(report, PAGE);
     let about = sentences::about(report);
     html::draw(
         &sentences::headline(report),
         about.as_deref(),
-        &blocks,
+        &sections,
         &counts,
     )
+}
+
+/// Returns the sections of a report, and its totals.
+fn sections(report: &ReadinessReport, room: Room) -> (Vec<Block>, String) {
+    let parts = Parts::of(report, room);
+    let blocking = namespaces(report, room).chain(parts.blocking);
+    let nodes = nodes(&report.nodes, room).chain(parts.node_notes);
+    let mut sections = Vec::new();
+    sections.extend(under(Block::Title(blocking_title(report)), blocking));
+    sections.extend(under(Block::Title("Windows nodes"), nodes));
+    let title = Block::Title("Other missing drivers, not blocking");
+    sections.extend(under(title, parts.other_drivers));
+    sections.extend(under(Block::Title("Other findings"), parts.notes));
+    (sections, sentences::counts(report, parts.findings))
 }
 
 /// Counts the blocking volumes by namespace: whose workloads they are.
@@ -119,8 +90,6 @@ fn namespaces(report: &ReadinessReport, room: Room) -> impl Iterator<Item = Bloc
     let table = (!counts.is_empty()).then(|| tables::namespaces(&counts));
     table.into_iter().chain(more)
 }
-
-const OTHER_DRIVERS: &str = "Other missing drivers, not blocking";
 
 fn blocking_title(report: &ReadinessReport) -> &'static str {
     match report.verdict.reason {
@@ -133,60 +102,16 @@ fn blocking_title(report: &ReadinessReport) -> &'static str {
 
 /// The sections of a report beside the nodes.
 pub(super) struct Parts {
-    /// What blocks the upgrade. There are at most as many groups as in-tree plugins.
-    pub(super) blocking: Vec<Group>,
+    /// What blocks the upgrade: at most as many groups as there are in-tree plugins.
+    pub(super) blocking: Vec<Block>,
     /// Findings on nodes.
     pub(super) node_notes: Vec<Block>,
     /// Missing drivers that block nothing.
-    pub(super) other_drivers: Vec<Group>,
-    /// How many of them are left out.
-    more_drivers: Option<Block>,
+    pub(super) other_drivers: Vec<Block>,
     /// All other findings.
     pub(super) notes: Vec<Block>,
     /// The number of findings.
     findings: usize,
-}
-
-/// A missing driver, or a plugin that no CSI driver takes over, and its volumes.
-pub(super) struct Group {
-    name: String,
-    /// What is missing.
-    what: String,
-    facts: Vec<Block>,
-    /// What to do.
-    notes: Vec<Block>,
-    volumes: Vec<Block>,
-}
-
-impl Group {
-    /// Renders all of it.
-    pub(super) fn whole(&self) -> Block {
-        let notes = under(Block::Label("What to do"), self.notes.iter().cloned());
-        let volumes = under(Block::Label("Volumes"), self.volumes.iter().cloned());
-        self.with(&self.what, notes.chain(volumes))
-    }
-
-    /// Renders what to do.
-    fn to_do(&self) -> Block {
-        self.with(&self.what, self.notes.iter().cloned())
-    }
-
-    /// Renders the volumes, if any.
-    fn list(&self) -> Option<Block> {
-        (!self.volumes.is_empty()).then(|| Block::Group {
-            name: self.name.clone(),
-            what: None,
-            blocks: self.volumes.clone(),
-        })
-    }
-
-    fn with(&self, what: &str, blocks: impl Iterator<Item = Block>) -> Block {
-        Block::Group {
-            name: self.name.clone(),
-            what: Some(what.to_owned()),
-            blocks: self.facts.iter().cloned().chain(blocks).collect(),
-        }
-    }
 }
 
 impl Parts {
@@ -208,15 +133,15 @@ impl Parts {
         let is_blocked =
             |driver: &DriverReadiness| blocked.keys().any(|(_, name)| *name == driver.name);
         let drivers = report.drivers.iter().filter(|driver| !is_blocked(driver));
-        let (missing, present): (Vec<_>, Vec<_>) =
+        let (mut missing, present): (Vec<_>, Vec<_>) =
             drivers.partition(|driver| !driver.missing_on.is_empty());
-        let other = |driver: &DriverReadiness| {
+        let more_drivers = shorten(&mut missing, DRIVERS, "driver");
+        let other = |driver: &&DriverReadiness| {
             let volumes = report.volumes.iter();
             let volumes = volumes.filter(|it| it.csi_driver.as_ref() == Some(&driver.name));
             group(report, (true, &driver.name), volumes.collect(), room)
         };
-        let mut other_drivers: Vec<Group> = missing.into_iter().map(other).collect();
-        let more_drivers = shorten(&mut other_drivers, DRIVERS, "driver");
+        let other_drivers = missing.iter().map(other).chain(more_drivers);
 
         // Findings of drivers are shown with the driver, and data migration with what blocks.
         let drivers = report.drivers.iter();
@@ -239,8 +164,7 @@ impl Parts {
                 .into_iter()
                 .map(|(of, volumes)| group(report, of, volumes, room))
                 .collect(),
-            other_drivers,
-            more_drivers,
+            other_drivers: other_drivers.collect(),
         }
     }
 }
@@ -251,20 +175,20 @@ fn group(
     (is_driver, name): (bool, &str),
     mut volumes: Vec<&VolumeUse>,
     room: Room,
-) -> Group {
+) -> Block {
     let mut drivers = report.drivers.iter();
     let driver = drivers.find(|driver| is_driver && driver.name == name);
-    let mut facts = Vec::new();
+    let mut blocks = Vec::new();
     if let Some(driver) = driver {
         let daemon_set = driver.daemon_set.as_deref().unwrap_or("none found");
-        facts.push(Block::Text(vec![
+        blocks.push(Block::Text(vec![
             Span::plain("DaemonSet for Windows nodes: "),
             Span::new(Style::Name, daemon_set),
         ]));
     }
     let all = report.cluster.windows_nodes;
     let fates = sentences::fates(volumes.iter().copied(), all);
-    facts.extend(fates.into_iter().map(Block::text));
+    blocks.extend(fates.into_iter().map(Block::text));
     let missing = driver.map(|driver| &driver.missing_on);
     let missing = missing.or(volumes.first().map(|volume| &volume.missing_on));
     // For a plugin: how to migrate its data.
@@ -273,30 +197,28 @@ fn group(
         !is_driver && finding.code == codes::DATA_MUST_MOVE && words.any(|word| word == name)
     });
     let findings = driver.into_iter().flat_map(|driver| &driver.findings);
-    let mut table = Vec::new();
+    let notes = notes(at_their_objects(findings.chain(moves)), room.notes);
+    blocks.extend(under(Block::Label("What to do"), notes));
     let more = shorten(&mut volumes, room.volumes, "volume");
-    if !volumes.is_empty() {
-        table.push(tables::volumes(name, &volumes));
-        table.extend(more);
-    }
-    Group {
+    let table = (!volumes.is_empty()).then(|| tables::volumes(name, &volumes));
+    let more = more.filter(|_| table.is_some());
+    blocks.extend(under(
+        Block::Label("Volumes"),
+        table.into_iter().chain(more),
+    ));
+    let what = match missing {
+        Some(missing) if is_driver => missing_on(missing, all),
+        _ => "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
+    };
+    Block::Group {
         name: name.to_owned(),
-        what: match missing {
-            Some(missing) if is_driver => missing_on(missing, all),
-            _ => "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
-        },
-        facts,
-        notes: notes(at_their_objects(findings.chain(moves)), room.notes),
-        volumes: table,
+        what: Some(what),
+        blocks,
     }
 }
 
 /// Shows all nodes, or if there are very many, only those that are not ready.
-fn nodes(
-    nodes: &[NodeReadiness],
-    room: Room,
-    table: impl Fn(&[&NodeReadiness]) -> Block,
-) -> Vec<Block> {
+fn nodes(nodes: &[NodeReadiness], room: Room) -> impl Iterator<Item = Block> {
     let mut shown: Vec<&NodeReadiness> = nodes.iter().collect();
     if nodes.len() > room.nodes {
         shown.retain(|node| !node.ready);
@@ -304,9 +226,9 @@ fn nodes(
     let ready = nodes.len() - shown.len();
     let ready = (ready > 0).then(|| count(ready, "ready node") + " not shown (-o json lists all)");
     let more = shorten(&mut shown, room.nodes, "unready node");
-    let table = (!shown.is_empty()).then(|| table(&shown));
+    let table = (!shown.is_empty()).then(|| tables::nodes(&shown));
     let left_out = more.into_iter().chain(ready.map(Block::text));
-    table.into_iter().chain(left_out).collect()
+    table.into_iter().chain(left_out)
 }
 
 /// Shortens a list and returns how much is left out.

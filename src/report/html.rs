@@ -10,9 +10,6 @@ const STYLE: &str = include_str!("style.css");
 /// If anything ever got past the escaping, it could not do anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// Above this number, names in a row are folded.
-const FOLDED: usize = 5;
-
 /// Renders the page. The first block must be a section's title.
 pub(super) fn draw(
     headline: &Headline,
@@ -111,33 +108,13 @@ fn text(span: &Span) -> Markup {
     match (span.style, &*span.text) {
         (_, "") => html! { "none" },
         (Style::Name | Style::RowName, name) => html! { code { (visible(name)) } },
-        (Style::RowNames, names) => all_names(&names.split(", ").collect::<Vec<_>>()),
         (_, text) => html! { (visible(text)) },
-    }
-}
-
-/// Renders names; many fold into the first and the number of the others.
-fn all_names(names: &[&str]) -> Markup {
-    let list = html! {
-        @for (nth, name) in names.iter().enumerate() {
-            @if nth > 0 { ", " }
-            code { (visible(name)) }
-        }
-    };
-    if names.len() <= FOLDED {
-        return list;
-    }
-    html! {
-        details {
-            summary { code { (visible(names[0])) } " and " (names.len() - 1) " more" }
-            (list)
-        }
     }
 }
 
 fn cell(span: &Span) -> Markup {
     match span.style {
-        Style::RowName | Style::RowNames => html! { th scope="row" { (text(span)) } },
+        Style::RowName => html! { th scope="row" { (text(span)) } },
         style => html! { td class=[class(style)] { (text(span)) } },
     }
 }
@@ -147,6 +124,6 @@ fn class(style: Style) -> Option<&'static str> {
         Style::Good => Some("good"),
         Style::Bad => Some("bad"),
         Style::Warning => Some("warning"),
-        Style::Plain | Style::Name | Style::RowName | Style::RowNames | Style::Strong => None,
+        Style::Plain | Style::Name | Style::RowName | Style::Strong => None,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::{Block, Span, Style};
 use super::sentences::names;
-use crate::assess::report::{DriverReadiness, NodeReadiness, VolumeUse, Workload};
+use crate::assess::report::{NodeReadiness, VolumeUse, Workload};
 
 fn table<const COLUMNS: usize>(
     label: &str,
@@ -23,70 +23,21 @@ fn table<const COLUMNS: usize>(
 pub(super) fn nodes(nodes: &[&NodeReadiness]) -> Block {
     let header = ["Name", "Ready", "CSINode", "Drivers", "Missing drivers"];
     let rows = nodes.iter().map(|node| {
+        let missing = names(&node.missing_drivers);
+        let style = if missing.is_empty() {
+            Style::Plain
+        } else {
+            Style::Bad
+        };
         [
             Span::new(Style::RowName, &node.name),
             Span::state(node.ready, "yes", "no"),
             Span::state(node.csi_node, "yes", "no"),
             Span::plain(names(&node.drivers)),
-            missing_drivers(node),
+            Span::new(style, missing),
         ]
     });
     table("Windows nodes", header, rows)
-}
-
-fn missing_drivers(node: &NodeReadiness) -> Span {
-    let missing = names(&node.missing_drivers);
-    Span::new(
-        if missing.is_empty() {
-            Style::Plain
-        } else {
-            Style::Bad
-        },
-        missing,
-    )
-}
-
-/// Renders the nodes with one column per driver. Nodes in the same state share a row; those that are not ready come first.
-pub(super) fn matrix(nodes: &[&NodeReadiness], drivers: &[&DriverReadiness]) -> Block {
-    let header = ["Nodes", "Ready", "CSINode"].map(Span::plain).into_iter();
-    let columns = drivers
-        .iter()
-        .map(|driver| Span::new(Style::Name, &driver.name));
-    let state = |node: &&NodeReadiness| -> Vec<Span> {
-        let registrations = drivers.iter().map(|driver| {
-            if node.drivers.contains(&driver.name) {
-                Span::new(Style::Good, "registered")
-            } else if node.missing_drivers.contains(&driver.name) {
-                Span::new(Style::Bad, "missing")
-            } else {
-                Span::plain("not needed")
-            }
-        });
-        let cells = [
-            Span::state(node.ready, "ready", "not ready"),
-            Span::state(node.csi_node, "present", "missing"),
-        ];
-        cells.into_iter().chain(registrations).collect()
-    };
-    let mut states: Vec<(Vec<Span>, Vec<&NodeReadiness>)> = Vec::new();
-    for node in nodes {
-        let state = state(node);
-        match states.iter_mut().find(|(other, _)| *other == state) {
-            Some((_, nodes)) => nodes.push(node),
-            None => states.push((state, vec![node])),
-        }
-    }
-    states.sort_by_key(|(_, nodes)| (nodes[0].ready, Reverse(nodes.len())));
-    let rows = states.into_iter().map(|(state, nodes)| {
-        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        let names = Span::new(Style::RowNames, names.join(", "));
-        std::iter::once(names).chain(state).collect()
-    });
-    Block::Table {
-        label: "Windows nodes and their drivers".to_owned(),
-        header: header.chain(columns).collect(),
-        rows: rows.collect(),
-    }
 }
 
 /// Counts volumes by namespace, most first. Returns the table's rows, which are its caller's to shorten.

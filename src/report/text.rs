@@ -76,7 +76,7 @@ impl Terminal {
     fn put(&mut self, style: Style, text: &str) {
         let style = match style {
             _ if text.is_empty() || !self.color => None,
-            Style::Plain | Style::Name | Style::RowName | Style::RowNames => None,
+            Style::Plain | Style::Name | Style::RowName => None,
             Style::Strong => Some(anstyle::Style::new().bold()),
             Style::Good => Some(AnsiColor::Green.on_default()),
             Style::Bad => Some(AnsiColor::Red.on_default()),

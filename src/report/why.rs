@@ -3,7 +3,7 @@
 mod facts;
 
 use super::blocks::{Block, Span, Style, under};
-use super::check::{Group, Parts, Room, TERMINAL, TERMINAL_WITHOUT_VOLUMES};
+use super::check::{Parts, Room, TERMINAL, TERMINAL_WITHOUT_VOLUMES};
 use super::question::{Kind, Question};
 use super::text;
 use crate::assess::codes;
@@ -252,8 +252,7 @@ fn unless_unread(state: State, report: &ReadinessReport) -> State {
 
 fn blocks(report: &ReadinessReport, room: Room) -> Vec<Block> {
     let parts = Parts::of(report, room);
-    let missing = parts.blocking.iter().chain(&parts.other_drivers);
-    let missing = missing.map(Group::whole);
+    let missing = parts.blocking.into_iter().chain(parts.other_drivers);
     let mut blocks = Vec::new();
     if report.verdict.reason == Reason::ReadinessUnknown {
         let message = format!("As far as could be read: {}.", report.verdict.message);

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::{Format, rendered, samples, text};
-use crate::assess::report::{ReadinessReport, Reason};
+use crate::assess::report::ReadinessReport;
 
 /// The page with one tag per line, for readable diffs.
 fn html(report: &ReadinessReport) -> String {
@@ -22,26 +22,6 @@ fn tables_and_pages() {
     ] {
         assert_snapshot!(format!("table_{name}"), text(&report, Format::Table));
         assert_snapshot!(format!("html_{name}"), html(&report));
-    }
-}
-
-#[test]
-fn what_the_verdict_is_about_comes_first_on_a_page() {
-    for (reason, is_first) in [
-        (Reason::CSINodeMissing, true),
-        (Reason::DriversMissing, false),
-    ] {
-        let mut report = samples::held();
-        report.verdict.reason = reason;
-        let page = text(&report, Format::Html);
-        let to_do = page.find(r#"id="what-to-do-first""#).unwrap();
-        let place = |words: &str| page[to_do..].find(words).unwrap();
-        let missing = place("disk.csi.azure.com");
-        assert_eq!(
-            place("There is no CSINode object") < missing,
-            is_first,
-            "{reason:?}"
-        );
     }
 }
 
