@@ -1,17 +1,31 @@
 //! Redacts values of `ConfigMap`s. Keeps what the assessment reads, and the names and programs of services.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::REDACTED;
-use super::text::{hides, program};
+use super::text::{hides, pattern, program};
 use crate::node::{ACCEPTED, FIRST_CONTACT};
+
+/// Harmless texts: nothing, a vSphere feature switch, an instance's user, or a host key with the operator's own comments.
+static PLAIN: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&format!(
+        r"^ \s* (
+            true | false
+            | username= [\w.\\@-]*
+            | (ssh|ecdsa|sk)- \S* \s+ AAAA [A-Za-z0-9+/=]* ( \s+ ({FIRST_CONTACT}|{ACCEPTED}) )*
+        )? \s* $"
+    ))
+});
 
 /// Redacts `data` of a ConfigMap. Of a list of services, their fields stay, with names, programs, switches and numbers.
 pub fn values(data: &mut Map<String, Value>) {
     for (name, value) in data {
         let text = value.as_str().unwrap_or_default();
         *value = match serde_json::from_str::<Vec<Map<String, Value>>>(text) {
-            _ if is_plain(text) => text.into(),
+            _ if PLAIN.is_match(text) => text.into(),
             Ok(mut services) if !hides(name) => {
                 services.iter_mut().flatten().for_each(service);
                 format!("{:#}", Value::from(services)).into()
@@ -26,31 +40,6 @@ fn service((field, value): (&String, &mut Value)) {
         ("path", Value::String(path)) => *path = program(path),
         ("name", Value::String(_)) | ("priority", Value::Number(_)) | (_, Value::Bool(_)) => {}
         _ => *value = REDACTED.into(),
-    }
-}
-
-/// Whether a text is harmless: a vSphere feature switch, an instance's user, or a host key as the operator stores it.
-fn is_plain(text: &str) -> bool {
-    /// Comments that the operator adds to host keys.
-    const COMMENTS: [&str; 2] = [FIRST_CONTACT, ACCEPTED];
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let is_base64 = |text: &str| {
-        text.starts_with("AAAA")
-            && text
-                .chars()
-                .all(|char| char.is_ascii_alphanumeric() || "+/=".contains(char))
-    };
-    match words[..] {
-        [] | ["true" | "false"] => true,
-        [word] => word.strip_prefix("username=").is_some_and(|user| {
-            let is_plain = |char: char| char.is_alphanumeric() || "._-\\@".contains(char);
-            user.chars().all(is_plain)
-        }),
-        [kind, key, ref comment @ ..] => {
-            let mut kinds = ["ssh-", "ecdsa-", "sk-"].iter();
-            let is_kind = kinds.any(|begin| kind.starts_with(begin));
-            is_kind && is_base64(key) && comment.iter().all(|word| COMMENTS.contains(word))
-        }
     }
 }
 

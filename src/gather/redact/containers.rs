@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::REDACTED;
-use super::text::is_secret;
+use super::text::hides;
 use crate::objects;
 
 /// Fields to keep. Their only free text is names.
@@ -60,7 +60,7 @@ fn driver_flags(fields: &Map<String, Value>) -> Vec<String> {
     let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
     let mut env = field("env");
     if let Some(env) = env.as_array_mut() {
-        env.retain(|variable| !variable["name"].as_str().is_some_and(is_secret));
+        env.retain(|variable| !variable["name"].as_str().is_some_and(hides));
     }
     let container = json!({"command": field("command"), "args": field("args"), "env": env});
     let flag = |flag: &str, path: String| {
