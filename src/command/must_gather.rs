@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
-use windows_storage_operator::gather::{Folder, Options, Stage, Summary, gather};
+use windows_storage_operator::gather::{Folder, Options, Summary, gather};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{MustGatherArgs, since, since_time};
 use crate::command::connect::{connect, place};
-use crate::command::progress::Gathering;
+use crate::command::progress::Line;
 use crate::command::signals::{Signal, signalled};
 use crate::command::{print, report_line, runtime};
 
@@ -104,9 +104,7 @@ async fn work(
         since,
     };
     let (client, version) = connect(&arguments.cluster).await?;
-    let mut shown = Gathering::new();
-    let mut show = |stage: Stage<'_>| shown.show(&stage);
-    let summary = gather(&client, version, &options, folder.path(), &mut show).await;
-    shown.finish();
-    Ok(summary?)
+    let mut shown = Line::new();
+    let mut show = |line: &str| shown.show(line);
+    Ok(gather(&client, version, &options, folder.path(), &mut show).await?)
 }

@@ -1,12 +1,10 @@
-//! Shows the progress of a command: one updated line on a terminal, separate lines elsewhere for `must-gather`.
+//! Shows the progress of a command.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
 use windows_storage_operator::check;
-use windows_storage_operator::gather::Stage;
-use windows_storage_operator::visible::visible;
 
 use crate::command::report_line;
 
@@ -36,54 +34,29 @@ pub fn show_reading(bar: &ProgressBar, reading: &check::Progress<'_>) {
     ));
 }
 
-/// The progress display of `must-gather`.
-pub struct Gathering {
+/// A line that is updated on a terminal; elsewhere, each new one is a line of its own. It is gone with this value.
+pub struct Line {
     bar: ProgressBar,
     /// The last line reported, if there is no terminal.
     last: String,
 }
 
-impl Gathering {
-    /// Creates a display that shows nothing yet.
+impl Line {
+    /// Shows nothing yet.
     pub fn new() -> Self {
         Self {
-            bar: spinner(),
+            bar: spinner().with_finish(ProgressFinish::AndClear),
             last: String::new(),
         }
     }
 
-    /// Shows the progress.
-    pub fn show(&mut self, stage: &Stage<'_>) {
-        let line = match stage {
-            Stage::Objects(reading) if stderr().is_terminal() => {
-                return show_reading(&self.bar, reading);
-            }
-            Stage::Objects(reading) => {
-                let (kind, number, of) = (reading.what, reading.done + 1, reading.of);
-                format!("reading {kind} ({number} of {of})")
-            }
-            Stage::Operator => "reading what is the operator's own".to_owned(),
-            Stage::Nodes { of, last: None, .. } => format!("collecting from {of} Windows node(s)"),
-            Stage::Nodes {
-                done,
-                of,
-                last: Some(node),
-            } => {
-                let (name, words) = (visible(&node.name), visible(&node.words));
-                format!("node {done} of {of}, {name}: {words}")
-            }
-        };
+    /// Shows the line.
+    pub fn show(&mut self, line: &str) {
         if stderr().is_terminal() {
-            self.bar.set_message(line);
+            self.bar.set_message(line.to_owned());
         } else if line != self.last {
-            // One line per kind, not per page.
-            report_line(&line);
-            self.last = line;
+            report_line(line);
+            line.clone_into(&mut self.last);
         }
-    }
-
-    /// Ends the display.
-    pub fn finish(self) {
-        self.bar.finish_and_clear();
     }
 }

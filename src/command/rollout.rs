@@ -1,7 +1,6 @@
 //! `rollout`: shows the progress of csi-proxy on the nodes, and pauses or resumes it.
 
 use std::fmt::Write;
-use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -19,11 +18,13 @@ use windows_storage_operator::visible::visible;
 
 use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
 use crate::command::connect::connect;
-use crate::command::progress::spinner;
-use crate::command::{explain_missing, print, report_line, runtime, written_by};
+use crate::command::progress::Line;
+use crate::command::{FIND_OPERATOR, explain_missing, print, report_line, runtime, written_by};
 
 /// The interval between two reads.
 const PAUSE: Duration = Duration::from_secs(2);
+/// An operator that runs has noticed a request within this time.
+const NOTICED: Duration = Duration::from_secs(60);
 /// The condition's reasons that mean that nothing is left to be done.
 const DONE: [&str; 3] = ["Complete", "NotManaged", "Removed"];
 /// The width of a rollout's bar, in characters.
@@ -52,47 +53,58 @@ async fn read(settings: &Api<WindowsStorage>) -> Result<WindowsStorage, CallErro
 
 async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Answer> {
     let settings = settings(&arguments.cluster).await?;
-    let begin = Instant::now();
-    let bar = spinner();
-    let mut last = String::new();
-    let ended = loop {
-        let seen = match look(&settings, arguments.watch).await {
-            Ok(seen) => seen,
-            Err(error) => break Err(error),
-        };
-        if !arguments.watch {
-            break print(&seen.text()).map(|()| seen.is_complete());
-        }
-        match seen.reason.as_str() {
-            _ if seen.is_complete() => break print(&seen.text()).map(|()| true),
-            "Stopped" => break Err(anyhow::anyhow!("{}", seen.text().trim_end())),
-            // Nothing changes until the pin does.
-            "Pinned" => break print(&seen.text()).map(|()| false),
-            _ => {}
-        }
-        let elapsed = SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
-        if arguments.timeout.is_positive() && elapsed > arguments.timeout {
-            let text = seen.text();
-            break Err(anyhow::anyhow!(
-                "not done within {:#}: {}",
-                arguments.timeout,
-                text.trim_end()
-            ));
-        }
-        if stderr().is_terminal() {
-            bar.set_message(seen.line());
-        } else if seen.line() != last {
-            last = seen.line();
-            report_line(&last);
-        }
-        sleep(PAUSE).await;
+    // While nodes are pinned, nothing changes until the pin does.
+    let has_ended =
+        |seen: &Seen| seen.is_complete() || ["Stopped", "Pinned"].contains(&&*seen.reason);
+    let seen = if arguments.watch {
+        follow(&settings, arguments.timeout, has_ended).await?
+    } else {
+        look(&settings, false).await?
     };
-    bar.finish_and_clear();
-    Ok(if ended? { Answer::Fine } else { Answer::Held })
+    let text = seen.text();
+    if arguments.watch && seen.reason == "Stopped" {
+        bail!("{}", text.trim_end());
+    }
+    if arguments.watch && !has_ended(&seen) {
+        bail!(
+            "not done within {:#}: {}",
+            arguments.timeout,
+            text.trim_end()
+        );
+    }
+    print(&text)?;
+    Ok(if seen.is_complete() {
+        Answer::Fine
+    } else {
+        Answer::Held
+    })
+}
+
+/// Shows what the object says until that has ended, or until the time is over unless that is zero. Returns the last of it.
+pub async fn follow(
+    settings: &Api<WindowsStorage>,
+    timeout: SignedDuration,
+    has_ended: impl Fn(&Seen) -> bool,
+) -> anyhow::Result<Seen> {
+    let begin = Instant::now();
+    let mut shown = Line::new();
+    loop {
+        let seen = look(settings, true).await?;
+        let elapsed = SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
+        if has_ended(&seen) || timeout.is_positive() && elapsed > timeout {
+            return Ok(seen);
+        }
+        let mut line = seen.line();
+        if seen.reason.is_empty() && begin.elapsed() > NOTICED {
+            line = format!("{line}; {FIND_OPERATOR}");
+        }
+        shown.show(&line);
+        sleep(PAUSE).await;
+    }
 }
 
 /// Reads what the object says. If it is `retried`, an API server that is unavailable for a while is no error.
-pub async fn look(settings: &Api<WindowsStorage>, retried: bool) -> anyhow::Result<Seen> {
+async fn look(settings: &Api<WindowsStorage>, retried: bool) -> anyhow::Result<Seen> {
     match read(settings).await {
         Ok(object) => Ok(Seen::of(&object)),
         Err(error) if error.is_forbidden() || error.is_not_found() || !retried => {
@@ -142,7 +154,7 @@ impl Seen {
 
     /// Returns one line, with a bar.
     fn line(&self) -> String {
-        if self.reason.is_empty() || self.reason == "Removed" {
+        if ["", "Removing", "Removed"].contains(&&*self.reason) {
             return self.message.clone();
         }
         let rollout = &self.rollout;

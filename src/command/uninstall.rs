@@ -1,13 +1,9 @@
 //! `uninstall`: makes the operator remove csi-proxy and its agent from all nodes, and waits until that is done.
 
-use std::time::{Duration, Instant};
-
 use anyhow::bail;
-use jiff::SignedDuration;
 use kube::api::{ListParams, Patch, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use tokio::time::sleep;
 use windows_storage_operator::api::{
     Management, SETTINGS_NAME, WindowsNodeStorage, WindowsStorage, WindowsStorageSpec,
 };
@@ -16,15 +12,11 @@ use windows_storage_operator::visible::{some_of, visible};
 
 use crate::cli::{CalledAs, UninstallArgs};
 use crate::command::connect::connect;
-use crate::command::rollout::look;
+use crate::command::rollout::follow;
 use crate::command::{
     FIND_OPERATOR, confirm, explain_missing, need_terminal, report_line, runtime, written_by,
 };
 
-/// The interval between two reads of the progress.
-const PAUSE: Duration = Duration::from_secs(2);
-/// An operator that runs has noticed the request within this time.
-const NOTICED: Duration = Duration::from_secs(60);
 /// How many nodes the question names before it counts the rest.
 const NAMED: usize = 10;
 /// The condition's reason when nothing is left on any node.
@@ -48,42 +40,26 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
     report_line(
         "windowsstorage/cluster: spec.csiProxy.management is Removed; set it to Auto to cancel the removal",
     );
-    let begin = Instant::now();
-    let mut last = String::new();
-    loop {
-        let seen = look(&settings, true).await?;
-        let said = if seen.reason.is_empty() && begin.elapsed() > NOTICED {
-            format!("{}; {FIND_OPERATOR}", seen.message)
+    let seen = follow(&settings, arguments.timeout, |seen| seen.reason == REMOVED).await?;
+    if seen.reason != REMOVED {
+        let next = if seen.reason.is_empty() {
+            FIND_OPERATOR
         } else {
-            seen.message.clone()
+            "The operator continues; run the command again to wait for it"
         };
-        if said != last {
-            report_line(&said);
-            last = said;
-        }
-        if seen.reason == REMOVED {
-            report_line(
-                "Now delete the operator and its definitions, as you have installed them. Nodes with the label \
-                 windowsstorage.dev/ignore=true were left alone.",
-            );
-            return Ok(());
-        }
-        let elapsed = SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
-        if arguments.timeout.is_positive() && elapsed > arguments.timeout {
-            let next = if seen.reason.is_empty() {
-                FIND_OPERATOR
-            } else {
-                "The operator continues; run the command again to wait for it"
-            };
-            bail!(
-                "not done within {:#}: {}. {next}. To cancel the removal, patch spec.csiProxy.management of \
-                 windowsstorage/cluster to Auto",
-                arguments.timeout,
-                seen.message
-            );
-        }
-        sleep(PAUSE).await;
+        bail!(
+            "not done within {:#}: {}. {next}. To cancel the removal, patch spec.csiProxy.management of \
+             windowsstorage/cluster to Auto",
+            arguments.timeout,
+            seen.message
+        );
     }
+    report_line(&seen.message);
+    report_line(
+        "Now delete the operator and its definitions, as you have installed them. Nodes with the label \
+         windowsstorage.dev/ignore=true were left alone.",
+    );
+    Ok(())
 }
 
 /// Names what will be removed, and asks.

@@ -22,7 +22,7 @@ use kube::Client;
 
 use crate::assess::assess_once;
 use crate::assess::report::{About, ReadinessReport};
-use crate::check::{self, ApiError, Read};
+use crate::check::{ApiError, Read, read};
 use crate::client::deadline::Budget;
 use crate::client::installed::{self, OPERATOR};
 use crate::objects::Gathered;
@@ -66,42 +66,25 @@ pub struct Options {
     pub since: Option<Timestamp>,
 }
 
-/// The progress of a must-gather.
-#[derive(Debug)]
-pub enum Stage<'a> {
-    /// Reading objects.
-    Objects(check::Progress<'a>),
-    /// Reading the operator's own objects.
-    Operator,
-    /// Inspecting nodes.
-    Nodes {
-        /// The number of nodes done.
-        done: usize,
-        /// The number of all nodes.
-        of: usize,
-        /// The node that finished last.
-        last: Option<&'a NodeLine>,
-    },
-}
-
-/// Gathers everything into a folder.
+/// Gathers everything into a folder. Reports the progress in lines.
 pub async fn gather(
     client: &Client,
     version: String,
     options: &Options,
     root: &Path,
-    report: &mut (dyn FnMut(Stage<'_>) + Send),
+    report: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Summary, GatherError> {
     let begin = &options.about.time;
     let mut objects = Objects::new(root);
     let mut budget = Budget::of(OBJECTS);
-    let mut take = |read: Read<'_>| {
-        objects.take(&read);
-        if let Read::Ask(progress) = read {
-            report(Stage::Objects(progress));
+    let mut take = |step: Read<'_>| {
+        objects.take(&step);
+        if let Read::Ask(progress) = step {
+            let (number, of) = (progress.done + 1, progress.of);
+            report(&format!("reading {} ({number} of {of})", progress.what));
         }
     };
-    let reading = check::read(client, version.clone(), Some(&mut budget), &mut take);
+    let reading = read(client, version.clone(), Some(&mut budget), &mut take);
     let mut cluster = reading.await?;
     objects.check()?;
     if let Some(problem) = objects.nothing_read() {
@@ -113,7 +96,7 @@ pub async fn gather(
     };
     cluster.namespace.clone_from(&namespace);
 
-    report(Stage::Operator);
+    report("reading what is the operator's own");
     let mut reader = operator::Reader {
         client,
         namespace: &namespace,
@@ -127,13 +110,14 @@ pub async fn gather(
     let operator_logs = operator_logs::logs(client, selected, root, &mut objects.problems).await?;
 
     let of = cluster.windows_nodes().count();
+    report(&format!("collecting from {of} Windows node(s)"));
     let mut done = 0;
-    let mut looked = |last: Option<&NodeLine>| {
-        done += usize::from(last.is_some());
-        report(Stage::Nodes { done, of, last });
+    let mut looked = |node: &NodeLine| {
+        done += 1;
+        let (name, words) = (visible(&node.name), visible(&node.words));
+        report(&format!("node {done} of {of}, {name}: {words}"));
     };
-    looked(None);
-    let nodes = nodes::gather(&cluster, root, options, &mut |line| looked(Some(line))).await?;
+    let nodes = nodes::gather(&cluster, root, options, &mut looked).await?;
 
     let record = Gathered::new(Some(version.clone()), objects.kinds);
     write(root, "gathered.json", json(&record))?;
