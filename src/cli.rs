@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use ask::{AcceptHostKeyArgs, CheckHostsArgs, CompletionArgs, UninstallArgs, WhyArgs};
+pub use ask::{AcceptHostKeyArgs, CheckHostsArgs, UninstallArgs, WhyArgs};
 pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
@@ -107,11 +107,6 @@ pub enum Command {
     /// The exit status is 0 when everything is removed, 1 if not, 2 if the command line is wrong.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall(UninstallArgs),
-    /// Print the completion script of a shell
-    ///
-    /// The script completes the program under the name of its file, which must be on PATH.
-    #[command(after_help = COMPLETION_EXAMPLES)]
-    Completion(CompletionArgs),
     /// Print the custom resource definitions as YAML
     Crds(CrdsArgs),
 }
@@ -168,12 +163,6 @@ const CHECK_HOSTS_EXAMPLES: &str = "Examples:
 const UNINSTALL_EXAMPLES: &str = "Examples:
   windows-storage-operator uninstall
   windows-storage-operator uninstall --timeout 2h";
-
-const COMPLETION_EXAMPLES: &str = "Examples, for the start-up file of your shell:
-  source <(windows-storage-operator completion bash)
-  source <(windows-storage-operator completion zsh)
-  windows-storage-operator completion fish | source
-  windows-storage-operator completion powershell | Out-String | Invoke-Expression";
 
 /// Which cluster.
 #[derive(Args)]

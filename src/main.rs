@@ -50,7 +50,6 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Answer>> {
         }
         Command::Rollout(arguments) => command::rollout(&arguments).map(Some),
         Command::Uninstall(arguments) => command::uninstall(&arguments, called_as).map(|()| None),
-        Command::Completion(arguments) => command::completion(&arguments, called_as).map(|()| None),
         Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
     }
 }

@@ -1,9 +1,8 @@
-//! The arguments of `check hosts`, `why`, `uninstall`, `accept-host-key` and `completion`.
+//! The arguments of `check hosts`, `why`, `uninstall` and `accept-host-key`.
 
 use std::time::Duration;
 
 use clap::Args;
-use clap_complete::Shell;
 use jiff::SignedDuration;
 use windows_storage_operator::report::{ColorChoice, HostsFormat};
 
@@ -99,14 +98,6 @@ pub struct AcceptHostKeyArgs {
     /// Accept any key that the host has now, without asking
     #[arg(long, short)]
     pub yes: bool,
-}
-
-/// Arguments of `completion`.
-#[derive(Args)]
-pub struct CompletionArgs {
-    /// The shell
-    #[arg(value_enum)]
-    pub shell: Shell,
 }
 
 /// The fingerprint of a key, as `ssh-keygen -l` shows it.

@@ -37,14 +37,6 @@ impl CalledAs {
         }
     }
 
-    /// The name of the file that is called.
-    pub fn file_name(self) -> &'static str {
-        match self {
-            Self::Operator => OPERATOR,
-            Self::Plugin => PLUGIN,
-        }
-    }
-
     /// The command line under that name.
     pub fn command(self) -> Command {
         let command = Cli::command();

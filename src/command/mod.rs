@@ -3,7 +3,6 @@
 mod accept_host_key;
 mod check;
 mod check_hosts;
-mod completion;
 mod connect;
 mod input;
 mod must_gather;
@@ -28,7 +27,6 @@ use crate::cli::{CalledAs, CrdsArgs};
 pub use accept_host_key::accept_host_key;
 pub use check::check;
 pub use check_hosts::check_hosts;
-pub use completion::completion;
 pub use must_gather::{Interrupted, must_gather};
 pub use rollout::rollout;
 pub use run::run;

@@ -1,7 +1,6 @@
-//! Tests the kubectl plugin: called by the real kubectl, installed by the real krew, completed by a real bash.
+//! Tests the kubectl plugin: called by the real kubectl, installed by the real krew.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod completion;
 mod krew;
 mod kubectl;
 
