@@ -1,6 +1,8 @@
 //! Reads a cluster from files.
 
-use crate::files::{self, Outcome, Progress, ReadErrors, Source};
+use std::path::PathBuf;
+
+use crate::files::{self, Outcome, Progress, ReadErrors};
 use crate::index::Cluster;
 use crate::objects::{Gathered, Loader, cluster_kinds, kind};
 use crate::report::count;
@@ -50,7 +52,7 @@ pub enum InputError {
 
 /// Reads a cluster from files.
 pub fn from_files(
-    sources: &[Source],
+    paths: &[PathBuf],
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Input, InputError> {
     let mut loader = Loader::default();
@@ -59,7 +61,7 @@ pub fn from_files(
         None => name == Gathered::KIND || cluster_kinds().any(|kind| kind.name() == name),
     };
     let mut wrong = false;
-    let outcome = files::read(sources, &is_wanted, progress, &mut |object| {
+    let outcome = files::read(paths, &is_wanted, progress, &mut |object| {
         let put = loader.put(&object.api_version, &object.kind, &object.value);
         wrong |= put.is_err();
         put.map_err(|error| error.to_string())

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use encoding_rs::{Encoding, UTF_8};
@@ -24,10 +25,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use error::{Problem, ReadError, ReadErrors};
-pub use sources::Source;
 
 use error::Failure;
-use sources::{Format, STANDARD_INPUT};
+use sources::Format;
 
 /// An object.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,26 +119,28 @@ pub struct Outcome {
     pub left_out: ReadErrors,
 }
 
-/// Reads all sources and passes each object of a wanted apiVersion and kind to `sink`.
+/// Reads all files and folders, of which `-` is standard input, and passes each object of a wanted apiVersion and kind to `sink`.
 ///
 /// A text that does not parse ends the reading of its file. Whatever else is wrong is told, and reading goes on.
 pub fn read(
-    sources: &[Source],
+    paths: &[PathBuf],
     wanted: Wanted<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
     sink: Sink<'_>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let found = sources::find(sources, &mut outcome);
+    let found = sources::find(paths, &mut outcome);
     let mut reading = Reading::new(found.len(), wanted, progress, sink);
     reading.outcome = outcome;
-    for source in found {
-        match source {
-            Source::StandardInput => reading.file(STANDARD_INPUT, None, io::stdin().lock()),
-            Source::Path(path) => match File::open(&path) {
-                Ok(file) => reading.file(&sources::name_of(&path), sources::format_of(&path), file),
-                Err(error) => (reading.outcome.absent).in_file(&path, Problem::Read(error)),
-            },
+    for path in found {
+        let name = sources::name_of(&path);
+        if sources::is_standard_input(&path) {
+            reading.file(&name, None, io::stdin().lock());
+            continue;
+        }
+        match File::open(&path) {
+            Ok(file) => reading.file(&name, sources::format_of(&path), file),
+            Err(error) => (reading.outcome.absent).in_file(&path, Problem::Read(error)),
         }
     }
     reading.outcome

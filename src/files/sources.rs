@@ -10,26 +10,10 @@ use super::error::Problem;
 use super::{Outcome, archive};
 use crate::visible::visible;
 
-/// An input that the user names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Standard input.
-    StandardInput,
-    /// A file or a directory.
-    Path(PathBuf),
+/// Whether a path stands for standard input.
+pub(super) fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
-
-impl From<PathBuf> for Source {
-    fn from(path: PathBuf) -> Self {
-        if path.as_os_str() == "-" {
-            Self::StandardInput
-        } else {
-            Self::Path(path)
-        }
-    }
-}
-
-pub(super) const STANDARD_INPUT: &str = "standard input";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -47,29 +31,34 @@ pub(super) fn format_of(path: &Path) -> Option<Format> {
     }
 }
 
+/// Returns the name of an input in messages.
 pub(super) fn name_of(path: &Path) -> String {
-    visible(&path.to_string_lossy())
+    if is_standard_input(path) {
+        "standard input".to_owned()
+    } else {
+        visible(&path.to_string_lossy())
+    }
 }
 
 /// Returns all files to read, each once, in a stable order.
-pub(super) fn find(sources: &[Source], outcome: &mut Outcome) -> Vec<Source> {
+pub(super) fn find(paths: &[PathBuf], outcome: &mut Outcome) -> Vec<PathBuf> {
     let mut search = Search {
         found: Vec::new(),
         seen: HashSet::new(),
         outcome,
     };
-    for source in sources {
-        match source {
-            Source::StandardInput if search.found.contains(source) => {}
-            Source::StandardInput => search.found.push(Source::StandardInput),
-            Source::Path(path) => search.walk(path),
+    for path in paths {
+        if !is_standard_input(path) {
+            search.walk(path);
+        } else if !search.found.contains(path) {
+            search.found.push(path.clone());
         }
     }
     search.found
 }
 
 struct Search<'a> {
-    found: Vec<Source>,
+    found: Vec<PathBuf>,
     /// The canonical paths of files and directories seen so far.
     seen: HashSet<PathBuf>,
     outcome: &'a mut Outcome,
@@ -107,7 +96,7 @@ impl Search<'_> {
                         has_some = true;
                         // A pipe from the shell has no canonical path and cannot be given twice.
                         if !is_file || self.note(entry.path()) {
-                            self.found.push(Source::Path(entry.into_path()));
+                            self.found.push(entry.into_path());
                         }
                     } else if is_file && archive::is_missed(root, entry.path()) {
                         has_some = true;
@@ -141,22 +130,16 @@ mod tests {
 
     /// Returns the names found, relative to the folder, and the errors.
     fn names(folder: &Path, sources: &[&str]) -> (Vec<String>, Vec<String>) {
-        let sources: Vec<_> = sources
-            .iter()
-            .map(|name| match *name {
-                "-" => Source::StandardInput,
-                name => Source::Path(folder.join(name)),
-            })
-            .collect();
+        let path = |name: &&str| match *name {
+            "-" => PathBuf::from("-"),
+            name => folder.join(name),
+        };
+        let paths: Vec<_> = sources.iter().map(path).collect();
         let mut outcome = Outcome::default();
         let prefix = format!("{}/", folder.display());
-        let found = find(&sources, &mut outcome)
-            .into_iter()
-            .map(|source| match source {
-                Source::StandardInput => "-".to_owned(),
-                Source::Path(path) => path.display().to_string().replace(&prefix, ""),
-            })
-            .collect();
+        let found = find(&paths, &mut outcome).into_iter();
+        let found = found.map(|path| path.display().to_string().replace(&prefix, ""));
+        let found = found.collect();
         let errors = outcome.absent.and(outcome.unread).to_string();
         let errors = errors.replace(&prefix, "");
         let errors = errors.lines().map(str::to_owned).collect();
@@ -272,7 +255,6 @@ mod tests {
                 assert!(error.starts_with(begin), "{error}");
             }
         }
-        assert_eq!(Source::from(PathBuf::from("-")), Source::StandardInput);
     }
 
     #[test]

@@ -58,10 +58,7 @@ fn reading_goes_on_with_the_next_file() {
     let mut objects = Vec::new();
     let mut seen = Vec::new();
     let outcome = read(
-        &[
-            Source::Path(folder.path().to_owned()),
-            Source::Path(PathBuf::from("/absent")),
-        ],
+        &[folder.path().to_owned(), PathBuf::from("/absent")],
         &pods,
         &mut |progress| seen.push((progress.done, progress.of, progress.objects)),
         &mut |object| {
