@@ -75,7 +75,10 @@ impl Folder {
         let is_there = match fs::read_dir(name).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
             Ok(entries) if entries.is_empty() => true,
             Ok(entries) => {
-                let found = names_in_words(&entries);
+                let name = |entry: &DirEntry| visible(&entry.file_name().to_string_lossy());
+                let mut found: Vec<String> = entries.iter().map(name).collect();
+                found.sort();
+                let found = report::names(&found);
                 return refused(&format!("there and not empty: it has {found}"), "empty it");
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -156,19 +159,6 @@ impl Drop for Folder {
             let _ = fs::remove_dir(outer);
         }
     }
-}
-
-/// Lists a folder's entries, and explains our own hidden folders, which are easily overlooked.
-fn names_in_words(entries: &[DirEntry]) -> String {
-    const LEFT: &str = " (left by a must-gather that was killed; unless one is still writing it, it may be removed)";
-    let name = |entry: &DirEntry| {
-        let name = visible(&entry.file_name().to_string_lossy());
-        let is_ours = name.starts_with('.') && name.ends_with(PARTIAL);
-        name + if is_ours { LEFT } else { "" }
-    };
-    let mut names: Vec<String> = entries.iter().map(name).collect();
-    names.sort();
-    report::names(&names)
 }
 
 fn make(folder: &Path) -> io::Result<()> {

@@ -46,7 +46,6 @@ struct Found {
     /// The number of logs older than requested.
     older: usize,
     problems: Vec<String>,
-    renamed: Vec<String>,
 }
 
 /// Inspects all Windows nodes, and reports each as soon as it is done.
@@ -105,13 +104,8 @@ async fn inspect_node(
     root: &Path,
     options: &Options,
 ) -> Result<NodeLine, FolderError> {
-    let name = folder::file_name(&target.node);
-    let folder = format!("nodes/{name}");
-    let mut found = Found::default();
-    if name != target.node {
-        found.renamed.push(format!("its folder is {folder}"));
-    }
-    let found = Arc::new(Mutex::new(found));
+    let folder = format!("nodes/{}", folder::file_name(&target.node));
+    let found = Arc::new(Mutex::new(Found::default()));
     let (shared, root, options) = (Arc::clone(&found), root.to_owned(), options.clone());
     let inspected = inspect(target, namespace, Trust::Known, NODE, move |session| {
         let mut inspection = Inspection {
@@ -153,7 +147,6 @@ fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
         is_reached: true,
         words: format!("{of_agent}; {logs} log(s), {size}{older}"),
         problems,
-        renamed: found.renamed,
     }
 }
 
@@ -299,9 +292,6 @@ impl Inspection<'_> {
         if is_empty {
             // If this fails, an empty file is left, which is harmless.
             let _ = std::fs::remove_file(self.root.join(&to));
-        } else if name != *shown {
-            let line = format!("{shown} is written as {name}");
-            self.found().renamed.push(line);
         }
         let (taken, problem) = match read {
             Ok(part) => {

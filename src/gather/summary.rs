@@ -17,8 +17,6 @@ pub struct NodeLine {
     pub words: String,
     /// What could not be read.
     pub problems: Vec<String>,
-    /// Files that have another name in the folder than on the node.
-    pub renamed: Vec<String>,
 }
 
 impl NodeLine {
@@ -29,7 +27,6 @@ impl NodeLine {
             is_reached: false,
             words,
             problems: Vec::new(),
-            renamed: Vec::new(),
         }
     }
 }
@@ -105,7 +102,6 @@ impl Summary {
             lines.push(format!("  {}: {}", node.name, node.words));
             let problems = node.problems.iter();
             lines.extend(problems.map(|problem| format!("    could not be collected: {problem}")));
-            lines.extend(node.renamed.iter().map(|name| format!("    {name}")));
         }
         if self.problems.is_empty() {
             lines.push("everything requested was read from the cluster".to_owned());
@@ -137,7 +133,6 @@ mod tests {
                     is_reached: true,
                     words: "agent 1".to_owned(),
                     problems: vec!["a.log: no\u{1b}[2J".to_owned()],
-                    renamed: vec!["a\nb is written as a_b.0".to_owned()],
                 },
                 NodeLine::unseen("win-2", "Unreachable: dead".to_owned()),
             ],
@@ -152,7 +147,6 @@ mod tests {
             "  win-1: agent 1",
             "  win-2: Unreachable: dead",
             "    could not be collected: a.log: no\\u{1b}[2J",
-            "    a\\u{a}b is written as a_b.0",
             "Windows nodes: 1 of 2 reached",
             "upgradeable: False (ReadinessUnknown)",
             "could not be collected: Event: reading it is forbidden\\u{a}: no",

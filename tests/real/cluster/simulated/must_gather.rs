@@ -83,8 +83,6 @@ fn every_node_is_told_of(dest: &Path) {
             "win-004: no agent",
             "locked.log: [SFTP(4)]",
             "older log(s)",
-            "a b.log is written as a_b.log.",
-            "trap.yaml is written as trap.yaml.",
             "DriversMissing",
         ],
     );
