@@ -21,10 +21,8 @@ pub(super) struct Room {
     nodes: usize,
     /// The maximum number of different findings per place, and of namespaces.
     notes: usize,
-    /// The number of volumes per driver that are always allowed.
+    /// The maximum number of volumes per driver.
     volumes: usize,
-    /// The total number of volumes that the drivers share.
-    shared_volumes: usize,
 }
 
 /// For a terminal, where the user can run the command again with other options.
@@ -32,7 +30,6 @@ pub(super) const TERMINAL: Room = Room {
     nodes: 50,
     notes: 20,
     volumes: 20,
-    shared_volumes: 0,
 };
 /// For a terminal, if the volumes are already listed.
 pub(super) const TERMINAL_WITHOUT_VOLUMES: Room = Room {
@@ -43,8 +40,7 @@ pub(super) const TERMINAL_WITHOUT_VOLUMES: Room = Room {
 const PAGE: Room = Room {
     nodes: 500,
     notes: 100,
-    volumes: 20,
-    shared_volumes: 1000,
+    volumes: 500,
 };
 
 /// Renders the report for a terminal.
@@ -116,12 +112,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Builds the sections within the given room.
-    pub(super) fn of(report: &ReadinessReport, mut room: Room) -> Self {
-        let needed = report.volumes.iter();
-        let needed = needed.filter_map(|it| it.csi_driver.as_deref().or(it.plugin.as_deref()));
-        let share = room.shared_volumes / needed.collect::<BTreeSet<&str>>().len().max(1);
-        room.volumes = room.volumes.max(share);
-
+    pub(super) fn of(report: &ReadinessReport, room: Room) -> Self {
         // Plugins without a driver come first, because they take longest to fix.
         let mut blocked: BTreeMap<(bool, &str), Vec<&VolumeUse>> = BTreeMap::new();
         for volume in report.blocking() {
