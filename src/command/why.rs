@@ -28,11 +28,10 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
         return Err(not_found(&question, &namespace));
     };
     print(&explanation.render(is_colored(arguments.color)))?;
-    let answer = explanation.answer();
-    if answer == Answer::Unknown {
+    if explanation.answer == Answer::Unknown {
         is_unknown(&report.verdict);
     }
-    Ok(answer)
+    Ok(explanation.answer)
 }
 
 fn not_found(question: &Question, namespace: &str) -> anyhow::Error {

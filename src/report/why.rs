@@ -24,18 +24,12 @@ pub enum Answer {
 /// The answer, and its text.
 type State = (Answer, &'static str);
 
-const READY: State = (Answer::Fine, "READY");
-const NOT_READY: State = (Answer::Held, "NOT READY");
-const FINE: State = (Answer::Fine, "NOTHING IS MISSING");
-
 /// The explanation of one object.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    subject: String,
-    state: State,
-    facts: Vec<String>,
-    /// The report's content on the object.
-    blocks: Vec<Block>,
+    /// Whether anything is missing.
+    pub answer: Answer,
+    lines: Vec<Block>,
 }
 
 /// Explains the object with the question's name. Of several, takes the first kind in the order nodes, pods, claims, other
@@ -66,7 +60,7 @@ pub fn explain(
     let others = others.collect::<Vec<_>>().join(", ");
     if !others.is_empty() {
         let others = format!("Also there, with -n {namespace}: {others}.");
-        first.facts.push(others);
+        first.lines.extend(["", &others].map(Block::text));
     }
     Some(first)
 }
@@ -87,7 +81,7 @@ impl Subject<'_> {
         let Some(readiness) = all.iter().find(|node| node.name == self.name) else {
             let facts = vec![facts::not_judged(node)];
             let nothing = narrowed(self.report, |_| false, &[]);
-            return Some(Explanation::new(subject, facts, &nothing, TERMINAL));
+            return Some(Explanation::new(&subject, facts, &nothing, TERMINAL));
         };
         let is_here = |nodes: &[String]| nodes.iter().any(|node| node == self.name);
         let mut report = narrowed(self.report, |row| is_here(&row.missing_on), &[]);
@@ -104,13 +98,7 @@ impl Subject<'_> {
         report.nodes.push(readiness.clone());
         let status = self.cluster.node_statuses.get(self.name);
         let facts = facts::of_node(node, readiness, status);
-        let ready = unless_unread(READY, &report);
-        let state = if readiness.ready { ready } else { NOT_READY };
-        let explanation = Explanation::new(subject, facts, &report, TERMINAL);
-        Some(Explanation {
-            state,
-            ..explanation
-        })
+        Some(Explanation::new(&subject, facts, &report, TERMINAL))
     }
 
     fn workload(&self, kind: WorkloadKind) -> Option<Explanation> {
@@ -148,7 +136,7 @@ impl Subject<'_> {
         let subject = format!("{} {}", kind.as_str().to_lowercase(), self.key);
         // The facts already list the volumes.
         let room = TERMINAL_WITHOUT_VOLUMES;
-        Some(Explanation::new(subject, facts, &report, room))
+        Some(Explanation::new(&subject, facts, &report, room))
     }
 
     fn claim(&self) -> Option<Explanation> {
@@ -164,7 +152,7 @@ impl Subject<'_> {
         }
         let subject = format!("persistentvolumeclaim {}", self.key);
         let facts = facts::of_claim(claim, &report.volumes);
-        Some(Explanation::new(subject, facts, &report, TERMINAL))
+        Some(Explanation::new(&subject, facts, &report, TERMINAL))
     }
 
     fn volume(&self) -> Option<Explanation> {
@@ -179,7 +167,7 @@ impl Subject<'_> {
         }
         let subject = format!("persistentvolume {}", self.name);
         let facts = facts::of_persistent_volume(claim, &report.volumes);
-        Some(Explanation::new(subject, facts, &report, TERMINAL))
+        Some(Explanation::new(&subject, facts, &report, TERMINAL))
     }
 }
 
@@ -224,73 +212,62 @@ fn state(report: &ReadinessReport) -> State {
         codes::PERSISTENT_VOLUME_NOT_FOUND,
         codes::STORAGE_CLASS_NOT_FOUND,
     ];
-    let is_lost = |finding: &Finding| LOST.contains(&finding.code.as_str());
+    const NOT_KNOWN: State = (Answer::Unknown, "NOT KNOWN");
+    // What was not read may be missing.
+    let unless_unread = |words| match report.verdict.reason {
+        Reason::ReadinessUnknown => NOT_KNOWN,
+        _ => (Answer::Fine, words),
+    };
+    let has_one_of = |wanted: &[&str]| {
+        let mut findings = report.findings.iter();
+        findings.any(|finding| wanted.contains(&&*finding.code))
+    };
+    // Only where a node is asked about, the report has one.
+    if let [node] = &report.nodes[..] {
+        return if node.ready {
+            unless_unread("READY")
+        } else {
+            (Answer::Held, "NOT READY")
+        };
+    }
     if report.blocking().next().is_some() {
         (Answer::Held, "HOLDS UPGRADES")
     } else if report.volumes.iter().any(|row| !row.missing_on.is_empty()) {
         (Answer::Held, "LACKS ITS CSI DRIVER")
-    } else if report.findings.iter().any(is_lost) {
+    } else if has_one_of(&LOST) {
         (Answer::Held, "LACKS A VOLUME")
-    } else if report
-        .findings
-        .iter()
-        .any(|it| it.code == codes::PLACEMENT_UNKNOWN)
-    {
-        (Answer::Unknown, "NOT KNOWN")
+    } else if has_one_of(&[codes::PLACEMENT_UNKNOWN]) {
+        NOT_KNOWN
     } else {
-        unless_unread(FINE, report)
+        unless_unread("NOTHING IS MISSING")
     }
-}
-
-/// Replaces the state if the cluster was not read completely, since unread objects may be missing.
-fn unless_unread(state: State, report: &ReadinessReport) -> State {
-    match report.verdict.reason {
-        Reason::ReadinessUnknown => (Answer::Unknown, "NOT KNOWN"),
-        _ => state,
-    }
-}
-
-fn blocks(report: &ReadinessReport, room: Room) -> Vec<Block> {
-    let parts = Parts::of(report, room);
-    let missing = parts.blocking.into_iter().chain(parts.other_drivers);
-    let mut blocks = Vec::new();
-    if report.verdict.reason == Reason::ReadinessUnknown {
-        let message = format!("As far as could be read: {}.", report.verdict.message);
-        blocks.extend(["", &message].map(Block::text));
-    }
-    blocks.extend(under(Block::Title("On this node"), parts.node_notes));
-    blocks.extend(under(Block::Title("What is missing"), missing));
-    blocks.extend(under(Block::Title("Other findings"), parts.notes));
-    blocks
 }
 
 impl Explanation {
-    fn new(subject: String, facts: Vec<String>, report: &ReadinessReport, room: Room) -> Self {
-        Self {
-            subject,
-            state: state(report),
-            facts,
-            blocks: blocks(report, room),
-        }
-    }
-
-    /// Whether anything is missing.
-    pub fn answer(&self) -> Answer {
-        self.state.0
-    }
-
-    /// Renders the explanation for a terminal.
-    pub fn render(&self, color: bool) -> String {
-        let (answer, words) = self.state;
+    fn new(subject: &str, facts: Vec<String>, report: &ReadinessReport, room: Room) -> Self {
+        let (answer, words) = state(report);
         let style = match answer {
             Answer::Fine => Style::Good,
             Answer::Held => Style::Bad,
             Answer::Unknown => Style::Warning,
         };
-        let subject = Span::plain(format!("{}: ", self.subject));
+        let subject = Span::plain(format!("{subject}: "));
         let mut lines = vec![Block::Text(vec![subject, Span::new(style, words)])];
-        lines.extend(self.facts.iter().map(Block::text));
-        lines.extend(self.blocks.iter().cloned());
-        text::draw(&lines, color)
+        lines.extend(facts.into_iter().map(Block::text));
+        if report.verdict.reason == Reason::ReadinessUnknown {
+            let message = format!("As far as could be read: {}.", report.verdict.message);
+            lines.extend(["", &message].map(Block::text));
+        }
+        let parts = Parts::of(report, room);
+        let missing = parts.blocking.into_iter().chain(parts.other_drivers);
+        lines.extend(under(Block::Title("On this node"), parts.node_notes));
+        lines.extend(under(Block::Title("What is missing"), missing));
+        lines.extend(under(Block::Title("Other findings"), parts.notes));
+        Self { answer, lines }
+    }
+
+    /// Renders the explanation for a terminal.
+    pub fn render(&self, color: bool) -> String {
+        text::draw(&self.lines, color)
     }
 }
