@@ -1,12 +1,11 @@
 //! `uninstall`: makes the operator remove csi-proxy and its agent from all nodes, and waits until that is done.
 
 use anyhow::bail;
-use kube::api::{ListParams, Patch, PostParams};
+use kube::api::{ListParams, Patch};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use windows_storage_operator::api::{
-    Management, SETTINGS_NAME, WindowsNodeStorage, WindowsStorage, WindowsStorageSpec,
-};
+use windows_storage_operator::api::{SETTINGS_NAME, WindowsNodeStorage, WindowsStorage};
+use windows_storage_operator::assess::report::API_VERSION;
 use windows_storage_operator::client::deadline;
 use windows_storage_operator::visible::{some_of, visible};
 
@@ -84,27 +83,17 @@ async fn is_meant(client: &Client) -> anyhow::Result<bool> {
     ))
 }
 
-/// Writes the request.
+/// Writes the request, into an object that may have to be created.
 async fn ask(settings: &Api<WindowsStorage>) -> anyhow::Result<()> {
-    let wanted = json!({"spec": {"csiProxy": {"management": "Removed"}}});
-    let (parameters, patch) = (written_by(), Patch::Merge(&wanted));
-    let patching = settings.patch(SETTINGS_NAME, &parameters, &patch);
-    match deadline::call("write WindowsStorage cluster", patching).await {
-        Err(error) if error.is_not_found() => {
-            let mut spec = WindowsStorageSpec::default();
-            spec.csi_proxy.management = Management::Removed;
-            let object = WindowsStorage::new(SETTINGS_NAME, spec);
-            let parameters = PostParams {
-                field_manager: written_by().field_manager,
-                ..PostParams::default()
-            };
-            let creating = settings.create(&parameters, &object);
-            let created = deadline::call("create WindowsStorage cluster", creating).await;
-            created.map_err(explain_missing)?;
-        }
-        written => {
-            written?;
-        }
-    }
+    let wanted = json!({
+        "apiVersion": API_VERSION,
+        "kind": "WindowsStorage",
+        "metadata": {"name": SETTINGS_NAME},
+        "spec": {"csiProxy": {"management": "Removed"}},
+    });
+    let (parameters, patch) = (written_by().force(), Patch::Apply(&wanted));
+    let applying = settings.patch(SETTINGS_NAME, &parameters, &patch);
+    let applied = deadline::call("write WindowsStorage cluster", applying).await;
+    applied.map_err(explain_missing)?;
     Ok(())
 }
