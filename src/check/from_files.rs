@@ -79,14 +79,10 @@ pub fn from_files(
     let used: u64 = counts.values().sum();
     let number = |number: u64, thing| count(usize::try_from(number).unwrap_or(usize::MAX), thing);
     let (files, objects) = (number(tally.files, "file"), number(used, "object"));
-    let others = [
-        (tally.unused.values().sum(), "of other kinds"),
-        (tally.not_objects, "that are no Kubernetes objects"),
-    ];
-    let others = others.iter().filter(|(count, _)| *count > 0);
-    let parts = std::iter::once(format!("{files}: {objects} of kinds that matter here"))
-        .chain(others.map(|(count, what)| format!("{count} {what}")));
-    let summary = parts.collect::<Vec<_>>().join(", ");
+    let summary = format!(
+        "{files}: {objects} of kinds that matter here, {} of other kinds, {} that are no Kubernetes objects",
+        tally.unused, tally.not_objects
+    );
     let knows_all = loader.has_record();
     if used == 0 && !knows_all && !wrong {
         let faults = unread.and(left_out);

@@ -13,7 +13,6 @@ mod sources;
 mod tests;
 mod yaml;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -75,16 +74,10 @@ pub struct Tally {
     pub files: u64,
     /// Objects passed to the sink.
     pub objects: u64,
-    /// Objects that are not wanted, by kind.
-    pub unused: BTreeMap<String, u64>,
+    /// Objects of kinds that are not wanted.
+    pub unused: u64,
     /// Documents and items that are not Kubernetes objects.
     pub not_objects: u64,
-}
-
-impl Tally {
-    fn count_unused(&mut self, kind: &str) {
-        *self.unused.entry(kind.to_owned()).or_default() += 1;
-    }
 }
 
 /// The progress of reading.

@@ -193,12 +193,7 @@ fn narrowed(
         findings: findings.cloned().collect(),
         volumes,
         nodes: Vec::new(),
-        api_version: report.api_version.clone(),
-        kind: report.kind.clone(),
-        about: None,
-        cluster: report.cluster.clone(),
-        target: report.target.clone(),
-        verdict: report.verdict.clone(),
+        ..report.clone()
     }
 }
 
