@@ -1,6 +1,7 @@
 //! The arguments of the election of a leader, as `kube-controller-manager` and its like have them.
 
 use clap::{ArgAction, Args};
+use windows_storage_operator::client::installed::OPERATOR;
 
 /// Whether only one of several acts.
 #[derive(Args)]
@@ -16,7 +17,7 @@ pub struct ElectionArgs {
         default_missing_value = "true"
     )]
     pub leader_elect: bool,
-    /// Unique name of this candidate; by default the host's name and a random number. A candidate with the name of the last
+    /// Unique name of this candidate; by default one with a random number. A candidate with the name of the last
     /// leader, such as a restarted container of its pod, acquires the lease without waiting for its end
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     leader_elect_identity: Option<String>,
@@ -32,20 +33,8 @@ impl ElectionArgs {
     }
 }
 
-/// As client-go's examples have it: where it is, and which of several there.
 fn random_identity() -> String {
-    format!("{}_{:016x}", host_name(), rand::random::<u64>())
-}
-
-#[cfg(unix)]
-fn host_name() -> String {
-    let host = rustix::system::uname();
-    host.nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(windows)]
-fn host_name() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_default()
+    format!("{OPERATOR}_{:016x}", rand::random::<u64>())
 }
 
 #[cfg(test)]
