@@ -1,10 +1,8 @@
 //! Detects whether the program was called as the operator or as the kubectl plugin.
 
 use std::ffi::OsStr;
-use std::fmt::Display;
 use std::path::Path;
 
-use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
 
 use super::Cli;
@@ -62,17 +60,6 @@ impl CalledAs {
                 }
             })
     }
-
-    /// What is wrong with the use of a command, which its usage is shown with.
-    pub fn usage_error(self, name: &str, kind: ErrorKind, problem: impl Display) -> clap::Error {
-        let mut command = self.command();
-        // Only then its commands know what they are called by.
-        command.build();
-        match command.find_subcommand_mut(name) {
-            Some(command) => command.error(kind, problem),
-            None => command.error(kind, problem),
-        }
-    }
 }
 
 /// Examples as the plugin has them. The operator's Deployment, namespace and program keep their names.
@@ -113,20 +100,6 @@ mod tests {
     fn both_command_lines_are_sound() {
         for called_as in [CalledAs::Operator, CalledAs::Plugin] {
             called_as.command().debug_assert();
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_command_is_shown_with_its_usage() {
-        for (called_as, name) in [
-            (CalledAs::Operator, OPERATOR),
-            (CalledAs::Plugin, PLUGIN_CALLED),
-        ] {
-            for command in ["why", "accept-host-key"] {
-                let error = called_as.usage_error(command, ErrorKind::InvalidValue, "no");
-                let usage = format!("Usage: {name} {command} [OPTIONS] ");
-                assert!(error.to_string().contains(&usage), "{error}");
-            }
         }
     }
 

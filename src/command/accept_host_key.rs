@@ -11,21 +11,21 @@ use windows_storage_operator::node::{
 use windows_storage_operator::objects::{kind, own_config_maps};
 use windows_storage_operator::visible::visible;
 
-use crate::cli::{AcceptHostKeyArgs, CalledAs};
+use crate::cli::AcceptHostKeyArgs;
 use crate::command::connect::connect;
 use crate::command::own::{one, operators_namespace};
 use crate::command::{confirm, need_terminal, print, report_line, runtime};
 
 /// Shows the keys, asks, and pins.
-pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
+pub fn accept_host_key(arguments: &AcceptHostKeyArgs) -> anyhow::Result<()> {
     let runtime = runtime()?;
-    let accepted = runtime.block_on(accept(arguments, called_as));
+    let accepted = runtime.block_on(accept(arguments));
     // Do not wait for a host that does not answer.
     runtime.shutdown_background();
     accepted
 }
 
-async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
+async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<()> {
     let AcceptHostKeyArgs {
         cluster: connection,
         node,
@@ -61,8 +61,7 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
         Judgement::New => {}
     }
     if fingerprint.is_none() && !yes {
-        let instead = "--fingerprint, or --yes to accept whatever key the host shows";
-        need_terminal(called_as, "accept-host-key", instead);
+        need_terminal("--fingerprint, or --yes to accept whatever key the host shows")?;
         if !is_confirmed(pinned.is_some())? {
             bail!("not accepted; nothing was changed");
         }

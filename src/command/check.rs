@@ -1,7 +1,6 @@
 //! `check`: assesses a cluster or files.
 
 use anyhow::anyhow;
-use clap::error::ErrorKind;
 use windows_storage_operator::api::{SETTINGS_NAME, UPGRADEABLE};
 use windows_storage_operator::assess::report::{About, Reason, Upgradeable, Verdict};
 use windows_storage_operator::assess::{Report, Way, assess_once, check_target, preview, today};
@@ -10,19 +9,15 @@ use windows_storage_operator::report::{self, Answer, Format, render};
 use windows_storage_operator::status::find;
 use windows_storage_operator::visible::visible;
 
-use crate::cli::{CalledAs, CheckArgs};
+use crate::cli::CheckArgs;
 use crate::command::why::is_unknown;
-use crate::command::{input, is_colored, print, report_line};
+use crate::command::{UsageError, input, is_colored, print, report_line};
 
 /// Judges the input and prints the report.
-pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
+pub fn check(arguments: &CheckArgs) -> anyhow::Result<Answer> {
     let input::Input { about, cluster, .. } = input::read(&arguments.input)?;
     if let Some(target) = arguments.to {
-        if let Err(error) = check_target(&cluster, target) {
-            called_as
-                .usage_error("check", ErrorKind::ValueValidation, error)
-                .exit();
-        }
+        check_target(&cluster, target).map_err(UsageError::of)?;
         if let Some(today) = today(&cluster).filter(|today| today.minor > target.minor) {
             report_line(format!(
                 "note: {target} is not an upgrade: the cluster already has {today}"
@@ -32,8 +27,7 @@ pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Answe
     if let Some((name, way)) = one_node(arguments) {
         if arguments.output == Format::Html {
             let problem = "there is no page of one node; take -o table, json or yaml";
-            let kind = ErrorKind::ArgumentConflict;
-            called_as.usage_error("check", kind, problem).exit();
+            return Err(UsageError::of(problem).into());
         }
         return foresee(arguments, &about, &cluster, name, way);
     }

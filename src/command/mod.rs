@@ -23,7 +23,7 @@ use windows_storage_operator::api;
 use windows_storage_operator::client::deadline::CallError;
 use windows_storage_operator::report::{ColorChoice, use_color};
 
-use crate::cli::{CalledAs, CrdsArgs};
+use crate::cli::CrdsArgs;
 pub use accept_host_key::accept_host_key;
 pub use check::check;
 pub use check_hosts::check_hosts;
@@ -69,13 +69,24 @@ fn is_colored(choice: ColorChoice) -> bool {
     use_color(choice, is_terminal, |name| std::env::var_os(name))
 }
 
-/// Refuses to ask where nobody can answer; `instead` is what to give.
-fn need_terminal(called_as: CalledAs, command: &str, instead: &str) {
-    if !io::stdin().is_terminal() {
-        let problem = format!("there is no terminal to ask on; give {instead}");
-        let kind = clap::error::ErrorKind::MissingRequiredArgument;
-        called_as.usage_error(command, kind, problem).exit();
+/// What is wrong with the command line, where its parser cannot see it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+impl UsageError {
+    fn of(problem: impl std::fmt::Display) -> Self {
+        Self(problem.to_string())
     }
+}
+
+/// Refuses to ask where nobody can answer; `instead` is what to give.
+fn need_terminal(instead: &str) -> Result<(), UsageError> {
+    if io::stdin().is_terminal() {
+        return Ok(());
+    }
+    let problem = format!("there is no terminal to ask on; give {instead}");
+    Err(UsageError(problem))
 }
 
 /// Asks a question on the terminal.

@@ -9,7 +9,7 @@ use windows_storage_operator::assess::report::API_VERSION;
 use windows_storage_operator::client::deadline;
 use windows_storage_operator::visible::{some_of, visible};
 
-use crate::cli::{CalledAs, UninstallArgs};
+use crate::cli::UninstallArgs;
 use crate::command::connect::connect;
 use crate::command::rollout::follow;
 use crate::command::{
@@ -22,9 +22,9 @@ const NAMED: usize = 10;
 const REMOVED: &str = "Removed";
 
 /// Requests the removal, and shows its progress.
-pub fn uninstall(arguments: &UninstallArgs, called_as: CalledAs) -> anyhow::Result<()> {
+pub fn uninstall(arguments: &UninstallArgs) -> anyhow::Result<()> {
     if !arguments.yes {
-        need_terminal(called_as, "uninstall", "--yes");
+        need_terminal("--yes")?;
     }
     runtime()?.block_on(remove(arguments))
 }

@@ -1,22 +1,17 @@
 //! `why`: explains what one object lacks.
 
 use anyhow::anyhow;
-use clap::error::ErrorKind;
 use windows_storage_operator::assess::assess_once;
 use windows_storage_operator::assess::report::{Reason, Verdict};
 use windows_storage_operator::report::{Answer, Kind, Question, explain};
 use windows_storage_operator::visible::visible;
 
-use crate::cli::{CalledAs, WhyArgs};
-use crate::command::{input, is_colored, print, report_line};
+use crate::cli::WhyArgs;
+use crate::command::{UsageError, input, is_colored, print, report_line};
 
 /// Explains one object.
-pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Answer> {
-    let question = Question::parse(&arguments.subject).unwrap_or_else(|error| {
-        called_as
-            .usage_error("why", ErrorKind::InvalidValue, error)
-            .exit()
-    });
+pub fn why(arguments: &WhyArgs) -> anyhow::Result<Answer> {
+    let question = Question::parse(&arguments.subject).map_err(UsageError::of)?;
     let input::Input {
         cluster, namespace, ..
     } = input::read(&arguments.input)?;
