@@ -12,8 +12,10 @@ use serde::de::DeserializeOwned;
 
 use crate::api::{GROUP, WindowsNodeStorage, WindowsStorage};
 use crate::index::{AnyTable, Cluster, Key, Table, WorkloadKind};
-use crate::objects::received::{Received, Source};
-use crate::objects::{FieldError, node, own, placement, pod, storage as stored, workloads};
+use crate::objects::received::Received;
+use crate::objects::{
+    FieldError, decode_text, node, own, placement, pod, storage as stored, workloads,
+};
 
 /// The group of the `apps` kinds before Kubernetes 1.16, still found in old dumps.
 const OLD_APPS_GROUP: &str = "extensions";
@@ -35,8 +37,7 @@ const MOST_KEPT: usize = 64 << 10;
 /// What counts for each quote around a text: a text takes memory beside its letters.
 const QUOTE: usize = 16;
 
-type Put =
-    dyn Fn(&mut Cluster, &ObjectMeta, Source<'_>, usize) -> Result<bool, FieldError> + Send + Sync;
+type Put = dyn Fn(&mut Cluster, &ObjectMeta, &str, usize) -> Result<bool, FieldError> + Send + Sync;
 
 /// A kind of object. A value instead of a type parameter, so that shared code is compiled once, not once per kind.
 pub struct Kind {
@@ -72,22 +73,22 @@ impl Kind {
         (self.table_mut)(cluster)
     }
 
-    /// Decodes an object and stores its row. Returns whether the table changed.
+    /// Decodes an object from a file and stores its row. Whoever gives files decides about their size.
     pub(super) fn put(
         &self,
         cluster: &mut Cluster,
         meta: &ObjectMeta,
-        source: Source<'_>,
+        text: &str,
     ) -> Result<bool, FieldError> {
-        let is_tenants = !self.is_own() && self.scope != Scope::OwnNamespace;
-        let most = if is_tenants { MOST_KEPT } else { usize::MAX };
-        (self.put)(cluster, meta, source, most)
+        (self.put)(cluster, meta, text, usize::MAX)
     }
 
     /// Decodes an object from the API server and stores its row. Returns whether the table changed.
     pub fn absorb(&self, cluster: &mut Cluster, object: &Received) -> bool {
         let meta = object.meta();
-        let put = self.put(cluster, meta, Source::Text(object.text()));
+        let is_tenants = !self.is_own() && self.scope != Scope::OwnNamespace;
+        let most = if is_tenants { MOST_KEPT } else { usize::MAX };
+        let put = (self.put)(cluster, meta, object.text(), most);
         put.unwrap_or_else(|error| {
             // The content is unknown, so it must not lead to a positive verdict.
             let table = self.table_mut(cluster);
@@ -205,11 +206,11 @@ where
         resource,
         scope: Scope::Cluster,
         decides: true,
-        put: Box::new(move |cluster, meta, source, most| {
+        put: Box::new(move |cluster, meta, text, most| {
             let key = K::of(meta);
-            let row = row(source.decode()?).into();
+            let row = row(decode_text(text)?).into();
             // A short text leaves a small row, even if each of its letters counted for a quote.
-            if source.exceeds(most / QUOTE) && write!(Room(most), "{row:?}").is_err() {
+            if text.len() > most / QUOTE && write!(Room(most), "{row:?}").is_err() {
                 return Err(FieldError {
                     field: "of the object".to_owned(),
                     what: format!("what is used of it takes more than {} KiB", most >> 10),

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::index::{Cluster, ReadFrom};
-use crate::objects::received::{OnlyMetadata, Source};
+use crate::objects::received::OnlyMetadata;
 use crate::objects::{FieldError, Gathered, Kind, Scope, cluster_kinds, decode, gathered, kind};
 
 /// Builds a cluster from objects, which may occur more than once.
@@ -51,7 +51,7 @@ impl Loader {
         // Files are read only once, so no object may be left out because of a later one.
         self.cluster.read_from = ReadFrom::Files;
         if self.note_version(kind, &metadata) {
-            kind.put(&mut self.cluster, &metadata, Source::Value(value))?;
+            kind.put(&mut self.cluster, &metadata, &value.to_string())?;
         }
         Ok(())
     }

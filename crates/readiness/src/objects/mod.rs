@@ -61,6 +61,11 @@ fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(value).map_err(FieldError::from)
 }
 
+/// Decodes an object from JSON; where that fails, once more to find the field's path.
+fn decode_text<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
+    serde_json::from_str(text).or_else(|_| decode(&serde_json::from_str(text).unwrap_or_default()))
+}
+
 /// A field that does not match Kubernetes' definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field {field}: {what}")]

@@ -5,6 +5,7 @@ mod paths;
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
 
 pub use self::flags::driver_flags;
@@ -42,13 +43,7 @@ pub struct Container {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityContext {
-    windows_options: Option<WindowsOptions>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WindowsOptions {
-    host_process: Option<bool>,
+    windows_options: Option<core::WindowsSecurityContextOptions>,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +72,7 @@ impl<'a> Mounts<'a> {
     fn of(spec: &'a PodSpec) -> Self {
         let mut mounts = Self::default();
         let volumes = spec.volumes.iter().flatten();
-        let paths = volumes.filter_map(|volume| volume.host_path.as_ref()?.path.as_deref());
+        let paths = volumes.filter_map(|volume| Some(&*volume.host_path.as_ref()?.path));
         for path in paths.filter(|path| path.len() <= LONGEST_VALUE) {
             if let Some(pipe) = csi_proxy_pipe(path) {
                 mounts.csi_proxy_pipes.insert(pipe);
@@ -95,7 +90,8 @@ impl<'a> Mounts<'a> {
 /// What the containers of a pod's spec show.
 #[derive(Default)]
 struct Containers {
-    is_host_process: bool,
+    /// What is told of them as it is.
+    side: NodeSide,
     has_registrar: bool,
     /// The paths of the drivers' sockets that the registrars pass to the kubelet.
     sockets: BTreeSet<String>,
@@ -103,25 +99,18 @@ struct Containers {
     registries: BTreeSet<String>,
     /// The names that drivers have as their argument.
     said: BTreeSet<Name>,
-    /// How many drivers have a name as their argument that only the kubelet knows.
-    open_names: usize,
-    /// The drivers known by their images, by the standard names.
-    known: BTreeSet<Name>,
-    /// Their images, and all others.
-    images: Vec<Image>,
+    /// Whether a driver has a name as its argument that only the kubelet knows.
+    has_open_name: bool,
+    /// The images that are neither a known driver's nor a sidecar's.
     other_images: Vec<Image>,
-    sidecars: Vec<Image>,
-    /// Whether one of them may use csi-proxy's pipes from a HostProcess container.
+    /// Whether a known driver may use csi-proxy's pipes from a HostProcess container.
     may_use_pipes: bool,
-    csi_proxy: Option<String>,
 }
 
 impl Containers {
     fn of(spec: &PodSpec) -> Self {
-        let mut found = Self {
-            is_host_process: is_host_process(spec.security_context.as_ref()),
-            ..Self::default()
-        };
+        let mut found = Self::default();
+        found.side.is_host_process = is_host_process(spec.security_context.as_ref());
         let containers = spec.init_containers.iter().chain(&spec.containers);
         for container in containers.flatten().take(MOST) {
             found.add(container);
@@ -132,21 +121,22 @@ impl Containers {
     fn add(&mut self, container: &Container) {
         let [socket, registry, said] = flags::values(container);
         self.registries.extend(registry);
-        self.is_host_process |= is_host_process(container.security_context.as_ref());
+        let side = &mut self.side;
+        side.is_host_process |= is_host_process(container.security_context.as_ref());
         let (repository, tag) = split_image(container.image.as_deref().unwrap_or_default());
         let name = drivers::image_name(repository);
         // OpenShift names images by their digests alone.
         self.has_registrar |= name.ends_with(REGISTRAR_IMAGE) || socket.is_some();
         self.sockets.extend(socket);
         if name == CSI_PROXY_IMAGE {
-            self.csi_proxy.get_or_insert_with(|| tag.to_owned());
+            side.csi_proxy.get_or_insert_with(|| tag.to_owned());
         }
         if let Some(sidecar) = drivers::sidecar(name) {
-            self.sidecars.extend(versioned(sidecar, tag));
+            side.sidecars.extend(versioned(sidecar, tag));
             return;
         }
         match said {
-            Some(name) if is_open(&name) => self.open_names += 1,
+            Some(name) if is_open(&name) => self.has_open_name = true,
             Some(name) => self.said.extend((!name.is_empty()).then(|| name.into())),
             None => {}
         }
@@ -156,8 +146,8 @@ impl Containers {
         };
         let image = versioned(name, tag);
         self.may_use_pipes |= !drivers::does_without_csi_proxy(driver, image.as_ref());
-        self.images.extend(image);
-        self.known.insert(driver.into());
+        side.images.extend(image);
+        side.known.insert(driver.into());
     }
 
     /// Whether the arguments name all drivers.
@@ -180,16 +170,16 @@ impl Containers {
         if !self.are_named() {
             names.extend(self.socket_parts().chain(plugins.iter().cloned()));
             let mut folders = self.sockets.iter().filter_map(|path| plugin_folder(path));
-            if self.open_names == 0 && folders.all(is_open) {
-                names.extend(self.known.iter().cloned());
+            let known = &self.side.known;
+            if !self.has_open_name && folders.all(is_open) {
+                names.extend(known.iter().cloned());
             }
             // A known driver says its own name where no argument does, even from the folder of another one.
-            let is_others =
-                |name: &Name| drivers::by_name(name).is_some() && !self.known.contains(name);
-            let is_silent = self.said.is_empty() && self.open_names == 0;
-            if is_silent && !self.known.is_empty() && names.iter().any(is_others) {
+            let is_others = |name: &Name| drivers::by_name(name).is_some() && !known.contains(name);
+            let is_silent = self.said.is_empty() && !self.has_open_name;
+            if is_silent && !known.is_empty() && names.iter().any(is_others) {
                 names.retain(|name| !is_others(name));
-                names.extend(self.known.iter().cloned());
+                names.extend(known.iter().cloned());
             }
         }
         names.into_iter().take(MOST).collect()
@@ -197,7 +187,7 @@ impl Containers {
 
     /// Returns those of the names that the pods can register with the kubelet: a registrar says them, and reaches the folders.
     fn registers(&self, mounts: &Mounts<'_>, names: &BTreeSet<Name>) -> BTreeSet<Name> {
-        if !self.has_registrar && self.known.is_empty() {
+        if !self.has_registrar && self.side.known.is_empty() {
             return BTreeSet::new();
         }
         let in_sockets: BTreeSet<Name> = self.socket_parts().collect();
@@ -212,7 +202,7 @@ impl Containers {
             mounts.has_registry || !self.has_registrar || self.registries.iter().any(is_registry);
         let reaches = |name: &&Name| {
             let has_folder = has_its_socket || mounts.plugins.contains(*name);
-            (self.is_host_process && has_registry) || (mounts.has_registry && has_folder)
+            (self.side.is_host_process && has_registry) || (mounts.has_registry && has_folder)
         };
         let names = names.iter().filter(is_said).filter(reaches);
         names.cloned().collect()
@@ -235,7 +225,7 @@ impl Containers {
             &of_sockets
         };
         let folder = folders.first().filter(|_| folders.len() == 1)?;
-        (!is_open(folder) && !self.known.contains(folder)).then(|| folder.clone())
+        (!is_open(folder) && !self.side.known.contains(folder)).then(|| folder.clone())
     }
 }
 
@@ -243,43 +233,40 @@ impl Containers {
 pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     let mounts = Mounts::of(spec);
     let mut found = Containers::of(spec);
-    if !found.has_registrar && mounts.plugins.is_empty() && found.known.is_empty() {
+    let has_known = !found.side.known.is_empty();
+    if !found.has_registrar && mounts.plugins.is_empty() && !has_known {
         // Other programs have drivers, too.
         found.said.clear();
     }
     let names = found.names(&mounts.plugins);
-    if names.is_empty() && mounts.csi_proxy_pipes.is_empty() && found.csi_proxy.is_none() {
+    if names.is_empty() && mounts.csi_proxy_pipes.is_empty() && found.side.csi_proxy.is_none() {
         return None;
     }
-    let registries = found.is_host_process.then_some(&found.registries);
+    let folder = found.folder(&mounts.plugins);
+    let registries = found.side.is_host_process.then_some(&found.registries);
     let wrong_paths = paths::wrong_paths(&found.sockets, &mounts.folders, registries);
     let registers = if wrong_paths.is_empty() {
         found.registers(&mounts, &names)
     } else {
         BTreeSet::new()
     };
+    let mut side = found.side;
+    // Next to a driver known by its image, other images have unrelated versions.
+    if !has_known {
+        side.images = found.other_images;
+    }
     Some(NodeSide {
-        is_openshifts: false,
-        folder: found.folder(&mounts.plugins),
+        folder,
         wrong_paths,
         registers,
         csi_proxy_pipes: mounts.csi_proxy_pipes.into_iter().collect(),
         selection: selection(spec),
         tolerations: spec.tolerations.clone().unwrap_or_default(),
-        may_reach_csi_proxy: found.is_host_process
+        may_reach_csi_proxy: side.is_host_process
             && !names.is_empty()
-            && (found.may_use_pipes || found.known.is_empty()),
-        // Next to a driver known by its image, other images have unrelated versions.
-        images: if found.known.is_empty() {
-            found.other_images
-        } else {
-            found.images
-        },
-        sidecars: found.sidecars,
-        is_host_process: found.is_host_process,
-        csi_proxy: found.csi_proxy,
-        known: found.known,
+            && (found.may_use_pipes || !has_known),
         names,
+        ..side
     })
 }
 

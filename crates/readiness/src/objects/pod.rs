@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::PodOS;
+use k8s_openapi::api::core::v1::{HostPathVolumeSource, PodOS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
@@ -105,7 +105,7 @@ pub struct Volume {
     pub(super) name: Name,
     persistent_volume_claim: Option<ClaimSource>,
     ephemeral: Option<EphemeralSource>,
-    pub(super) host_path: Option<HostPath>,
+    pub(super) host_path: Option<HostPathVolumeSource>,
     csi: Option<CsiSource>,
     #[serde(flatten)]
     in_tree: InTreeSource,
@@ -122,11 +122,6 @@ struct ClaimSource {
 #[serde(rename_all = "camelCase")]
 struct EphemeralSource {
     volume_claim_template: Option<ClaimTemplateObject>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct HostPath {
-    pub(super) path: Option<String>,
 }
 
 /// A CSI volume's source. Only the driver is used.

@@ -5,13 +5,11 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
-use serde::de::{DeserializeOwned, Error};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::objects::metadata::Identity;
-use crate::objects::{FieldError, decode};
 
 /// An object of any kind as JSON text, with its decoded metadata.
 ///
@@ -34,35 +32,6 @@ impl Received {
     /// The object as JSON. Items of a list have no kind and apiVersion.
     pub fn text(&self) -> &str {
         self.text.get()
-    }
-}
-
-/// The source to decode an object from.
-#[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
-    Text(&'a str),
-    Value(&'a Value),
-}
-
-impl Source<'_> {
-    /// Whether the object comes from an API server, where tenants decide about it, and is larger than this.
-    pub fn exceeds(self, bytes: usize) -> bool {
-        match self {
-            Self::Text(text) => text.len() > bytes,
-            Self::Value(_) => false,
-        }
-    }
-
-    /// Decodes the object. The error names the invalid field.
-    pub fn decode<T: DeserializeOwned>(self) -> Result<T, FieldError> {
-        match self {
-            Self::Text(text) => serde_json::from_str(text).or_else(|_| {
-                // Decode again to find the field's path.
-                let mut deserializer = serde_json::Deserializer::from_str(text);
-                serde_path_to_error::deserialize(&mut deserializer).map_err(FieldError::from)
-            }),
-            Self::Value(value) => decode(value),
-        }
     }
 }
 

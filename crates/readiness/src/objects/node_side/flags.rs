@@ -1,8 +1,10 @@
 //! Reads the flags of a container that show which driver it registers.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
-use super::{Container, Variable};
+use super::Container;
 use crate::objects::decode;
 
 /// The flags that show which driver a container registers: the registrar's with the driver's socket, as the kubelet sees it;
@@ -16,7 +18,6 @@ const FLAGS: [&[&str]; 3] = [
 /// The longest value that is read, with its variables replaced: Windows' paths have 260 characters. Anyone who can create a
 /// pod controls the variables.
 pub(super) const LONGEST_VALUE: usize = 512;
-const MOST_VARIABLES: usize = 64;
 
 /// Returns the socket, the folder and the name that the flags of an undecoded container say.
 pub fn driver_flags(container: &Value) -> [Option<String>; 3] {
@@ -48,12 +49,15 @@ fn value(container: &Container, flags: &[&str]) -> Option<String> {
             Found::Here(value) => value,
             Found::Next => words.next()?,
         };
-        let mut expansion = Expansion::default();
-        expansion.add(
-            value.trim_matches(['"', '\'']),
-            container.env.as_deref().unwrap_or_default(),
-        );
-        return Some(expansion.text);
+        let mut known = HashMap::new();
+        for variable in container.env.iter().flatten() {
+            let name = variable.name.as_deref().unwrap_or_default();
+            match &variable.value {
+                Some(value) => known.insert(name, expand(value, &known)),
+                None => known.remove(name),
+            };
+        }
+        return Some(expand(value.trim_matches(['"', '\'']), &known));
     }
     None
 }
@@ -83,45 +87,27 @@ fn in_word<'a>(word: &'a str, flag: &str) -> impl Iterator<Item = Found<'a>> {
     })
 }
 
-/// A text with `$(NAME)` replaced by the container's variables, as the kubelet does, up to a limit.
-#[derive(Default)]
-struct Expansion {
-    text: String,
-    replaced: usize,
-}
-
-impl Expansion {
-    /// Appends expanded text. A variable's value can refer to the variables defined before it.
-    fn add(&mut self, mut text: &str, variables: &[Variable]) {
-        while let Some((before, rest)) = text.split_once("$(")
-            && let Some((name, after)) = rest.split_once(')')
-        {
-            self.push(before);
-            if self.replaced == MOST_VARIABLES || self.text.len() == LONGEST_VALUE {
-                return;
-            }
-            self.replaced += 1;
-            // The last variable with a name applies.
-            let found = variables
-                .iter()
-                .rposition(|variable| variable.name.as_deref() == Some(name));
-            let value = found.and_then(|place| Some((place, variables[place].value.as_ref()?)));
-            match value {
-                Some((place, value)) => self.add(value, &variables[..place]),
-                None => self.push(&format!("$({name})")),
-            }
-            text = after;
+/// Replaces `$(NAME)` by the variables that are known so far, as the kubelet does. Cuts off what is too long.
+fn expand(text: &str, known: &HashMap<&str, String>) -> String {
+    let (mut expanded, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("$(")
+        && let Some((name, after)) = after.split_once(')')
+        && expanded.len() < LONGEST_VALUE
+    {
+        expanded.push_str(before);
+        match known.get(name) {
+            Some(value) => expanded.push_str(value),
+            None => expanded.extend(["$(", name, ")"]),
         }
-        self.push(text);
+        rest = after;
     }
-
-    fn push(&mut self, text: &str) {
-        let mut end = text.len().min(LONGEST_VALUE - self.text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.text.push_str(&text[..end]);
+    expanded.push_str(rest);
+    let mut end = expanded.len().min(LONGEST_VALUE);
+    while !expanded.is_char_boundary(end) {
+        end -= 1;
     }
+    expanded.truncate(end);
+    expanded
 }
 
 #[cfg(test)]
