@@ -38,7 +38,6 @@ pub struct Advisory {
     /// The finding's code.
     pub code: String,
     /// The affected versions: at least one range.
-    #[serde(deserialize_with = "some")]
     pub versions: Vec<Range>,
     /// The affected form of a driver's DaemonSet; absent for all.
     #[serde(default)]
@@ -91,58 +90,26 @@ pub enum Reader {
     Controller,
 }
 
-/// A range of versions that is not empty: from the first one on, and before the last one.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Bounds")]
+/// A range of versions: from the first one on, and before the last one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Range {
     /// The first version, if there is one.
+    #[serde(deserialize_with = "version")]
     pub from: Option<Version>,
     /// The first version after them, if there is one.
+    #[serde(deserialize_with = "version")]
     pub before: Option<Version>,
 }
 
-fn some<'de, D: Deserializer<'de>>(ranges: D) -> Result<Vec<Range>, D::Error> {
-    let ranges = Vec::<Range>::deserialize(ranges)?;
-    if ranges.is_empty() {
-        return Err(D::Error::custom("no versions"));
-    }
-    Ok(ranges)
-}
-
-/// No version is before this one.
-static FIRST: Version = Version::new(0, 0, 0);
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Bounds {
-    from: Option<String>,
-    before: Option<String>,
-}
-
-impl TryFrom<Bounds> for Range {
-    type Error = String;
-
-    fn try_from(Bounds { from, before }: Bounds) -> Result<Self, String> {
-        let parse = |text: Option<String>| {
-            let parse = |text: String| {
-                let parts = text.split('.').count();
-                let full = format!("{text}{}", ".0".repeat(3_usize.saturating_sub(parts)));
-                Version::parse(&full).map_err(|error| format!("version {text:?}: {error}"))
-            };
-            text.map(parse).transpose()
-        };
-        let range = Self {
-            from: parse(from)?,
-            before: parse(before)?,
-        };
-        let from = range.from.as_ref().unwrap_or(&FIRST);
-        match &range.before {
-            Some(before) if from >= before => {
-                Err(format!("no version is from {from} and before {before}"))
-            }
-            _ => Ok(range),
-        }
-    }
+/// Reads a version, of which the last parts may be left out.
+fn version<'de, D: Deserializer<'de>>(text: D) -> Result<Option<Version>, D::Error> {
+    let text = String::deserialize(text)?;
+    let parts = text.split('.').count();
+    let full = format!("{text}{}", ".0".repeat(3_usize.saturating_sub(parts)));
+    let version = Version::parse(&full);
+    let version = version.map_err(|error| D::Error::custom(format!("version {text:?}: {error}")));
+    version.map(Some)
 }
 
 impl Range {
