@@ -102,7 +102,7 @@ mod tests {
 
     fn eks() -> PlatformSignal {
         PlatformSignal {
-            platform: Platform::Eks,
+            platform: Platform::EKS,
             shown: "label x".to_owned(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::blocks::{Block, Span, Style};
 use crate::assess::report::{About, ReadinessReport, Reason, Upgradeable, VolumeUse};
-use crate::assess::{Reach, when_lost};
+use crate::assess::when_lost;
 use crate::visible::some_of;
 
 /// How many names a sentence lists before it counts the rest.
@@ -195,20 +195,17 @@ pub(super) fn fates<'a>(
     volumes: impl IntoIterator<Item = &'a VolumeUse>,
     nodes: usize,
 ) -> Vec<String> {
-    let mut fates: BTreeMap<Option<&str>, (usize, bool)> = BTreeMap::new();
+    let mut fates: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for volume in volumes.into_iter().filter(|volume| volume.blocking) {
         let when = match (volume.redirected, &volume.breaks_at) {
             (Some(true), _) => None,
             (Some(false), Some(version)) => Some(version.as_str()),
             _ => continue,
         };
-        let (count, partly) = fates.entry(when).or_default();
-        *count += 1;
-        *partly |= volume.csi_driver.is_some() && volume.missing_on.len() < nodes;
+        *fates.entry(when).or_default() += 1;
     }
-    let fates = fates.into_iter().map(|(version, (count, partly))| {
-        when_lost(count, version, Reach::of(nodes, partly)) + "."
-    });
+    let fates = fates.into_iter();
+    let fates = fates.map(|(version, count)| when_lost(count, version, nodes > 0) + ".");
     fates.collect()
 }
 

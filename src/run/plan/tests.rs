@@ -226,7 +226,7 @@ fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
     assert!(rig.last.nodes["win-2"].is_managed());
     // It has not been connected to yet, and now the first node of another owner is created.
     rig.add_node("win-3", "windows");
-    rig.belongs_to("win-3", Platform::Eks);
+    rig.belongs_to("win-3", Platform::EKS);
     let todo = rig.pass();
     let until = Timestamp::from_second(1_100).unwrap();
     assert_eq!(
@@ -295,7 +295,7 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     rig.act();
-    rig.belongs_to("win-2", Platform::Wmco);
+    rig.belongs_to("win-2", Platform::WMCO);
     // Nobody has logged in.
     assert!(matches!(rig.act().nodes["win-2"], NodePlan::External(_)));
     rig.restart();
@@ -304,7 +304,7 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
     rig.act();
     // The status shows no contact, but its host key is pinned: the previous process may have connected.
     rig.pin(&[("win-2", crate::node::FIRST_CONTACT)]);
-    rig.belongs_to("win-2", Platform::Wmco);
+    rig.belongs_to("win-2", Platform::WMCO);
     rig.act();
     let NodePlan::Release(who, Ok(target)) = rig.plan("win-2") else {
         panic!("{:?}", rig.plan("win-2"))

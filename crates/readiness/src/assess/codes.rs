@@ -65,7 +65,7 @@ codes! {
     PERSISTENT_VOLUME_CLAIM_NOT_FOUND = "PersistentVolumeClaimNotFound";
     /// A claim is bound to a PersistentVolume that does not exist.
     PERSISTENT_VOLUME_NOT_FOUND = "PersistentVolumeNotFound";
-    /// A driver's DaemonSet mounts pipes that csi-proxy does not offer.
+    /// A driver's DaemonSet mounts pipes that no csi-proxy offers.
     PIPE_NOT_OFFERED = "PipeNotOffered";
     /// A workload with in-tree volumes selects nodes that are not there, so its operating system is unknown.
     PLACEMENT_UNKNOWN = "PlacementUnknown";

@@ -31,8 +31,6 @@ pub struct BlockingGroup {
     pub count: usize,
     /// Those of them that are among the first, as the verdict's message names them.
     pub named: Vec<String>,
-    /// Whether one of them can be mounted on some Windows node.
-    pub partly: bool,
 }
 
 /// The inputs of the verdict when everything has been read.
@@ -138,20 +136,19 @@ fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
 fn name_volumes(facts: &Facts<'_>) -> String {
     let groups = facts.blocking.groups.iter();
     let groups = groups.map(|(loss, group)| {
-        let BlockingGroup { count, named, .. } = group;
+        let BlockingGroup { count, named } = group;
         let mut parts = named.clone();
         let unnamed = count.saturating_sub(named.len());
         if unnamed > 0 && !parts.is_empty() {
             parts.push(format!("and {unnamed} more"));
         }
         let named = parts.join("; ");
-        let when = match loss {
+        let version = match loss {
             None => return named,
-            Some(Loss::Today) => {
-                when_lost(*count, None, Reach::of(facts.windows_nodes, group.partly))
-            }
-            Some(Loss::At(release)) => when_lost(*count, Some(&release.number()), Reach::AllNodes),
+            Some(Loss::Today) => None,
+            Some(Loss::At(release)) => Some(release.number()),
         };
+        let when = when_lost(*count, version.as_deref(), facts.windows_nodes > 0);
         if named.is_empty() {
             when
         } else {
@@ -161,44 +158,18 @@ fn name_volumes(facts: &Facts<'_>) -> String {
     groups.collect::<Vec<_>>().join(". ")
 }
 
-/// On which Windows nodes volumes cannot be mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// There is no node.
-    NoNodes,
-    /// On all of them.
-    AllNodes,
-    /// Some have the driver of some of the volumes.
-    SomeNodes,
-}
-
-impl Reach {
-    /// Returns on which of so many nodes volumes cannot be mounted, if some of them can be mounted on some.
-    pub fn of(nodes: usize, partly: bool) -> Self {
-        match nodes {
-            0 => Self::NoNodes,
-            _ if partly => Self::SomeNodes,
-            _ => Self::AllNodes,
-        }
-    }
-}
-
 /// Says that volumes that hold upgrades break at the upgrade to a version, or without one, are broken today.
-pub fn when_lost(volumes: usize, version: Option<&str>, reach: Reach) -> String {
-    let (what, verb, nodes, driver) = match volumes {
-        1 => ("volume", "breaks", "its node", "its driver"),
-        _ => ("volumes", "break", "their nodes", "their drivers"),
+pub fn when_lost(volumes: usize, version: Option<&str>, has_nodes: bool) -> String {
+    let (what, verb, nodes) = match volumes {
+        1 => ("volume", "breaks", "its node"),
+        _ => ("volumes", "break", "their nodes"),
     };
-    if let Some(version) = version {
-        return format!("{volumes} {what} {verb} at the upgrade to {version}");
-    }
-    let today = format!("{volumes} {what} cannot be mounted already today");
-    match reach {
-        Reach::NoNodes => today,
-        Reach::AllNodes => format!("{today}; draining {nodes} will show it"),
-        Reach::SomeNodes => {
-            format!("{today} on nodes that lack {driver}; pods that move there will show it")
-        }
+    match version {
+        Some(version) => format!("{volumes} {what} {verb} at the upgrade to {version}"),
+        None if has_nodes => format!(
+            "{volumes} {what} cannot be mounted already today; draining {nodes} will show it"
+        ),
+        None => format!("{volumes} {what} cannot be mounted already today"),
     }
 }
 

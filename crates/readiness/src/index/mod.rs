@@ -40,16 +40,6 @@ pub enum ReadFrom {
     Files,
 }
 
-/// Why a cluster without any Node is not understood.
-fn no_nodes(read_from: ReadFrom) -> &'static str {
-    match read_from {
-        ReadFrom::Api => {
-            "the cluster has none at all, and what runs on which system cannot be told"
-        }
-        ReadFrom::Files => "the input has none; add the output of kubectl get nodes -o yaml",
-    }
-}
-
 /// All that was read from the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
@@ -183,9 +173,15 @@ impl Cluster {
         let mut unread = self.unread_where(|table| !table.is_complete());
         // Workloads run on nodes: a list without any says nothing about a cluster.
         if self.nodes.is_complete() && self.nodes.is_empty() {
-            let problem = self.nodes.problem();
-            let problem = problem.unwrap_or(no_nodes(self.read_from));
-            unread.push(Unread::new("Node", problem));
+            let why = match self.read_from {
+                ReadFrom::Api => {
+                    "the cluster has none at all, and what runs on which system cannot be told"
+                }
+                ReadFrom::Files => {
+                    "the input has none; add the output of kubectl get nodes -o yaml"
+                }
+            };
+            unread.push(Unread::new("Node", self.nodes.problem().unwrap_or(why)));
         }
         let input = self.unread_input.as_ref();
         unread.extend(input.map(|problem| Unread::new("a part of the files", problem)));

@@ -10,9 +10,6 @@ use serde::{Deserialize, Serialize};
 use crate::index::{Labels, Name, Node, Toleration};
 use crate::visible::some_of;
 
-/// How many terms of an affinity are named in words.
-const NAMED_TERMS: usize = 5;
-
 /// A node selector and the terms of a required node affinity. Both must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeSelection {
@@ -79,42 +76,15 @@ impl NodeSelection {
         let wanted = self.labels.iter();
         let wrong = wanted.filter(|(key, value)| label(labels, key) != Some(value.as_str()));
         let mut unmet: Vec<String> = wrong
-            .map(|(key, value)| format!("{key}={value} ({})", has(key, labels)))
+            .map(|(key, value)| match label(labels, key) {
+                Some(has) => format!("{key}={value} (the node has {has})"),
+                None => format!("{key}={value} (the node has no such label)"),
+            })
             .collect();
         if !self.terms_match(name, labels) {
-            let terms = self.terms.iter().flatten();
-            let terms = some_of(terms.map(|term| unmet_of_term(term, labels)), NAMED_TERMS);
-            unmet.push(if terms.is_empty() {
-                "an affinity without terms, which matches nothing".to_owned()
-            } else {
-                format!("affinity {terms}")
-            });
+            unmet.push("its required node affinity".to_owned());
         }
         unmet
-    }
-}
-
-fn has(key: &str, labels: &Labels) -> String {
-    match label(labels, key) {
-        Some(value) => format!("the node has {value}"),
-        None => "the node has no such label".to_owned(),
-    }
-}
-
-/// Names the first requirement of a term that a node does not meet.
-fn unmet_of_term(term: &NodeSelectorTerm, labels: &Labels) -> String {
-    let shown = |wanted: &NodeSelectorRequirement| {
-        let values = wanted.values.as_deref().unwrap_or_default().join(", ");
-        format!("{} {} ({values})", wanted.key, wanted.operator)
-    };
-    let mut expressions = term.match_expressions.iter().flatten();
-    if let Some(wanted) = expressions.find(|wanted| !is_met(wanted, label(labels, &wanted.key))) {
-        return format!("{} ({})", shown(wanted), has(&wanted.key, labels));
-    }
-    let mut fields = term.match_fields.iter().flatten();
-    match fields.next() {
-        Some(wanted) => format!("{} (the node has another name)", shown(wanted)),
-        None => "a term that matches nothing".to_owned(),
     }
 }
 

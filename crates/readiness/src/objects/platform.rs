@@ -10,15 +10,15 @@ const WMCO: &str = "windowsmachineconfig.openshift.io/";
 /// `-` is a prefix.
 const SIGNALS: [(Platform, &[&str], Option<&str>); 4] = [
     (
-        Platform::Aks,
+        Platform::AKS,
         &[
             "kubernetes.azure.com/node-image-version",
             "kubernetes.azure.com/managedby",
         ],
         None,
     ),
-    (Platform::Eks, &["eks.amazonaws.com/"], Some("-eks-")),
-    (Platform::Gke, &["cloud.google.com/gke-"], Some("-gke.")),
+    (Platform::EKS, &["eks.amazonaws.com/"], Some("-eks-")),
+    (Platform::GKE, &["cloud.google.com/gke-"], Some("-gke.")),
     (
         Platform::Rancher,
         &["rke.cattle.io/machine", "cattle.io/os"],
@@ -33,7 +33,7 @@ pub(super) fn platform(
     kubelet_version: &str,
 ) -> Option<PlatformSignal> {
     if let Some(shown) = wmco(meta, taints) {
-        let platform = Platform::Wmco;
+        let platform = Platform::WMCO;
         return Some(PlatformSignal { platform, shown });
     }
     SIGNALS.iter().find_map(|&(platform, names, version)| {

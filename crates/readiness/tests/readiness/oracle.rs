@@ -291,12 +291,6 @@ fn message(
             "today" if windows_nodes(cluster).is_empty() => {
                 "cannot be mounted already today".to_owned()
             }
-            "today" if held.iter().filter(is_its).any(|row| is_partly(cluster, row)) => {
-                let driver = if all == 1 { "its driver" } else { "their drivers" };
-                format!(
-                    "cannot be mounted already today on nodes that lack {driver}; pods that move there will show it"
-                )
-            }
             "today" => {
                 let nodes = if all == 1 { "its node" } else { "their nodes" };
                 format!("cannot be mounted already today; draining {nodes} will show it")
@@ -313,16 +307,6 @@ fn message(
         }
     });
     groups.collect::<Vec<_>>().join(". ")
-}
-
-/// Whether a Windows node has the volume's driver.
-fn is_partly(cluster: Cluster<'_>, row: &Row<'_>) -> bool {
-    row.found.backing.driver.as_deref().is_some_and(|driver| {
-        windows_nodes(cluster).iter().any(|node| {
-            let csi_node = cluster::csi_node(cluster, node);
-            csi_node.is_some_and(|it| cluster::csi_node_drivers(it).contains(&driver))
-        })
-    })
 }
 
 /// Names what stands in for the registrations that in-tree volumes need.

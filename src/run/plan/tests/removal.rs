@@ -237,7 +237,7 @@ fn to_be_removed() -> Rig {
     rig.see("theirs", Standing::Current);
     rig.act();
     rig.change_node("theirs", |node| node.given = false);
-    rig.belongs_to("theirs", Platform::Wmco);
+    rig.belongs_to("theirs", Platform::WMCO);
     rig.put(&with_pipes());
     rig.act();
     // It was ours, so it is released first.

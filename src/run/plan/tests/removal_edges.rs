@@ -179,7 +179,7 @@ fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
 #[test]
 fn a_node_that_wmco_has_taken_over_is_released_and_not_robbed() {
     let mut rig = rig(&["win-1"], &json!({}));
-    rig.belongs_to("win-1", Platform::Wmco);
+    rig.belongs_to("win-1", Platform::WMCO);
     rig.want(&all_removed());
     rig.act();
     let plan = rig.plan("win-1");

@@ -117,7 +117,7 @@ impl Advisory {
         };
         let is_platform = |name: &String| {
             let signal = node.platform.as_ref();
-            signal.is_some_and(|signal| signal.platform.name() == name)
+            signal.is_some_and(|signal| signal.platform.as_str() == name)
         };
         self.windows.as_ref().is_none_or(is_build) && self.platform.as_ref().is_none_or(is_platform)
     }

@@ -10,12 +10,9 @@ use crate::index::{ObjectKey, Pod, WantedImage};
 use crate::visible::some_of;
 
 /// The label that DaemonSets select a build of Windows by.
-pub(super) const BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
+const BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
 /// How many DaemonSets of a driver are named, and how many pipes of one. Anyone can make any number.
 const NAMED: usize = 5;
-/// Other reasons why a container waits that its logs cannot explain, because it has none yet.
-const WITHOUT_LOGS: &str = "ContainerCreating PodInitializing CreateContainerConfigError CreateContainerError \
-                            CreateContainerHostProcessError RunContainerError StartError ContainerCannotRun";
 
 /// Returns why the driver is not registered on the node. Messages name the node only if it is the finding's object.
 pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
@@ -43,42 +40,40 @@ pub fn stale_entry(place: &Place<'_>) -> Vec<Finding> {
     }
     let object = format!("CSINode/{}", place.name);
     let sets = place.sets_for_node();
-    let what = match (pods.first(), sets.first()) {
-        (Some((key, pod)), _) => {
-            let finding = finding!(
-                STALE_ENTRY,
-                object,
-                "{driver} is registered, but its pod {key} is not ready{}, and no volume of it mounts until it is; see its \
-                 events",
-                trouble(pod).map(in_brackets).unwrap_or_default()
-            );
-            return vec![finding.run("kubectl describe pod", &key.words())];
-        }
+    let (what, command) = match (pods.first(), sets.first()) {
+        (Some((key, pod)), _) => (
+            format!(
+                "its pod {key} is not ready{}, and no volume of it mounts until it is; see its events",
+                in_brackets(trouble(pod))
+            ),
+            Some(("kubectl describe pod", *key)),
+        ),
         (None, Some(set)) if lacks_pods_of(place.cluster, &set.key.namespace) => return Vec::new(),
-        (None, Some(set)) => {
-            let finding = finding!(
-                STALE_ENTRY,
-                object,
-                "{driver} is registered, but DaemonSet {} has no pod here: the entry is a leftover; see its events",
+        (None, Some(set)) => (
+            format!(
+                "DaemonSet {} has no pod here: the entry is a leftover; see its events",
                 set.key
-            );
-            return vec![finding.run("kubectl describe daemonset", &set.key.words())];
-        }
+            ),
+            Some(("kubectl describe daemonset", set.key)),
+        ),
         // One of them may be the driver's.
         (None, None) if !place.sets.perhaps.is_empty() => return place.not_ready_perhaps(),
         (None, None) if place.may_lack_pods() || place.unseen_daemon_sets().is_some() => {
             return Vec::new();
         }
-        (None, None) => format!(
-            "no pod here and no DaemonSet for Windows nodes brings it: the entry may be a leftover; {}",
-            deploy(driver)
+        (None, None) => (
+            format!(
+                "no pod here and no DaemonSet for Windows nodes brings it: the entry may be a leftover; {}",
+                deploy(driver)
+            ),
+            None,
         ),
     };
-    vec![finding!(
-        STALE_ENTRY,
-        object,
-        "{driver} is registered, but {what}"
-    )]
+    let finding = finding!(STALE_ENTRY, object, "{driver} is registered, but {what}");
+    vec![match command {
+        Some((command, key)) => finding.run(command, &key.words()),
+        None => finding,
+    }]
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -89,8 +84,8 @@ fn trouble(pod: &Pod) -> Option<&str> {
     pod.driver.as_ref()?.trouble.as_deref()
 }
 
-fn in_brackets(text: &str) -> String {
-    format!(" ({text})")
+fn in_brackets(text: Option<&str>) -> String {
+    text.map_or_else(String::new, |text| format!(" ({text})"))
 }
 
 impl<'a> Place<'a> {
@@ -186,26 +181,23 @@ impl<'a> Place<'a> {
     }
 
     fn pod_not_ready(&self, key: &ObjectKey, pod: &Pod, driver: &str) -> Finding {
-        let reason = trouble(pod);
-        let mut without_logs = WITHOUT_LOGS.split(' ');
-        let without_logs = without_logs.any(|known| reason == Some(known));
         let image = pod.driver.as_ref().and_then(|driver| driver.image.as_ref());
         let advice = match image {
             Some(image) => self.without_image(image),
-            None if without_logs => "its events say what it waits for".to_owned(),
-            None if pod.csi_proxy_pipes.is_empty() => "see its log".to_owned(),
-            None => "see its log: \"The system cannot find the file specified\" there means a pipe that csi-proxy does not \
-                     offer"
+            None if pod.csi_proxy_pipes.is_empty() => "see its events and its log".to_owned(),
+            None => "see its events and its log: \"The system cannot find the file specified\" there means a pipe that \
+                     csi-proxy does not offer"
                 .to_owned(),
         };
         let finding = finding!(
             DRIVER_POD_NOT_READY,
             format!("Pod/{key}"),
             "pod {key} of {driver} is not ready{}; {advice}",
-            reason.map(in_brackets).unwrap_or_default()
-        );
-        if without_logs || image.is_some() {
-            return finding.run("kubectl describe pod", &key.words());
+            in_brackets(trouble(pod))
+        )
+        .run("kubectl describe pod", &key.words());
+        if image.is_some() {
+            return finding;
         }
         let words = [&key.words()[..], &["--all-containers"]].concat();
         finding.run("kubectl logs", &words)
@@ -213,30 +205,22 @@ impl<'a> Place<'a> {
 
     /// Says what to do about an image that cannot be pulled. Images for Windows are for a build of it.
     fn without_image(&self, image: &WantedImage) -> String {
-        let (system, label) = match self.node.windows_build.as_str() {
-            "" => ("this version of Windows".to_owned(), BUILD_LABEL.to_owned()),
+        let system = match self.node.windows_build.as_str() {
+            "" => "this version of Windows".to_owned(),
             build if build.starts_with(|first: char| first.is_ascii_digit()) => {
-                (format!("Windows {build}"), format!("{BUILD_LABEL}={build}"))
+                format!("Windows {build}")
             }
-            named => (named.to_owned(), BUILD_LABEL.to_owned()),
+            named => named.to_owned(),
         };
-        let WantedImage {
-            name,
-            is_for_others,
-        } = image;
-        if *is_for_others {
+        let name = &image.name;
+        if image.is_for_others {
             return format!(
                 "the image {name} has no build for {system}: take one that has, and where other nodes need this one, in a DaemonSet of \
-                 its own for the nodes with the label {label}"
+                 its own for the nodes with that label {BUILD_LABEL}"
             );
         }
-        let of = if name.is_empty() {
-            String::new()
-        } else {
-            format!(" {name}")
-        };
         format!(
-            "check the name and pull secret of the image{of}, and that it has a build for {system}"
+            "check the name and pull secret of the image {name}, and that it has a build for {system}"
         )
     }
 
@@ -267,39 +251,24 @@ impl<'a> Place<'a> {
         })
     }
 
+    /// Reports mounted pipes that no csi-proxy has, whatever its state.
     fn pipes_not_offered(&self) -> Vec<Finding> {
-        let csi_proxy = self.cluster.csi_proxy(self.name);
-        let closed = csi_proxy.map_or(&[][..], |csi_proxy| &csi_proxy.missing_pipes);
-        let mut findings = Vec::new();
-        for set in self.sets_for_node().into_iter().take(NAMED) {
-            let mounted = set.node_side.csi_proxy_pipes.iter().map(String::as_str);
-            let (known, unknown): (Vec<&str>, Vec<&str>) =
-                mounted.partition(|pipe| CSI_PROXY_PIPES.contains(pipe));
-            let is_closed = |pipe: &&str| closed.iter().any(|closed| closed == pipe);
-            let shut: Vec<&str> = known.into_iter().filter(is_closed).collect();
-            for (pipes, what) in [
-                (
-                    unknown,
-                    "which no csi-proxy that this operator knows offers; deploy a version of the driver that goes with \
-                     csi-proxy 1.x, or one that runs as HostProcess",
-                ),
-                (
-                    shut,
-                    "which csi-proxy here does not offer at present; see that it runs, and that it is 1.1.3 or later",
-                ),
-            ] {
-                if !pipes.is_empty() {
-                    findings.push(finding!(
-                        PIPE_NOT_OFFERED,
-                        set.object(),
-                        "DaemonSet {} of {} mounts {}, {what}",
-                        set.key,
-                        self.driver,
-                        some_of(pipes.iter().map(|pipe| format!(r"\\.\pipe\{pipe}")), NAMED)
-                    ));
-                }
-            }
-        }
-        findings
+        let sets = self.sets_for_node().into_iter().take(NAMED);
+        let of_set = |set: &DaemonSet<'_>| {
+            let mounted = set.node_side.csi_proxy_pipes.iter();
+            let unknown = mounted.filter(|pipe| !CSI_PROXY_PIPES.contains(&pipe.as_str()));
+            let unknown = some_of(unknown.map(|pipe| format!(r"\\.\pipe\{pipe}")), NAMED);
+            (!unknown.is_empty()).then(|| {
+                finding!(
+                    PIPE_NOT_OFFERED,
+                    set.object(),
+                    "DaemonSet {} of {} mounts {unknown}, which no csi-proxy that this operator knows offers; deploy a version of \
+                     the driver that goes with csi-proxy 1.x, or one that runs as HostProcess",
+                    set.key,
+                    self.driver
+                )
+            })
+        };
+        sets.filter_map(of_set).collect()
     }
 }

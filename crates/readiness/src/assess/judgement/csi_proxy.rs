@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::api::{EXTERNAL, Management};
+use crate::api::EXTERNAL;
 use crate::assess::causes::DaemonSet;
 use crate::assess::judgement::Report;
 use crate::assess::report::Finding;
-use crate::index::{Cluster, Name, PlatformSignal, Pod};
+use crate::index::{Cluster, Name, Platform, PlatformSignal, Pod};
 
 /// A pod or DaemonSet that uses, or may use, csi-proxy's pipes on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,43 +74,22 @@ fn uses(pod: &Pod) -> bool {
 pub struct ExternalOwner(String);
 
 impl ExternalOwner {
-    /// Returns who looks after csi-proxy on the node: as the operator has last written, or else as the Node and the settings
-    /// show.
+    /// Returns who looks after csi-proxy on the node: as the operator has last written, or else as the Node shows.
     pub fn of(cluster: &Cluster, name: &str) -> Option<Self> {
         let status = cluster.node_statuses.get(name);
         if let Some(status) = status.filter(|status| !status.management.is_empty()) {
             let is_external = status.management == EXTERNAL && !status.managed_by.is_empty();
             return is_external.then(|| Self(status.managed_by.clone()));
         }
-        let node = cluster.nodes.get(name)?;
-        let settings = cluster.wanted();
-        let management = settings
-            .for_pool(settings.pools_of(&node.labels).next())
-            .csi_proxy
-            .management;
-        if management == Management::External {
-            return Some(Self("spec of WindowsStorage".to_owned()));
-        }
-        let signal = node.platform.as_ref().filter(|_| !node.given);
-        let is_told = management == Management::Managed;
-        let signal = signal.filter(|signal| !is_told || signal.platform.depends_on_csi_proxy());
-        signal.map(|signal| Self(signal.to_string()))
+        let node = cluster.nodes.get(name).filter(|node| !node.given)?;
+        let signal = node.platform.as_ref()?;
+        Some(Self(signal.to_string()))
     }
 
     /// Returns that csi-proxy is not seen, and the owner's short name.
     pub fn not_seen(&self) -> String {
         let platform = PlatformSignal::platform_in(&self.0);
-        format!(
-            "not seen ({})",
-            platform.map_or(EXTERNAL, |platform| platform.name())
-        )
-    }
-
-    fn brings(&self) -> String {
-        match PlatformSignal::platform_in(&self.0) {
-            Some(platform) => platform.brings_csi_proxy().to_owned(),
-            None => format!("ask who looks after it ({})", self.0),
-        }
+        format!("not seen ({})", platform.map_or(EXTERNAL, Platform::as_str))
     }
 }
 
@@ -159,8 +138,8 @@ pub(super) fn finding(
     Some(finding!(
         CSI_PROXY_UNKNOWN,
         object,
-        "csi-proxy: {}{why}; {}. On the node, sc.exe query csi-proxy (or csiproxy) shows its service",
+        "csi-proxy: {}{why}; ask who looks after it ({}). On the node, sc.exe query csi-proxy (or csiproxy) shows its service",
         owner.not_seen(),
-        owner.brings()
+        owner.0
     ))
 }

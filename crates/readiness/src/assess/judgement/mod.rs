@@ -180,7 +180,6 @@ impl Report {
         for (_, row) in &blocking {
             let group = found.groups.entry(self.loss(row)).or_default();
             group.count += 1;
-            group.partly |= self.is_partly(row);
         }
         // Volumes that no CSI driver takes over determine the reason. If not all can be named, they come first.
         if blocking.len() > NAMED_VOLUMES {
@@ -245,12 +244,6 @@ impl Report {
         let mut losses = self.losses.iter();
         let (_, loss) = losses.find(|(of, _)| *of == plugin)?;
         Some(*loss)
-    }
-
-    /// Whether a volume that holds upgrades has its driver on some Windows node.
-    fn is_partly(&self, row: &Resolved) -> bool {
-        let need = self.needs.of(row);
-        need.is_some_and(|need| need.missing.len() < self.windows.len())
     }
 
     /// Whether an in-tree volume's plugin is redirected or gone today, if the cluster's version is known.

@@ -13,7 +13,6 @@ fn held(named: String, gate: UpgradeGate) -> String {
     let group = BlockingGroup {
         count: 1,
         named: vec![named],
-        partly: false,
     };
     said(&[(None, group)], gate)
 }
@@ -52,7 +51,6 @@ fn volumes_are_named_with_the_time_at_which_they_are_lost() {
     let group = |count, named: &[&str]| BlockingGroup {
         count,
         named: named.iter().map(|&name| name.to_owned()).collect(),
-        partly: false,
     };
     let today = (Some(Loss::Today), group(2, &["a", "b"]));
     let at = |version: &str, group| (Some(Loss::At(version.parse().unwrap())), group);
