@@ -1,7 +1,6 @@
 mod departures;
 mod many;
 mod nodes;
-mod registered;
 mod words;
 
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec}
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::index::{
     AnyTable, Claim, CsiNode, Node, ObjectKey, PersistentVolume, Pod, PodVolume, PodVolumeSource,
-    StorageClass, Table, Unread, VolumeType,
+    Table, Unread, VolumeType,
 };
 
 use crate::objects::cluster_kinds;
@@ -87,17 +86,6 @@ impl Builder {
                 ..PersistentVolume::default()
             },
         );
-        self
-    }
-
-    fn class(mut self, name: &str, provisioner: &str, default_since: Option<i64>) -> Self {
-        let class = StorageClass {
-            provisioner: provisioner.into(),
-            unmanaged: false,
-            is_default: default_since.is_some(),
-            created: default_since.unwrap_or_default(),
-        };
-        self.cluster.classes.apply(name.into(), class);
         self
     }
 

@@ -89,7 +89,7 @@ fn expect_with(
             .iter()
             .map(|driver| {
                 let missing = missing_on(cluster, &rows, driver);
-                let daemon_set = drivers::daemon_set(cluster, driver, &needed, &missing);
+                let daemon_set = drivers::daemon_set(cluster, driver, &needed);
                 json!({
                     "name": driver,
                     "registeredOn": registered_on(cluster, driver),

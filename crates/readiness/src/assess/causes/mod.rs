@@ -13,7 +13,7 @@ pub(crate) use of_driver::{known, not_for_version, of_driver};
 pub(crate) use of_node::{known_of_windows, no_csi_node, virtual_nodes};
 pub(crate) use on_node::{stale_entry, why_missing};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::iter;
 use std::rc::Rc;
 
@@ -101,21 +101,6 @@ impl<'a> DaemonSets<'a> {
             }
         }
         all
-    }
-
-    /// Returns the first DaemonSet for Windows nodes, of those that select one of these nodes, if any does.
-    pub(crate) fn first_for(
-        &self,
-        cluster: &Cluster,
-        nodes: &BTreeSet<Name>,
-    ) -> Option<&DaemonSet<'a>> {
-        let selects = |set: &&DaemonSet<'_>| {
-            let mut nodes = nodes
-                .iter()
-                .filter_map(|name| Some((name, cluster.nodes.get(name)?)));
-            nodes.any(|(name, node)| set.node_side.selects(name, node))
-        };
-        self.windows.iter().find(selects).or(self.windows.first())
     }
 
     /// Whether one of them that has a pod on the node, or will have one, mounts csi-proxy's pipes.

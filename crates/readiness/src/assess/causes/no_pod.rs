@@ -91,20 +91,13 @@ impl Place<'_> {
     }
 
     fn not_tolerated(&self, set: &DaemonSet<'_>, taints: &[&Taint]) -> Finding {
-        let tolerations: Vec<String> = taints
-            .iter()
-            .map(|Taint { key, effect, .. }| {
-                format!("{{key: {key}, operator: Exists, effect: {effect}}}")
-            })
-            .collect();
         let finding = finding!(
             TAINT_NOT_TOLERATED,
             set.object(),
-            "DaemonSet {} of {} does not tolerate the taint {}; add to its spec.template.spec.tolerations: {}",
+            "DaemonSet {} of {} does not tolerate the taint {}; add a toleration",
             set.key,
             self.driver,
-            texts(taints),
-            tolerations.join(", ")
+            texts(taints)
         );
         set.patch(finding, "json", &tolerate(set, taints))
     }

@@ -220,10 +220,7 @@ impl Report {
         sort(&mut findings);
         let has = |name: &&Name| cluster.is_registered(name, driver);
         let registered = self.windows.iter().filter(has);
-        let windows = match need {
-            Some(need) => sets.first_for(cluster, &need.missing),
-            None => sets.windows.first(),
-        };
+        let windows = sets.windows.first();
         DriverReadiness {
             name: driver.to_string(),
             registered_on: registered.map(ToString::to_string).collect(),

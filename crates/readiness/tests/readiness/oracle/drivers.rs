@@ -5,31 +5,19 @@ use super::cluster::{
     namespace,
 };
 use super::node_side::{can_register, has_image_of, is_known, names_driver, own_folder};
-use super::placement::{asks, namespace_asks, selects};
+use super::placement::{asks, namespace_asks};
 use super::volumes::known_drivers;
 use super::workloads::{is_windows_node, template_spec};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Returns the first DaemonSet that brings the driver to Windows nodes, of those that select a node on which it is missing,
-/// if any does. `needed` are all drivers that volumes need.
-pub fn daemon_set<'a>(
-    cluster: Cluster<'a>,
-    driver: &str,
-    needed: &[String],
-    missing_on: &[&str],
-) -> Option<&'a Value> {
+/// Returns the first DaemonSet that brings the driver to Windows nodes. `needed` are all drivers that volumes need.
+pub fn daemon_set<'a>(cluster: Cluster<'a>, driver: &str, needed: &[String]) -> Option<&'a Value> {
     let mut sets = for_windows(cluster, driver);
     if sets.is_empty() {
         sets = of_another_folder(cluster, driver, needed);
     }
-    let selects_missing = |set: &Value| {
-        let mut nodes = missing_on
-            .iter()
-            .filter_map(|node| cluster.get(NODE, "", node));
-        template_spec(set).is_some_and(|spec| nodes.any(|node| selects(spec, node)))
-    };
-    sets.sort_by_key(|set| (!selects_missing(set), name(set), namespace(set)));
+    sets.sort_by_key(|set| (name(set), namespace(set)));
     sets.first().copied()
 }
 

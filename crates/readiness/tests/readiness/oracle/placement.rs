@@ -195,12 +195,6 @@ pub fn selected(cluster: Cluster<'_>, selection: &Value) -> Option<Asked> {
     }
 }
 
-/// Whether the spec's own selector and affinity match the node.
-pub fn selects(spec: &Value, node: &Value) -> bool {
-    let labels = &spec["nodeSelector"];
-    matches(&json!({"labels": labels, "terms": terms(spec)}), node)
-}
-
 fn matches(selection: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let mut wanted = selection["labels"].as_object().into_iter().flatten();
