@@ -94,19 +94,10 @@ pub struct DriverPod {
     pub ready: bool,
     /// Why one of the containers waits or terminated, such as `CrashLoopBackOff`.
     pub trouble: Option<String>,
-    /// The image, if the container waits for it.
-    pub image: Option<WantedImage>,
+    /// The image, if the container waits for it; empty if the pod does not say which one.
+    pub image: Option<String>,
     /// See [`NodeSide::may_reach_csi_proxy`].
     pub may_reach_csi_proxy: bool,
-}
-
-/// An image that cannot be pulled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WantedImage {
-    /// The image, as the pod names it; empty if the pod does not say which one.
-    pub name: String,
-    /// Whether the registry has it, but not for the node's system.
-    pub is_for_others: bool,
 }
 
 /// The name and version of an image.

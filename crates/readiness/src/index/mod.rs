@@ -12,7 +12,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
-pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration, WantedImage};
+pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
 pub use names::{drop_unused_names, intern};
 pub use objects::{
     Access, Claim, ConfigMap, CsiNode, Labels, LeftOut, Name, Node, NodeAddress, ObjectKey,

@@ -11,7 +11,7 @@ use serde::{Deserialize, de};
 use crate::assess::plugins::{self, Plugin};
 use crate::index::{
     Claim, Cluster, DriverPod, Moving, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
-    Toleration, VolumeType, WantedImage, intern,
+    Toleration, VolumeType, intern,
 };
 use crate::objects::interned;
 use crate::objects::metadata::Object;
@@ -29,14 +29,6 @@ const WITHOUT_IMAGE: [&str; 6] = [
     "ErrImageNeverPull",
     "ImageInspectError",
     "RegistryUnavailable",
-];
-/// What container runtimes say of an image that has no build for the node's system.
-const FOR_OTHERS: [&str; 4] = [
-    "no matching manifest for",
-    "no match for platform",
-    "cannot be used on this platform",
-    // When a container is started whose image was pulled: error 0xc0370101 of hcsshim.
-    "does not match the host operating system",
 ];
 
 /// The spec of a pod or pod template.
@@ -94,7 +86,6 @@ struct ContainerState {
 #[derive(Deserialize)]
 struct Stopped {
     reason: Option<String>,
-    message: Option<String>,
 }
 
 /// A volume of a pod.
@@ -296,7 +287,7 @@ impl PodStatus {
 
     /// Returns why a container waits or terminated, and the image that it waits for. Containers without an image come
     /// first: others may only wait for them.
-    fn trouble(&self) -> Option<(String, Option<WantedImage>)> {
+    fn trouble(&self) -> Option<(String, Option<String>)> {
         let containers = self.init_container_statuses.iter().flatten();
         let containers = containers.chain(self.container_statuses.iter().flatten());
         let troubles = containers.filter_map(ContainerStatus::trouble);
@@ -305,18 +296,12 @@ impl PodStatus {
 }
 
 impl ContainerStatus {
-    fn trouble(&self) -> Option<(String, Option<WantedImage>)> {
+    fn trouble(&self) -> Option<(String, Option<String>)> {
         let state = self.state.as_ref()?;
         let stopped = state.waiting.as_ref().or(state.terminated.as_ref())?;
         let reason = stopped.reason.clone().filter(|it| it != "Completed")?;
         let is_pull = WITHOUT_IMAGE.contains(&reason.as_str());
-        let mut for_others = FOR_OTHERS.iter();
-        let message = stopped.message.as_deref().unwrap_or_default();
-        let is_for_others = for_others.any(|words| message.contains(words));
-        let image = (is_pull || is_for_others).then(|| WantedImage {
-            name: self.image.clone().unwrap_or_default(),
-            is_for_others,
-        });
+        let image = is_pull.then(|| self.image.clone().unwrap_or_default());
         Some((reason, image))
     }
 }

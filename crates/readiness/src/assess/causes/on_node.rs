@@ -6,7 +6,7 @@ use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::assess::{advisories, versions};
-use crate::index::{ObjectKey, Pod, WantedImage};
+use crate::index::{ObjectKey, Pod};
 use crate::visible::some_of;
 
 /// The label that DaemonSets select a build of Windows by.
@@ -204,23 +204,14 @@ impl<'a> Place<'a> {
     }
 
     /// Says what to do about an image that cannot be pulled. Images for Windows are for a build of it.
-    fn without_image(&self, image: &WantedImage) -> String {
-        let system = match self.node.windows_build.as_str() {
-            "" => "this version of Windows".to_owned(),
-            build if build.starts_with(|first: char| first.is_ascii_digit()) => {
-                format!("Windows {build}")
-            }
-            named => named.to_owned(),
+    fn without_image(&self, image: &str) -> String {
+        let build = match self.node.windows_build.as_str() {
+            "" => "this version of Windows",
+            build => build,
         };
-        let name = &image.name;
-        if image.is_for_others {
-            return format!(
-                "the image {name} has no build for {system}: take one that has, and where other nodes need this one, in a DaemonSet of \
-                 its own for the nodes with that label {BUILD_LABEL}"
-            );
-        }
         format!(
-            "check the name and pull secret of the image {name}, and that it has a build for {system}"
+            "check the name and pull secret of the image {image}, and that it has a build for {build}: nodes of another build take a \
+             DaemonSet of their own, by the label {BUILD_LABEL}"
         )
     }
 
