@@ -11,7 +11,7 @@ use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
 
 use crate::api::{GROUP, WindowsNodeStorage, WindowsStorage};
-use crate::index::{AnyTable, Cluster, Key, Table, WorkloadKind};
+use crate::index::{AnyTable, Cluster, Key, WorkloadKind};
 use crate::objects::received::Received;
 use crate::objects::{
     FieldError, decode_text, node, own, placement, pod, storage as stored, workloads,
@@ -37,7 +37,8 @@ const MOST_KEPT: usize = 64 << 10;
 /// What counts for each quote around a text: a text takes memory beside its letters.
 const QUOTE: usize = 16;
 
-type Put = dyn Fn(&mut Cluster, &ObjectMeta, &str, usize) -> Result<bool, FieldError> + Send + Sync;
+/// Decodes an object and stores its row, which takes so many bytes at most. Returns whether the table changed.
+type Put = fn(&mut Cluster, &ObjectMeta, &str, usize) -> Result<bool, FieldError>;
 
 /// A kind of object. A value instead of a type parameter, so that shared code is compiled once, not once per kind.
 pub struct Kind {
@@ -47,9 +48,9 @@ pub struct Kind {
     pub scope: Scope,
     /// Whether the verdict depends on this kind.
     pub decides: bool,
-    put: Box<Put>,
-    table: Box<dyn (Fn(&Cluster) -> &dyn AnyTable) + Send + Sync>,
-    table_mut: Box<dyn (Fn(&mut Cluster) -> &mut dyn AnyTable) + Send + Sync>,
+    put: Put,
+    table: fn(&Cluster) -> &dyn AnyTable,
+    table_mut: fn(&mut Cluster) -> &mut dyn AnyTable,
 }
 
 impl Kind {
@@ -132,18 +133,25 @@ pub fn cluster_kinds() -> impl Iterator<Item = &'static Kind> {
 /// Builds a [`Kind`] from a resource, its table, a function from object to row and, optionally, a store function.
 macro_rules! kind {
     ($resource:ty, $table:ident $([$owner:ident])?, $row:expr) => {
-        kind!($resource, $table $([$owner])?, $row, |cluster, key, row| {
+        kind!($resource, $table $([$owner])?, $row, |cluster: &mut Cluster, key, row| {
             cluster.$table$([WorkloadKind::$owner])?.apply(key, row)
         })
     };
     ($resource:ty, $table:ident $([$owner:ident])?, $row:expr, $store:expr) => {
-        kind_of(
-            ApiResource::erase::<$resource>(&()),
-            |cluster| &cluster.$table$([WorkloadKind::$owner])?,
-            |cluster| &mut cluster.$table$([WorkloadKind::$owner])?,
-            $row,
-            $store,
-        )
+        Kind {
+            resource: ApiResource::erase::<$resource>(&()),
+            scope: Scope::Cluster,
+            decides: true,
+            put: |cluster, meta, text, most| {
+                let key = Key::of(meta);
+                Ok(match row(text, most, $row)? {
+                    Some(row) => ($store)(cluster, key, row),
+                    None => cluster.$table$([WorkloadKind::$owner])?.delete(&key),
+                })
+            },
+            table: |cluster| &cluster.$table$([WorkloadKind::$owner])?,
+            table_mut: |cluster| &mut cluster.$table$([WorkloadKind::$owner])?,
+        }
     };
 }
 
@@ -188,42 +196,21 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     ]
 });
 
-/// Builds a kind whose objects decode as `O` and whose rows go to this table.
-fn kind_of<O, K, V, R>(
-    resource: ApiResource,
-    table: fn(&Cluster) -> &Table<K, V>,
-    table_mut: fn(&mut Cluster) -> &mut Table<K, V>,
+/// Decodes an object and makes its row, which takes so many bytes at most.
+fn row<O: DeserializeOwned, V: Debug, R: Into<Option<V>>>(
+    text: &str,
+    most: usize,
     row: fn(O) -> R,
-    store: fn(&mut Cluster, K, V) -> bool,
-) -> Kind
-where
-    O: DeserializeOwned + 'static,
-    K: Key,
-    V: PartialEq + Debug + 'static,
-    R: Into<Option<V>> + 'static,
-{
-    Kind {
-        resource,
-        scope: Scope::Cluster,
-        decides: true,
-        put: Box::new(move |cluster, meta, text, most| {
-            let key = K::of(meta);
-            let row = row(decode_text(text)?).into();
-            // A short text leaves a small row, even if each of its letters counted for a quote.
-            if text.len() > most / QUOTE && write!(Room(most), "{row:?}").is_err() {
-                return Err(FieldError {
-                    field: "of the object".to_owned(),
-                    what: format!("what is used of it takes more than {} KiB", most >> 10),
-                });
-            }
-            Ok(match row {
-                Some(row) => store(cluster, key, row),
-                None => table_mut(cluster).delete(&key),
-            })
-        }),
-        table: Box::new(move |cluster| table(cluster)),
-        table_mut: Box::new(move |cluster| table_mut(cluster)),
+) -> Result<Option<V>, FieldError> {
+    let row = row(decode_text(text)?).into();
+    // A short text leaves a small row, even if each of its letters counted for a quote.
+    if text.len() > most / QUOTE && write!(Room(most), "{row:?}").is_err() {
+        return Err(FieldError {
+            field: "of the object".to_owned(),
+            what: format!("what is used of it takes more than {} KiB", most >> 10),
+        });
     }
+    Ok(row)
 }
 
 /// Takes so many bytes of text, and no more.
