@@ -6,7 +6,6 @@ mod json;
 mod memory;
 mod needs;
 mod ownership;
-mod provided;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
