@@ -103,12 +103,6 @@ impl<'a> DaemonSets<'a> {
         all
     }
 
-    /// Whether one of them that has a pod on the node, or will have one, mounts csi-proxy's pipes.
-    pub(crate) fn mount_pipes_on(&self, name: &str, node: &Node) -> bool {
-        let mut sets = self.windows.iter().map(|set| set.node_side);
-        sets.any(|side| !side.csi_proxy_pipes.is_empty() && side.covers(name, node))
-    }
-
     /// Returns the DaemonSets for Windows nodes that can register the driver there, not only name it.
     pub fn that_register(&self, driver: &str) -> impl Iterator<Item = &DaemonSet<'a>> {
         let sets = self.windows.iter();

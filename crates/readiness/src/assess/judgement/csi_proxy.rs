@@ -93,17 +93,8 @@ impl ExternalOwner {
     }
 }
 
-/// Returns a finding on csi-proxy for a node that needs it, unless it runs. `missing` is a driver that is not registered there
-/// and mounts its pipes.
-pub(super) fn finding(
-    cluster: &Cluster,
-    name: &Name,
-    is_needed: bool,
-    missing: Option<&str>,
-) -> Option<Finding> {
-    if !is_needed && missing.is_none() {
-        return None;
-    }
+/// Returns a finding on csi-proxy for a node that needs it, unless it runs.
+pub(super) fn finding(cluster: &Cluster, name: &Name) -> Option<Finding> {
     let object = format!("Node/{name}");
     if let Some(csi_proxy) = cluster.csi_proxy(name) {
         let finding = || {
@@ -116,29 +107,22 @@ pub(super) fn finding(
             )
             .run("kubectl describe windowsnodestorage", &[name])
         };
-        return (is_needed && !csi_proxy.is_running()).then(finding);
+        return (!csi_proxy.is_running()).then(finding);
     }
     let Some(owner) = ExternalOwner::of(cluster, name) else {
-        return is_needed.then(|| {
-            finding!(
-                CSI_PROXY_UNKNOWN,
-                object,
-                "the node needs csi-proxy, and whether it runs there cannot be seen from here; where this operator runs, the \
-                 cluster shows it"
-            )
-            .run("kubectl get windowsnodestorages", &[])
-        });
-    };
-    let why = match missing {
-        Some(driver) => {
-            format!(", and may be missing: {driver} mounts its pipes here and is not registered")
-        }
-        None => ". A driver here needs it".to_owned(),
+        let finding = finding!(
+            CSI_PROXY_UNKNOWN,
+            object,
+            "the node needs csi-proxy, and whether it runs there cannot be seen from here; where this operator runs, the \
+             cluster shows it"
+        );
+        return Some(finding.run("kubectl get windowsnodestorages", &[]));
     };
     Some(finding!(
         CSI_PROXY_UNKNOWN,
         object,
-        "csi-proxy: {}{why}; ask who looks after it ({}). On the node, sc.exe query csi-proxy (or csiproxy) shows its service",
+        "csi-proxy: {}. A driver here needs it; ask who looks after it ({}). On the node, sc.exe query csi-proxy (or \
+         csiproxy) shows its service",
         owner.not_seen(),
         owner.0
     ))

@@ -112,11 +112,8 @@ impl Report {
             // Files do not show what runs, so only pods that mount the pipes count.
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
-        let piped = missing.iter().find(|driver| {
-            let sets = sets.get(*driver).filter(|_| csi_node.is_some());
-            sets.is_some_and(|sets| sets.mount_pipes_on(name, node))
-        });
-        let csi_proxy = csi_proxy::finding(cluster, name, needs_csi_proxy, piped.map(Name::as_str));
+        let csi_proxy = needs_csi_proxy.then(|| csi_proxy::finding(cluster, name));
+        let csi_proxy = csi_proxy.flatten();
         let code = csi_proxy.as_ref().map(|finding| finding.code.as_str());
         let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
         let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();
