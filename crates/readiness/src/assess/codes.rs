@@ -33,8 +33,6 @@ codes! {
     DAEMON_SET_DUPLICATE = "DaemonSetDuplicate";
     /// No DaemonSet brings a missing driver to Windows nodes.
     DAEMON_SET_MISSING = "DaemonSetMissing";
-    /// A DaemonSet that does not ask for Windows has an unready pod on a Windows node.
-    DAEMON_SET_NOT_FOR_WINDOWS = "DaemonSetNotForWindows";
     /// A volume has an in-tree type that no CSI driver takes over.
     DATA_MUST_MOVE = "DataMustMove";
     /// A driver's version has a known fault on Windows nodes.

@@ -17,11 +17,8 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::rc::Rc;
 
-use serde_json::Value;
-
 use crate::assess::drivers;
 use crate::assess::judgement::Report;
-use crate::assess::report::Finding;
 use crate::index::{
     AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System,
     WorkloadKind, list,
@@ -137,13 +134,6 @@ impl<'a> DaemonSet<'a> {
     fn has_made(&self, key: &ObjectKey, pod: &Pod) -> bool {
         let is_of_it = pod.controller.is_some() && pod.controller == self.owner.uid;
         is_of_it && key.namespace == self.key.namespace
-    }
-
-    /// Adds the command that changes the DaemonSet to a finding.
-    fn patch(&self, finding: Finding, kind: &str, patch: &Value) -> Finding {
-        let (kind, patch) = (format!("--type={kind}"), patch.to_string());
-        let words = [&self.key.words()[..], &[&kind, "-p", &patch]].concat();
-        finding.run("kubectl patch daemonset", &words)
     }
 }
 

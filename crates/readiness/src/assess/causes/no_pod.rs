@@ -99,7 +99,9 @@ impl Place<'_> {
             self.driver,
             texts(taints)
         );
-        set.patch(finding, "json", &tolerate(set, taints))
+        let patch = tolerate(set, taints).to_string();
+        let words = [&set.key.words()[..], &["--type=json", "-p", &patch]].concat();
+        finding.run("kubectl patch daemonset", &words)
     }
 
     fn pod_missing(&self, set: &DaemonSet<'_>) -> Finding {

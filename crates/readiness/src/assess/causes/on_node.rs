@@ -1,7 +1,5 @@
 //! Finds problems of a driver on one node.
 
-use serde_json::json;
-
 use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
@@ -23,7 +21,6 @@ pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
         (None, Some((key, pod))) => vec![place.pod_not_ready(key, pod, place.driver)],
         (None, None) => place.no_pod(),
     };
-    causes.extend(place.not_for_windows());
     causes.extend(place.wrong_paths());
     causes.extend(place.pipes_not_offered());
     causes
@@ -94,6 +91,8 @@ impl<'a> Place<'a> {
     fn driver_pods(&self) -> Vec<(&'a ObjectKey, &'a Pod)> {
         let of_windows =
             |key: &ObjectKey, pod: &Pod| self.sets.windows.iter().any(|set| set.has_made(key, pod));
+        let of_others =
+            |key: &ObjectKey, pod: &Pod| self.sets.others.iter().any(|set| set.has_made(key, pod));
         let names_driver = |pod: &Pod| {
             let driver = pod.driver.as_ref();
             driver.is_some_and(|driver| driver.names.contains(self.driver))
@@ -101,34 +100,8 @@ impl<'a> Place<'a> {
         self.pods
             .iter()
             .filter(|(key, pod)| names_driver(pod) || of_windows(key, pod))
-            .filter(|(key, pod)| is_ready(pod) || self.set_for_others(key, pod).is_none())
+            .filter(|(key, pod)| is_ready(pod) || !of_others(key, pod))
             .copied()
-            .collect()
-    }
-
-    /// Returns the pod's DaemonSet if the DaemonSet does not select Windows.
-    fn set_for_others(&self, key: &ObjectKey, pod: &Pod) -> Option<&'a DaemonSet<'a>> {
-        self.sets.others.iter().find(|set| set.has_made(key, pod))
-    }
-
-    /// Reports unready pods of DaemonSets that run on Windows nodes only because they have no node selector.
-    fn not_for_windows(&self) -> Vec<Finding> {
-        let found = self.pods.iter().filter(|(_, pod)| !is_ready(pod));
-        found
-            .filter_map(|(key, pod)| self.set_for_others(key, pod))
-            .map(|set| {
-                let finding = finding!(
-                    DAEMON_SET_NOT_FOR_WINDOWS,
-                    set.object(),
-                    "DaemonSet {} of {} does not ask for Windows, but has a pod here that is not ready; add \
-                     kubernetes.io/os: linux to its spec.template.spec.nodeSelector, and deploy a DaemonSet of its \
-                     own for Windows",
-                    set.key, self.driver
-                );
-                let linux = json!({"nodeSelector": {"kubernetes.io/os": "linux"}});
-                let patch = json!({"spec": {"template": {"spec": linux}}});
-                set.patch(finding, "strategic", &patch)
-            })
             .collect()
     }
 
