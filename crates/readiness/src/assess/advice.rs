@@ -36,11 +36,6 @@ pub fn recommend(
     let is_redirected = noted.unwrap_or_else(|| plugin.is_redirected_at(today));
     let gone = today.distribution.at(removed_in);
     let lost = plugin.lost_at(today, noted);
-    let since = if plugin.is_redirected_at(today) {
-        format!("by default from {lost} on")
-    } else {
-        format!("as kubelets here say, and by default from {lost} on")
-    };
     let (code, mut message) = if plugin.is_gone_at(today) {
         (
             codes::PLUGIN_REMOVED,
@@ -65,7 +60,7 @@ pub fn recommend(
         (
             codes::CSI_RECOMMENDED,
             format!(
-                "at {today} volumes of {name} are redirected to {driver} ({since}) and work on a Windows node only where \
+                "at {today} volumes of {name} are redirected to {driver} (by default from {lost} on) and work on a Windows node only where \
                  it is registered; the plugin is gone from {gone}. See that the driver is on every Windows node."
             ),
         )
