@@ -52,7 +52,7 @@ const TOLERATED_BY_EVERY_DAEMON_SET: [(&str, &str); 6] = [
 impl NodeSide {
     /// Whether a DaemonSet with this template has a pod on the node, or will have one once the node is set up and well.
     pub fn covers(&self, name: &str, node: &Node) -> bool {
-        self.selects(name, node) && self.repelled_by(node).is_empty()
+        self.selects(name, node) && self.not_tolerated(node).0.is_empty()
     }
 
     /// Whether the template's node selector and affinity match the node.
@@ -60,26 +60,16 @@ impl NodeSide {
         self.selection.matches(name, &node.labels)
     }
 
-    /// Returns the node's taints that the template does not tolerate, without those that pass.
-    pub(crate) fn repelled_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
-        let taints = self.not_tolerated(node);
-        taints.filter(|taint| !taint.passes()).collect()
-    }
-
-    /// Returns those that the template does not tolerate, but that pass: until then, the node gets no pod.
-    pub(crate) fn kept_away_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
-        let taints = self.not_tolerated(node);
-        taints.filter(|taint| taint.passes()).collect()
-    }
-
-    fn not_tolerated<'a>(&self, node: &'a Node) -> impl Iterator<Item = &'a Taint> {
+    /// Returns the node's taints that the template does not tolerate: those that stay, and those that pass. Until then, the
+    /// node gets no pod.
+    pub(crate) fn not_tolerated<'a>(&self, node: &'a Node) -> (Vec<&'a Taint>, Vec<&'a Taint>) {
         let is_tolerated = |taint: &&Taint| {
             let taint_is = (taint.key.as_str(), taint.effect.as_str());
             TOLERATED_BY_EVERY_DAEMON_SET.contains(&taint_is)
                 || (self.tolerations.iter()).any(|toleration| toleration.covers(taint))
         };
-        let taints = node.taints.iter();
-        taints.filter(move |taint| !is_tolerated(taint))
+        let taints = node.taints.iter().filter(|taint| !is_tolerated(taint));
+        taints.partition(|taint| !taint.passes())
     }
 }
 
@@ -198,8 +188,12 @@ mod tests {
                 ..Node::default()
             };
             assert_eq!(side.covers("win-1", &node), passes, "{key}");
-            assert_eq!(side.repelled_by(&node).is_empty(), passes, "{key}");
-            assert_eq!(side.kept_away_by(&node).len(), usize::from(passes), "{key}");
+            let (staying, passing) = side.not_tolerated(&node);
+            assert_eq!(
+                (staying.is_empty(), passing.is_empty()),
+                (passes, !passes),
+                "{key}"
+            );
         }
     }
 

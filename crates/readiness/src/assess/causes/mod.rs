@@ -168,7 +168,12 @@ impl<'a> Place<'a> {
         // Anyone can make others beside those whose pods are there.
         let is_absent =
             |set: &DaemonSet<'_>| !self.pods.iter().any(|(key, pod)| set.has_made(key, pod));
-        sets.sort_by_cached_key(|set| (is_absent(set), set.node_side.repelled_by(self.node).len()));
+        sets.sort_by_cached_key(|set| {
+            (
+                is_absent(set),
+                set.node_side.not_tolerated(self.node).0.len(),
+            )
+        });
         sets
     }
 

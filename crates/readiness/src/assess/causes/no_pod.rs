@@ -24,9 +24,8 @@ impl Place<'_> {
 
     fn no_pod_of(&self, set: &DaemonSet<'_>) -> Vec<Finding> {
         let unmet = set.node_side.selection.unmet(self.name, &self.node.labels);
-        let of_set = set.node_side.repelled_by(self.node);
-        // The node needs fixing, not the DaemonSet.
-        let of_node = set.node_side.kept_away_by(self.node);
+        // Where a taint passes, the node needs fixing, not the DaemonSet.
+        let (of_set, of_node) = set.node_side.not_tolerated(self.node);
         let mut findings = Vec::new();
         if !unmet.is_empty() {
             findings.push(self.not_selected(set, &unmet));
