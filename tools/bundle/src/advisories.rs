@@ -43,7 +43,7 @@ pub fn advisories() -> String {
 }
 
 fn versions(advisory: &Advisory) -> String {
-    let versions: Vec<String> = advisory.versions.iter().map(Range::to_string).collect();
+    let versions: Vec<String> = advisory.versions.iter().map(range).collect();
     versions.join("; ")
 }
 
@@ -52,9 +52,19 @@ fn place(advisory: &Advisory) -> String {
         Form::HostProcess => "HostProcess".to_owned(),
         Form::CSIProxy => "not HostProcess".to_owned(),
     });
-    let windows = advisory.windows.as_ref().map(|it| format!("Windows {it}"));
+    let windows = advisory.windows.as_ref();
+    let windows = windows.map(|it| format!("Windows {}", range(it)));
     let kubernetes = (advisory.kubernetes.as_ref()).map(|it| format!("Kubernetes {}", minors(it)));
     let places = [form, windows, advisory.platform.clone(), kubernetes];
     let places: Vec<String> = places.into_iter().flatten().collect();
     places.join(", ")
+}
+
+fn range(range: &Range) -> String {
+    match (&range.from, &range.before) {
+        (Some(from), Some(before)) => format!(">={from} <{before}"),
+        (Some(from), None) => format!(">={from}"),
+        (None, Some(before)) => format!("<{before}"),
+        (None, None) => "all".to_owned(),
+    }
 }

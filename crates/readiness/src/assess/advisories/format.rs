@@ -1,7 +1,5 @@
 //! The form of the files in `advisories/`.
 
-use std::fmt;
-
 use semver::Version;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -118,16 +116,5 @@ impl Range {
         let number = Version::new(version.major, version.minor, version.patch);
         self.from.as_ref().is_none_or(|from| *from <= number)
             && (self.before.as_ref()).is_none_or(|before| number < *before)
-    }
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.from, &self.before) {
-            (Some(from), Some(before)) => write!(f, ">={from} <{before}"),
-            (Some(from), None) => write!(f, ">={from}"),
-            (None, Some(before)) => write!(f, "<{before}"),
-            (None, None) => f.write_str("all"),
-        }
     }
 }
