@@ -94,6 +94,15 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Converts a parser error in a document that starts at `first_line`.
+    pub fn in_json(error: serde_json::Error, first_line: u64) -> Self {
+        let mut failure = Self::from(error);
+        failure.place.0 += first_line - 1;
+        failure
+    }
+}
+
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());

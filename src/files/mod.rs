@@ -1,8 +1,8 @@
 //! Reads Kubernetes objects from files, as written by `kubectl get -o yaml|json` or a must-gather.
 //!
 //! `sources` finds the files, `archive` names those that are to be unpacked, `yaml` splits YAML into documents, and `objects`
-//! splits documents and lists into objects. In memory are the text of one file and one document, as in kubectl when it
-//! prints it. `kinds` decides whether a file that does not parse may contain relevant objects.
+//! splits documents and lists into objects. In memory are the text of one file, and one document of YAML or one item of a list
+//! in JSON. `kinds` decides whether a file that does not parse may contain relevant objects.
 
 mod archive;
 mod error;
@@ -13,6 +13,8 @@ mod sources;
 mod tests;
 mod yaml;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,7 +23,8 @@ use std::sync::Arc;
 
 use encoding_rs::{Encoding, UTF_8};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 pub use error::{Problem, ReadError, ReadErrors};
 
@@ -231,8 +234,30 @@ impl<'a> Reading<'a> {
         // Of a text, each error counts the lines from its beginning; a reader counts as it goes.
         let mut json = serde_json::Deserializer::from_reader(text.as_bytes());
         while let Err(more) = json.end() {
-            self.begin_document(more.line() as u64);
-            self.root(Value::deserialize(&mut json)?);
+            let line = more.line() as u64;
+            self.begin_document(line);
+            let document = Box::<RawValue>::deserialize(&mut json)?;
+            (self.json_document(document.get())).map_err(|error| Failure::in_json(error, line))?;
+        }
+        Ok(())
+    }
+
+    /// Reads a list item by item: as a whole it takes up to fifteen times the memory of its text.
+    fn json_document(&mut self, document: &str) -> Result<(), serde_json::Error> {
+        let Some((head, items)) = split_list(document) else {
+            self.root(serde_json::from_str(document)?);
+            return Ok(());
+        };
+        let mut failed = false;
+        let items = items.into_iter().map_while(|item| {
+            let item = serde_json::from_str(item.get());
+            failed = item.is_err();
+            item.ok()
+        });
+        self.list(&head, items);
+        if failed {
+            // Says where in the document.
+            serde_json::from_str::<Value>(document)?;
         }
         Ok(())
     }
@@ -294,6 +319,18 @@ impl<'a> Reading<'a> {
             objects: self.outcome.tally.objects,
         });
     }
+}
+
+/// Splits a list in JSON into its items and all else; nothing if it is no list.
+fn split_list(document: &str) -> Option<(Map<String, Value>, Vec<&RawValue>)> {
+    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(document).ok()?;
+    let items = serde_json::from_str(fields.remove("items")?.get()).ok()?;
+    let parsed = fields.into_iter().map(|(name, value)| {
+        let value = serde_json::from_str(value.get()).ok()?;
+        Some((name.into_owned(), value))
+    });
+    let head: Map<String, Value> = parsed.collect::<Option<_>>()?;
+    (!objects::is_object(&head)).then_some((head, items))
 }
 
 /// Reads a file unless it is an archive, which may be larger than what fits into memory.

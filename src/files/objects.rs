@@ -1,6 +1,7 @@
 //! Splits documents and lists into objects.
 
 use std::fmt::Write as _;
+use std::iter;
 
 use serde_json::{Map, Value};
 
@@ -64,7 +65,7 @@ impl Reading<'_> {
         match document {
             Value::Null => {}
             Value::Object(fields) => self.mapping(fields, &nothing),
-            Value::Array(items) => self.items("", items, &nothing),
+            Value::Array(items) => self.items("", items.into_iter(), &nothing),
             Value::String(text) => {
                 self.outcome.tally.not_objects += 1;
                 self.unread(Problem::text(&text));
@@ -74,11 +75,11 @@ impl Reading<'_> {
     }
 
     /// Reads the items of this list, or of a sequence, which has no name and no identity.
-    fn items(&mut self, name: &str, items: Vec<Value>, list: &Identity) {
+    fn items(&mut self, name: &str, items: impl Iterator<Item = Value>, list: &Identity) {
         let is_wanted = list.is_list() && self.is_list_wanted(list);
         let length = self.path.len();
         let dot = if length == 0 { "" } else { "." };
-        for (number, item) in items.into_iter().enumerate() {
+        for (number, item) in items.enumerate() {
             // Writing to a String cannot fail.
             let _ = write!(self.path, "{dot}{name}[{number}]");
             match item {
@@ -97,8 +98,8 @@ impl Reading<'_> {
         let is_empty = fields.get("items") == Some(&Value::Null) && !has_name(&fields);
         if is_empty || !is_object(&fields) {
             match fields.remove("items") {
-                Some(Value::Array(items)) => return self.list(&fields, items),
-                Some(Value::Null) => return self.list(&fields, Vec::new()),
+                Some(Value::Array(items)) => return self.list(&fields, items.into_iter()),
+                Some(Value::Null) => return self.list(&fields, iter::empty()),
                 other => fields.extend(other.map(|other| ("items".to_owned(), other))),
             }
         }
@@ -116,9 +117,10 @@ impl Reading<'_> {
     }
 
     /// Reads a list.
-    fn list(&mut self, fields: &Map<String, Value>, items: Vec<Value>) {
+    pub(super) fn list(&mut self, fields: &Map<String, Value>, items: impl Iterator<Item = Value>) {
+        let mut items = items.peekable();
         let list = Identity::of(fields);
-        let is_list = list.is_list() && !items.is_empty();
+        let is_list = list.is_list() && items.peek().is_some();
         if list.whole().is_none() && (is_list || has_both(fields)) {
             // What its items are depends on its version.
             return self.unnamed(list);
@@ -219,7 +221,7 @@ impl Reading<'_> {
 
 /// Whether a mapping with items is an object all the same, as far as it is known: it has a name, or its kind is no list's. In
 /// Kubernetes it is a list, but whoever may write such an object must not replace objects of others.
-fn is_object(fields: &Map<String, Value>) -> bool {
+pub(super) fn is_object(fields: &Map<String, Value>) -> bool {
     let own = Identity::of(fields);
     let (is_named, is_other) = (has_name(fields), own.kind.is_some() && !own.is_list());
     // The API server's own lists: no custom resource is of this version.
