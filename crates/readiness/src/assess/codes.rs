@@ -47,6 +47,8 @@ codes! {
     DRIVER_POD_MISSING = "DriverPodMissing";
     /// A driver's pod on a node is not ready.
     DRIVER_POD_NOT_READY = "DriverPodNotReady";
+    /// OpenShift is to bring a driver itself that a hand-made DaemonSet brings.
+    DRIVER_WILL_BE_PROVIDED = "DriverWillBeProvided";
     /// A switch of the vSphere driver is off that Windows workloads need.
     FEATURE_SWITCH_OFF = "FeatureSwitchOff";
     /// A sidecar's image has no build for the Windows of a node that runs it.

@@ -97,6 +97,12 @@ impl Release {
             }
         }
     }
+
+    /// Whether this was given as a version 5 of OpenShift.
+    pub(crate) fn is_openshift_5(self) -> bool {
+        self.openshift
+            .is_some_and(|number| number.starts_with("5."))
+    }
 }
 
 impl fmt::Display for Release {
@@ -203,6 +209,7 @@ mod tests {
             assert_eq!(release.minor, minor, "{text}");
             assert_eq!(release.to_string(), shown);
             assert_eq!(release.number(), number);
+            assert_eq!(release.is_openshift_5(), number == "5.0", "{text}");
         }
         for text in [
             "",
@@ -256,6 +263,7 @@ mod tests {
         ] {
             let release = Distribution::OpenShift.at(minor);
             assert_eq!(release.to_string(), shown);
+            assert!(!release.is_openshift_5(), "{minor}");
         }
         assert_eq!(
             Distribution::Kubernetes.at(99).to_string(),

@@ -37,6 +37,8 @@ pub struct NodeSide {
     /// A driver in HostProcess containers that is not known to work without csi-proxy. Such containers reach csi-proxy's
     /// pipes without mounting them.
     pub may_reach_csi_proxy: bool,
+    /// Whether an operator of OpenShift's seems to apply the DaemonSet. Anyone can write the annotation that says so.
+    pub is_openshifts: bool,
 }
 
 /// Taints that the DaemonSet controller makes its pods tolerate, each with this effect only.

@@ -47,6 +47,11 @@ pub(super) struct OwnerStatus {
     conditions: Option<Vec<Condition>>,
 }
 
+/// Shows that an operator of OpenShift's applies an object. Source: `specHashAnnotation` in
+/// `pkg/operator/resource/resourceapply/apps.go` of openshift/library-go, with which its operators of CSI drivers apply
+/// their DaemonSets.
+const APPLIED_BY_OPENSHIFT: &str = "operator.openshift.io/spec-hash";
+
 pub(super) fn owner(object: OwnerObject) -> Owner {
     of_template(object).0
 }
@@ -66,9 +71,11 @@ pub(super) fn revision(object: OwnerObject) -> Owner {
 
 /// Decodes a DaemonSet, which may install a CSI driver on nodes.
 pub(super) fn daemon_set(object: OwnerObject) -> Owner {
+    let is_openshifts = object.metadata.annotation(APPLIED_BY_OPENSHIFT).is_some();
     let is_deleted = object.metadata.deletion_timestamp.is_some();
     let (owner, pod) = of_template(object);
     let node_side = node_side(&pod).map(|side| NodeSide {
+        is_openshifts,
         registers: if is_deleted {
             BTreeSet::new()
         } else {

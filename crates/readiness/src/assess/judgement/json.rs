@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::causes::{self, DaemonSets, Place};
+use crate::assess::judgement::provided::PROVIDED;
 use crate::assess::judgement::{Report, csi_proxy};
 use crate::assess::redirection::Loss;
 use crate::assess::report::{
@@ -57,7 +58,7 @@ impl Report {
             nodes,
             volumes: volumes.collect(),
             drivers,
-            findings: self.findings(cluster),
+            findings: self.findings(cluster, &sets),
         }
     }
 
@@ -186,7 +187,7 @@ impl Report {
         let need = self.needs.drivers.get(driver);
         let missing = need.map(|need| texts(&need.missing)).unwrap_or_default();
         let has_in_tree = need.is_some_and(|need| !need.in_tree.is_empty());
-        let mut findings = Vec::new();
+        let mut findings = self.will_be_provided(driver, sets);
         if need.is_some() {
             let is_missing = !missing.is_empty();
             findings.extend(causes::of_driver(
@@ -228,9 +229,17 @@ impl Report {
         }
     }
 
-    fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
+    fn findings(&self, cluster: &Cluster, sets: &BTreeMap<Name, DaemonSets<'_>>) -> Vec<Finding> {
         let mut findings = causes::csi_proxy::daemon_sets(self, cluster);
         findings.extend(causes::virtual_nodes(cluster));
+        // Drivers in the report have their findings themselves.
+        for driver in PROVIDED
+            .iter()
+            .filter(|driver| !sets.contains_key(**driver))
+        {
+            let sets = DaemonSets::of_driver(self, cluster, driver);
+            findings.extend(self.will_be_provided(driver, &sets));
+        }
         let distribution = redirection::distribution(cluster);
         for (key, used) in &self.workloads {
             findings.extend(used.findings.iter().cloned());

@@ -6,6 +6,7 @@ mod json;
 mod memory;
 mod needs;
 mod ownership;
+mod provided;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
