@@ -14,7 +14,7 @@ use crate::node::host_key::{
 };
 use crate::node::{HostKey, NodeError, Reason, Target};
 
-/// How often a write is attempted. It conflicts if the ConfigMap was created, or this pin changed, in the meantime.
+/// How often a write is attempted. It conflicts if the ConfigMap was created or changed in the meantime.
 const ATTEMPTS: u32 = 5;
 
 /// The store of pinned host keys.
@@ -100,8 +100,8 @@ impl Pins {
         .await
     }
 
-    /// Sets or removes one pin if `is_to_change` returns true for the current pin. Other pins are not touched, and the
-    /// write succeeds only if this pin is still the one that was read.
+    /// Sets or removes one pin if `is_to_change` returns true for the current pin. The write succeeds only if nothing else
+    /// has changed since.
     async fn edit(
         &self,
         node: &str,
@@ -112,13 +112,16 @@ impl Pins {
         for _ in 0..ATTEMPTS {
             let existing = self.read().await?;
             let data = existing.as_ref().and_then(|map| map.data.as_ref());
-            let stored = data.and_then(|data| data.get(node));
-            let pinned = stored.map(|text| HostKey::parse(text));
+            let pinned = data.and_then(|data| data.get(node));
+            let pinned = pinned.map(|text| HostKey::parse(text));
             if !is_to_change(pinned.as_ref())? {
                 return Ok(());
             }
-            let written = match &existing {
-                None => self.create(node, pin.clone()).await,
+            let written = match existing {
+                None => {
+                    self.create(pin.clone().map(|pin| (node.to_owned(), pin)))
+                        .await
+                }
                 Some(map) if map.immutable == Some(true) => {
                     return Err(not_stored(format!(
                         "ConfigMap {HOST_KEYS_CONFIG_MAP} in namespace {} is immutable, so the pin of {node} was not changed. \
@@ -127,19 +130,17 @@ impl Pins {
                         self.namespace
                     )));
                 }
-                // A ConfigMap without `data` has no parent for the new key.
-                Some(_) if data.is_none() => {
-                    let data = json!({ node: pin });
-                    self.patch(operations("/data", &Value::Null, &data)).await
-                }
-                Some(_) => {
-                    let changes = operations(&path(node), &json!(stored), &json!(pin));
-                    self.patch(changes).await
+                Some(map) => {
+                    self.patch(&json!({
+                        "metadata": {"resourceVersion": map.metadata.resource_version},
+                        "data": {node: pin},
+                    }))
+                    .await
                 }
             };
             match written {
-                // Another client was faster. The API server answers 422 if the test operation of a patch fails.
-                Err(error) if matches!(error.status(), Some(404 | 409 | 422)) => {}
+                // Another client was faster.
+                Err(error) if matches!(error.status(), Some(404 | 409)) => {}
                 written => return written.map_err(|error| self.refused(&error)),
             }
         }
@@ -148,20 +149,15 @@ impl Pins {
         )))
     }
 
-    async fn patch(&self, operations: Vec<Value>) -> Result<(), CallError> {
-        // Deserializing these operations cannot fail; an empty patch would change nothing.
-        let operations = serde_json::from_value(Value::Array(operations)).unwrap_or_default();
-        let operations = Patch::Json::<()>(operations);
-        let parameters = PatchParams::default();
-        let api = &self.api;
-        let patched = api.patch(HOST_KEYS_CONFIG_MAP, &parameters, &operations);
+    async fn patch(&self, changes: &Value) -> Result<(), CallError> {
+        let (parameters, changes) = (PatchParams::default(), Patch::Merge(changes));
+        let patched = self.api.patch(HOST_KEYS_CONFIG_MAP, &parameters, &changes);
         deadline::call("store host key", patched).await.map(drop)
     }
 
-    async fn create(&self, node: &str, pin: Option<String>) -> Result<(), CallError> {
-        let pins = pin.map(|pin| (node.to_owned(), pin));
+    async fn create(&self, pin: Option<(String, String)>) -> Result<(), CallError> {
         let mut object = ConfigMap {
-            data: Some(BTreeMap::from_iter(pins)),
+            data: Some(BTreeMap::from_iter(pin)),
             ..ConfigMap::default()
         };
         object.metadata.name = Some(HOST_KEYS_CONFIG_MAP.to_owned());
@@ -181,7 +177,7 @@ impl Pins {
         if self.read().await?.is_some() {
             return Ok(());
         }
-        match self.create("", None).await {
+        match self.create(None).await {
             Err(error) if !error.is_conflict() => Err(self.refused(&error)),
             _ => Ok(()),
         }
@@ -198,20 +194,6 @@ impl Pins {
             "the host key could not be stored in ConfigMap {HOST_KEYS_CONFIG_MAP} of namespace {namespace}: {error}{next}"
         ))
     }
-}
-
-/// Returns the JSON pointer to a node's pin. Node names contain no character that needs escaping.
-fn path(node: &str) -> String {
-    format!("/data/{node}")
-}
-
-/// Returns patch operations that change the value at `path` from `old` to `new`, or remove it if `new` is null.
-fn operations(path: &str, old: &Value, new: &Value) -> Vec<Value> {
-    let change = match new {
-        Value::Null => json!({"op": "remove", "path": path}),
-        new => json!({"op": "add", "path": path, "value": new}),
-    };
-    vec![json!({"op": "test", "path": path, "value": old}), change]
 }
 
 fn not_stored(message: String) -> NodeError {
