@@ -18,28 +18,20 @@ const PASSPHRASE: &str = "passphrase";
 /// Suffix, in the Secret's data, for the previous private key during a key rotation.
 const PREVIOUS: &str = "previous";
 
-/// Where a private key and its passphrase are stored, as text for messages.
+/// Where a private key is stored, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeySource {
-    /// Where the key is, such as `key private-key.pem of Secret cloud-private-key`.
+    secret: String,
     key: String,
-    /// Where its passphrase belongs, such as `as key passphrase`.
-    passphrase: String,
 }
 
 impl KeySource {
-    fn of_secret(secret: &str, key: &str) -> Self {
-        Self {
-            key: format!("key {key} of Secret {secret}"),
-            passphrase: format!("as key {}", passphrase_of(key)),
-        }
-    }
-
     fn invalid(&self, what: &str) -> NodeError {
-        let Self { key, passphrase } = self;
+        let Self { secret, key } = self;
+        let passphrase = passphrase_of(key);
         Reason::InvalidPrivateKey.error(format!(
-            "{key} {what}; store an RSA, ECDSA or Ed25519 private key there, in PEM or OpenSSH format, and its passphrase, if it has \
-             one, {passphrase}"
+            "key {key} of Secret {secret} {what}; store an RSA, ECDSA or Ed25519 private key there, in PEM or OpenSSH format, and its \
+             passphrase, if it has one, as key {passphrase}"
         ))
     }
 }
@@ -165,7 +157,11 @@ pub fn check(
     let read = |key: &str, text: &[u8]| {
         let passphrase = data.get(&passphrase_of(key));
         let passphrase = passphrase.map(|bytes| bytes.as_slice());
-        PrivateKey::read(text, passphrase, KeySource::of_secret(name, key))
+        let source = KeySource {
+            secret: name.clone(),
+            key: key.to_owned(),
+        };
+        PrivateKey::read(text, passphrase, source)
     };
     let current = read(key, bytes)?;
     let key = format!("{key}.{PREVIOUS}");
