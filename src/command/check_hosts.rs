@@ -75,7 +75,7 @@ async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {
     let unused_since = (cluster.nodes.iter())
         .map(|(name, _)| (name.to_string(), now))
         .collect();
-    let planner = Planner::preview(
+    let planner = Planner::as_of(
         &cluster,
         &spec,
         Present {

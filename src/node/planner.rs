@@ -147,55 +147,8 @@ pub struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// Creates a planner for the nodes of a cluster.
-    pub fn new(
-        cluster: &'a Cluster,
-        spec: &'a WindowsStorageSpec,
-        payload: &Payload,
-        services: &Result<ServicesPlan, ServicesError>,
-        present: Present<'a>,
-    ) -> Self {
-        let desired = match services {
-            Ok(ServicesPlan::Keep { .. }) => {
-                let flags = csi_proxy_flags(&spec.csi_proxy.extra_args);
-                Some(flags.map(|flags| desired(payload, spec, flags)))
-            }
-            Ok(_) => None,
-            Err(error) => Some(Err(error.clone())),
-        };
-        let invalid = |error: ServicesError| Reason::InvalidServices.error(error.to_string());
-        let desired = desired.map(|desired| desired.map_err(invalid));
-        let mut planner = Self::with(cluster, spec, desired, present.now);
-        planner.present = Some(present);
-        for pool in &mut planner.pools {
-            pool.version = check_version(payload, &pool.spec);
-        }
-        planner
-    }
-
-    /// Creates a planner for work that only reads.
+    /// Creates a planner for work that only reads, from what objects say.
     pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec, now: Timestamp) -> Self {
-        Self::with(cluster, spec, Some(Err(nothing_desired())), now)
-    }
-
-    /// Creates a planner that plans as the operator would, for work that only reads.
-    pub fn preview(
-        cluster: &'a Cluster,
-        spec: &'a WindowsStorageSpec,
-        present: Present<'a>,
-    ) -> Self {
-        Self {
-            present: Some(present),
-            ..Self::read_only(cluster, spec, present.now)
-        }
-    }
-
-    fn with(
-        cluster: &'a Cluster,
-        spec: &'a WindowsStorageSpec,
-        desired: Option<Result<Desired, NodeError>>,
-        now: Timestamp,
-    ) -> Self {
         Self {
             managers: Managers::new(cluster, now),
             cluster,
@@ -203,9 +156,40 @@ impl<'a> Planner<'a> {
             known_hosts: known_hosts(cluster),
             pinned: pinned(cluster),
             pools: wanted(cluster, spec),
-            desired,
+            desired: Some(Err(nothing_desired())),
             present: None,
         }
+    }
+
+    /// Creates a planner that plans as the operator does now, but brings nothing.
+    pub fn as_of(cluster: &'a Cluster, spec: &'a WindowsStorageSpec, present: Present<'a>) -> Self {
+        Self {
+            present: Some(present),
+            ..Self::read_only(cluster, spec, present.now)
+        }
+    }
+
+    /// Has nodes brought to the state that these programs and this services entry make.
+    pub fn bringing(
+        mut self,
+        payload: &Payload,
+        services: &Result<ServicesPlan, ServicesError>,
+    ) -> Self {
+        for pool in &mut self.pools {
+            pool.version = check_version(payload, &pool.spec);
+        }
+        let flags = match services {
+            Ok(ServicesPlan::Keep { .. }) => csi_proxy_flags(&self.spec.csi_proxy.extra_args),
+            Ok(_) => {
+                self.desired = None;
+                return self;
+            }
+            Err(error) => Err(error.clone()),
+        };
+        let invalid = |error: ServicesError| Reason::InvalidServices.error(error.to_string());
+        let desired = flags.map(|flags| desired(payload, self.spec, flags));
+        self.desired = Some(desired.map_err(invalid));
+        self
     }
 
     /// Returns the plan for a node.
@@ -219,12 +203,7 @@ impl<'a> Planner<'a> {
             ManagedBy::Undecided(awaited) => return NodePlan::Undecided(awaited),
             ManagedBy::Operator => {}
         }
-        let removal = self.removal(name, &wanted.spec);
-        let target = |purpose| {
-            let target = self.target(name, node);
-            target.map(|target| Target { purpose, ..target })
-        };
-        match removal {
+        match self.removal(name, &wanted.spec) {
             Removal::Waits(hold) => return NodePlan::RemovalWaits(hold),
             Removal::Done(absence) => {
                 let status = self.cluster.node_statuses.get(name);
@@ -233,28 +212,27 @@ impl<'a> Planner<'a> {
                 return owner.map_or(NodePlan::Absent(absence), NodePlan::External);
             }
             Removal::Due(absence) => {
-                return NodePlan::Remove(absence, target(Purpose::Remove).map(Arc::new));
+                let target = self.target(name, node, Purpose::Remove, Err(nothing_desired()));
+                return NodePlan::Remove(absence, target);
             }
             Removal::Stay(_) => {}
         }
-        match (target(Purpose::Reconcile), self.desired.clone()) {
-            (Err(error), _) => NodePlan::Reconcile(Err(error)),
-            (Ok(_), None) => NodePlan::Waiting,
-            (Ok(target), Some(desired)) => {
-                let desired = desired.and_then(|desired| {
-                    wanted.version.clone()?;
-                    Ok(desired)
-                });
-                NodePlan::Reconcile(Ok(Arc::new(Target { desired, ..target })))
-            }
+        let desired = self
+            .desired
+            .clone()
+            .unwrap_or_else(|| Err(nothing_desired()));
+        let desired = desired.and_then(|desired| wanted.version.clone().map(|()| desired));
+        match self.target(name, node, Purpose::Reconcile, desired) {
+            Ok(_) if self.desired.is_none() => NodePlan::Waiting,
+            target => NodePlan::Reconcile(target),
         }
     }
 
     /// Returns what alone prevents the removal of csi-proxy from a node with that plan, if anything.
     pub fn hold(&self, name: &str, node: &Node, plan: &NodePlan) -> Option<Hold> {
-        match (plan, || self.removal(name, &self.wanted(node).spec)) {
-            (NodePlan::RemovalWaits(hold), _) => Some(hold.clone()),
-            (NodePlan::Reconcile(Ok(_)), removal) => match removal() {
+        match plan {
+            NodePlan::RemovalWaits(hold) => Some(hold.clone()),
+            NodePlan::Reconcile(Ok(_)) => match self.removal(name, &self.wanted(node).spec) {
                 Removal::Stay(hold) => hold,
                 _ => None,
             },
@@ -296,22 +274,22 @@ impl<'a> Planner<'a> {
         if !status.is_some_and(|status| may_have_agent(status, is_pinned(self.cluster, name))) {
             return NodePlan::External(who);
         }
-        let target = self.target(name, node).map(|target| {
-            Arc::new(Target {
-                purpose: Purpose::Release,
-                ..target
-            })
-        });
+        let target = self.target(name, node, Purpose::Release, Err(nothing_desired()));
         NodePlan::Release(who, target)
     }
 
-    /// Returns the target for a node, without a desired state.
-    fn target(&self, name: &str, node: &Node) -> Result<Target, NodeError> {
+    fn target(
+        &self,
+        name: &str,
+        node: &Node,
+        purpose: Purpose,
+        desired: Result<Desired, NodeError>,
+    ) -> Result<Arc<Target>, NodeError> {
         let address = Self::address(node)?;
         let Wanted { spec, key, .. } = self.wanted(node);
         let key = key.clone()?;
         let status = self.cluster.node_statuses.get(name);
-        Ok(Target {
+        Ok(Arc::new(Target {
             node: name.to_owned(),
             uid: node.uid.clone(),
             boot_id: node.boot_id.clone(),
@@ -322,9 +300,9 @@ impl<'a> Planner<'a> {
             key,
             is_given: node.given || spec.csi_proxy.management == Management::Managed,
             is_ours: status.is_some_and(|status| status.csi_proxy.is_some()),
-            purpose: Purpose::Reconcile,
-            desired: Err(nothing_desired()),
-        })
+            purpose,
+            desired,
+        }))
     }
 
     /// Returns the settings and key for a node.

@@ -198,13 +198,8 @@ impl Plan {
             plans: inputs.before.map_or(&nobody, |before| &before.nodes),
             unused_since: &inputs.history.unused_since,
         };
-        let planner = Planner::new(
-            inputs.cluster,
-            &self.spec,
-            inputs.payload,
-            &self.services,
-            present,
-        );
+        let planner = Planner::as_of(inputs.cluster, &self.spec, present)
+            .bringing(inputs.payload, &self.services);
         let mut due = Vec::new();
         let mut nodes = BTreeMap::new();
         for (name, node) in inputs.cluster.windows_nodes() {
