@@ -37,7 +37,7 @@ fn break_in_the_middle(
     // A small send buffer, as if the line were slow.
     sockopt::set_socket_send_buffer_size(&stream, 8 << 10).unwrap();
     let cutter = stream.try_clone().unwrap();
-    let (mut session, _) = Session::shake_hands(stream, "the host", &[]).unwrap();
+    let mut session = Session::shake_hands(stream, "the host", &[]).unwrap();
     session.login(fleet.user(), key).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || {

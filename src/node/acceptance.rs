@@ -2,11 +2,9 @@
 
 use jiff::Timestamp;
 
-use crate::api::WindowsStorageSpec;
 use crate::index::Cluster;
 use crate::node::connect::{HANDSHAKE, connect, place};
-use crate::node::management::RELEASING;
-use crate::node::{HostKey, HostKeyPolicy, Judgement, ManagedBy, Managers, NodeError, Planner};
+use crate::node::{HostKey, HostKeyPolicy, Judgement, NodeError, NodePlan, Planner};
 
 /// Address of a node's SSH server, and what is known about its host keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,40 +17,26 @@ pub struct Way {
     pub host_keys: HostKeyPolicy,
 }
 
-/// Why there is no key to accept.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoWay(String);
-
 impl Way {
     /// Finds a node's SSH server, from the Node, the settings, and the ConfigMaps of the operator's namespace.
-    pub fn to(cluster: &Cluster, name: &str) -> Result<Self, NoWay> {
-        let spec: WindowsStorageSpec = cluster.wanted();
+    pub fn to(cluster: &Cluster, name: &str) -> Result<Self, String> {
+        let spec = cluster.wanted();
         let node = cluster.nodes.get(name);
-        let unknown = || NoWay(format!("there is no node {name}; see kubectl get nodes"));
-        let node = node.ok_or_else(unknown)?;
+        let node = node.ok_or_else(|| format!("there is no node {name}; see kubectl get nodes"))?;
         if !node.is_windows() {
-            return Err(NoWay(format!(
+            return Err(format!(
                 "node {name} is not watched: it does not run Windows, is labelled windowsstorage.dev/ignore=true, or \
                  is being deleted"
-            )));
+            ));
         }
-        let now = Timestamp::now();
-        let managers = Managers::new(cluster, now);
-        let pool = spec.pools_of(&node.labels).next();
-        let management = spec.for_pool(pool).csi_proxy.management;
-        let status = managers.status(name);
-        let is_releasing = status.is_some_and(|status| status.management == RELEASING);
-        if let ManagedBy::External(who) = managers.of(name, node, management)
-            && !is_releasing
-        {
-            return Err(NoWay(format!(
+        let planner = Planner::read_only(cluster, &spec, Timestamp::now());
+        if let NodePlan::External(who) = planner.plan(name, node) {
+            return Err(format!(
                 "another owner manages csi-proxy on node {name} ({who}), so this operator does not log in to it, and needs \
                  no key of it"
-            )));
+            ));
         }
-        let planner = Planner::read_only(cluster, &spec, now);
-        let address = Planner::address(node).map_err(|error| NoWay(error.message))?;
+        let address = Planner::address(node).map_err(|error| error.message)?;
         Ok(Self {
             port: planner.port(node),
             host_keys: planner.host_keys(name, node, &address),
@@ -69,7 +53,7 @@ impl Way {
 /// Returns the key that the host shows to the operator. Does not log in.
 pub async fn shown_key(way: &Way) -> Result<HostKey, NodeError> {
     let connected = connect((&way.address, way.port), &way.host_keys, HANDSHAKE).await?;
-    Ok(connected.key)
+    Ok(connected.session.host_key)
 }
 
 /// Judges whether a key that the node's host shows can be accepted by pinning it: `New` if it can, `Known` if it is
@@ -96,9 +80,9 @@ pub fn judge_offer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::WindowsNodeStorageStatus;
+    use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
     use crate::index::{LeftOut, Node, NodeAddress, Platform, PlatformSignal};
-    use crate::node::{Known, Reason};
+    use crate::node::{Known, RELEASING, Reason};
 
     fn eks() -> PlatformSignal {
         PlatformSignal {
@@ -161,6 +145,7 @@ mod tests {
             if let Some(management) = management {
                 let mut status = WindowsNodeStorageStatus::default();
                 management.clone_into(&mut status.management);
+                status.csi_proxy = (management == RELEASING).then(CsiProxyStatus::default);
                 cluster.node_statuses.apply("win-1".to_owned(), status);
             }
             Way::to(&cluster, "win-1").map(|way| way.place())
@@ -180,7 +165,7 @@ mod tests {
             (way(|node| node.platform = Some(eks())), "EKS by label x"),
             (way(|node| node.addresses.clear()), "has no address"),
         ] {
-            let problem = refused.unwrap_err().to_string();
+            let problem = refused.unwrap_err();
             assert!(problem.contains(words), "{problem}");
         }
     }

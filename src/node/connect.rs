@@ -1,17 +1,15 @@
 //! Connects to nodes: TCP, the SSH handshake, and how both end.
 
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use crate::node::session::Session;
-use crate::node::{HostKey, HostKeyPolicy, NodeError, Phases, Reason, socket};
+use crate::node::{HostKeyPolicy, NodeError, Phases, Reason, socket};
 
-/// How long a TCP connection may take.
+/// How long a TCP connection may take, with the lookup of a name.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long all of it may take: the lookup of a name, and a connection to each of its addresses.
-const OPEN: Duration = Duration::from_secs(30);
 /// Time limit from the connection to the server's host key.
 pub const HANDSHAKE: Duration = Duration::from_secs(30);
 /// What one operation on a connection may take.
@@ -21,8 +19,6 @@ pub const OPERATION: Duration = Duration::from_secs(60);
 pub struct Connected {
     /// The SSH session.
     pub session: Session,
-    /// The host key of the server.
-    pub key: HostKey,
     /// Ends the connection when it is dropped.
     pub cutter: Cutter,
     /// Durations of the phases so far.
@@ -57,11 +53,13 @@ pub async fn connect(
     let kinds = known.kinds();
     let mut phases = Phases::default();
     let opening = async {
-        let open = timeout(OPEN, open((address, port), &place)).await;
-        open.unwrap_or_else(|_| {
-            let problem = format!("no connection within {} s", OPEN.as_secs());
-            Err(unreachable(&place, &problem))
-        })
+        match timeout(CONNECT, open((address, port))).await {
+            Ok(opened) => opened.map_err(|error| unreachable(&place, &error)),
+            Err(_) => {
+                let problem = format!("no connection within {} s", CONNECT.as_secs());
+                Err(unreachable(&place, &problem))
+            }
+        }
     };
     let stream = phases.time("connect", opening).await?;
     let lost = |error: std::io::Error| unreachable(&place, &error);
@@ -74,34 +72,16 @@ pub async fn connect(
             Err(unreachable(&place, &problem))
         })
     };
-    let (session, key) = phases.time("handshake", handshake).await?;
+    let session = phases.time("handshake", handshake).await?;
     Ok(Connected {
         session,
-        key,
         cutter,
         phases,
     })
 }
 
-/// Opens a connection to the first address of the host that accepts one.
-async fn open(host: (&str, u16), place: &str) -> Result<TcpStream, NodeError> {
-    let addresses = tokio::net::lookup_host(host).await;
-    let mut problem = unreachable(place, &"the name has no address");
-    for address in addresses.map_err(|error| unreachable(place, &error))? {
-        match timeout(CONNECT, open_one(address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => problem = unreachable(place, &error),
-            Err(_) => {
-                let limit = CONNECT.as_secs();
-                problem = unreachable(place, &format!("no connection within {limit} s"));
-            }
-        }
-    }
-    Err(problem)
-}
-
-async fn open_one(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = tokio::net::TcpStream::connect(address).await?.into_std()?;
+async fn open(host: (&str, u16)) -> std::io::Result<TcpStream> {
+    let stream = tokio::net::TcpStream::connect(host).await?.into_std()?;
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(OPERATION))?;

@@ -35,7 +35,7 @@ pub async fn inspect<T: Send + 'static>(
 ) -> Result<T, NodeError> {
     let address = (&*target.address, target.port);
     let connected = connect(address, &target.host_keys, HANDSHAKE).await?;
-    let key = &connected.key;
+    let key = &connected.session.host_key;
     match target.host_keys.judge(namespace, &target.node, key) {
         Judgement::Known => {}
         Judgement::New if trust == Trust::AsOperator => {}

@@ -33,7 +33,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use acceptance::{NoWay, Way, judge_offer, shown_key};
+pub use acceptance::{Way, judge_offer, shown_key};
 pub use answer::{brief, parse as parse_answer};
 pub use connect::{Connected, Cutter, HANDSHAKE, connect};
 pub use error::{NodeError, Reason, printable};

@@ -117,19 +117,18 @@ impl Preflight {
         self.user = Some(target.user.clone());
         let mut seen = self.clone();
         let looked = inspect(target, namespace, Trust::AsOperator, LOOK, move |session| {
-            let key = session.host_key();
+            let key = session.host_key.clone();
             let owner = seen.look_around(session, replaces);
             (seen, key, owner)
         });
         match looked.await {
             Ok((mut seen, key, owner)) => {
-                seen.host_key =
-                    key.map(
-                        |key| match target.host_keys.judge(namespace, &target.node, &key) {
-                            Judgement::New => format!("{} (not known yet)", key.summary()),
-                            _ => key.summary(),
-                        },
-                    );
+                seen.host_key = Some(
+                    match target.host_keys.judge(namespace, &target.node, &key) {
+                        Judgement::New => format!("{} (not known yet)", key.summary()),
+                        _ => key.summary(),
+                    },
+                );
                 seen.reached = true;
                 seen.conclude(owner, target.is_given)
             }

@@ -110,7 +110,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     let connecting = context.connecting.acquire().await;
     let address = (&*target.address, target.port);
     let mut connected = connect(address, &target.host_keys, HANDSHAKE).await?;
-    let trusted = context.pins.trust(target, &connected.key);
+    let trusted = context.pins.trust(target, &connected.session.host_key);
     connected.phases.time("host key", trusted).await?;
     let working = context.working.acquire().await;
     drop(connecting);

@@ -4,8 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use ssh2::{BlockDirections, Channel, Sftp};
+use ssh2::{Channel, Sftp};
 
 use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
@@ -21,6 +20,8 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 pub struct Session {
     pub(super) ssh: ssh2::Session,
     pub(super) sftp: Option<Sftp>,
+    /// The host key of the server.
+    pub host_key: HostKey,
     /// The connection of `ssh`.
     socket: TcpStream,
     pub(super) keepalive: Duration,
@@ -49,7 +50,7 @@ impl Session {
         stream: TcpStream,
         place: &str,
         known: &[String],
-    ) -> Result<(Self, HostKey), NodeError> {
+    ) -> Result<Self, NodeError> {
         let lost = |error: &dyn std::fmt::Display| unreachable(place, error);
         let socket = stream.try_clone().map_err(|error| lost(&error))?;
         let mut ssh = ssh2::Session::new().map_err(|error| lost(&error))?;
@@ -69,17 +70,16 @@ impl Session {
                     None => lost(&error),
                 },
             })?;
-        let session = Self {
+        let key = ssh.host_key().and_then(|(key, _)| HostKey::from_bytes(key));
+        Ok(Self {
+            host_key: key.ok_or_else(|| lost(&"the server showed no host key"))?,
             ssh,
             sftp: None,
             socket,
             keepalive: KEEPALIVE,
             fence: Fence::open(),
             given_up: false,
-        };
-        let key = session.host_key();
-        let key = key.ok_or_else(|| lost(&"the server showed no host key"))?;
-        Ok((session, key))
+        })
     }
 
     /// Logs in, with the previous key if the host does not accept the current one yet. Returns the ID of the key that
@@ -117,12 +117,6 @@ impl Session {
                 "the server ended the connection before the login of user {user}: {error}"
             )),
         })
-    }
-
-    /// Returns the host key of the server.
-    pub fn host_key(&self) -> Option<HostKey> {
-        let (bytes, _) = self.ssh.host_key()?;
-        HostKey::from_bytes(bytes)
     }
 
     /// Returns whether the server has ended the connection.
@@ -176,67 +170,50 @@ impl Session {
     fn finish(&self, channel: &mut Channel, deadline: Instant) -> std::io::Result<Output> {
         // A command gets only arguments: standard input is not reliable with Windows' server.
         channel.send_eof()?;
-        self.ssh.set_blocking(false);
-        let collected = self.collect(channel, deadline);
-        self.ssh.set_blocking(true);
-        let (stdout, stderr) = collected?;
+        let stdout = self.read_all(&mut channel.stream(0), deadline)?;
+        // Both end at one time, and libssh2 keeps as much of this one meanwhile as may be printed.
+        let stderr = self.read_all(&mut channel.stderr(), deadline)?;
+        self.ssh.set_timeout(milliseconds(OPERATION));
         channel.wait_close()?;
         Ok(Output {
-            stdout: String::from_utf8_lossy(&stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+            stdout,
+            stderr,
             status: channel.exit_status()?,
         })
     }
 
-    /// Reads both streams to their end, in any order: an unread stream would block the other.
-    fn collect(
-        &self,
-        channel: &mut Channel,
-        deadline: Instant,
-    ) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let mut unread = 0;
-        let mut next_keepalive = Instant::now() + self.keepalive;
+    /// Reads a stream to its end.
+    fn read_all(&self, stream: &mut ssh2::Stream, deadline: Instant) -> std::io::Result<String> {
+        let mut read = Vec::new();
+        let mut buffer = [0; 16 * 1024];
         loop {
-            let more = drain(&mut channel.stream(0), &mut stdout)?
-                | drain(&mut channel.stderr(), &mut stderr)?;
-            if channel.eof() {
-                return Ok((stdout, stderr));
-            }
-            let now = Instant::now();
-            if now >= deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
-            if now >= next_keepalive {
-                next_keepalive = now + self.keepalive;
-                // libssh2 keeps its own clock; with an interval that is certainly over, it sends at once. Request no
-                // reply, because libssh2 would only collect replies.
-                self.ssh.set_keepalive(false, 1);
-                self.ssh.keepalive_send()?;
-                self.ssh.set_keepalive(false, 0);
-            }
-            // Reading one stream also takes in data of the other, which the socket then no longer reports. What neither of
-            // the two takes is of a stream that nobody reads.
-            let before = std::mem::replace(&mut unread, channel.read_window().available);
-            if !more && unread == before {
-                self.await_socket(deadline.min(next_keepalive))?;
+            // 0 would be no limit.
+            let limit = milliseconds(left.min(self.keepalive)).max(1);
+            self.ssh.set_timeout(limit);
+            match stream.read(&mut buffer) {
+                Ok(0) => return Ok(String::from_utf8_lossy(&read).into_owned()),
+                Ok(length) if read.len() + length > OUTPUT => {
+                    let problem = format!("it prints more than {OUTPUT} bytes");
+                    return Err(std::io::Error::other(problem));
+                }
+                Ok(length) => read.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::TimedOut => self.keep_alive()?,
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Waits until libssh2 can continue, or until the deadline.
-    fn await_socket(&self, until: Instant) -> std::io::Result<()> {
-        let wanted = match self.ssh.block_directions() {
-            BlockDirections::Outbound => PollFlags::OUT,
-            BlockDirections::Both => PollFlags::IN | PollFlags::OUT,
-            BlockDirections::Inbound | BlockDirections::None => PollFlags::IN,
-        };
-        let limit = until.saturating_duration_since(Instant::now());
-        let limit = Timespec::try_from(limit).map_err(std::io::Error::other)?;
-        match poll(&mut [PollFd::new(&self.socket, wanted)], Some(&limit)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    fn keep_alive(&self) -> std::io::Result<()> {
+        // libssh2 keeps its own clock; with an interval that is certainly over, it sends at once. Request no reply, because
+        // libssh2 would only collect replies.
+        self.ssh.set_keepalive(false, 1);
+        self.ssh.keepalive_send()?;
+        self.ssh.set_keepalive(false, 0);
+        Ok(())
     }
 
     /// Ends the connection. After a failure, nothing that it delivers is of use, and closing a channel or a file would
@@ -271,20 +248,4 @@ fn refused(user: &str, error: &ssh2::Error) -> NodeError {
          C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that ssh.user of the \
          node's pool, or else spec.ssh.user, names the right user"
     ))
-}
-
-/// Reads available data, and returns whether there was any.
-fn drain(stream: &mut ssh2::Stream, into: &mut Vec<u8>) -> std::io::Result<bool> {
-    let mut buffer = [0; 16 * 1024];
-    match stream.read(&mut buffer) {
-        Ok(length) if into.len() + length > OUTPUT => Err(std::io::Error::other(format!(
-            "it prints more than {OUTPUT} bytes"
-        ))),
-        Ok(length) => {
-            into.extend_from_slice(&buffer[..length]);
-            Ok(length > 0)
-        }
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-        Err(error) => Err(error),
-    }
 }

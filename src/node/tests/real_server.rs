@@ -97,7 +97,7 @@ impl Server {
 
     fn shake_hands(&self) -> Result<Session, NodeError> {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        Session::shake_hands(stream, "the server", &[]).map(|(session, _)| session)
+        Session::shake_hands(stream, "the server", &[])
     }
 
     fn log_in(&self, text: &[u8], passphrase: Option<&str>) -> Result<Session, NodeError> {
