@@ -7,11 +7,6 @@ use serde::de::DeserializeOwned;
 use crate::node::session::Output;
 use crate::node::{NodeError, Reason};
 
-/// Creates the error for a command that the agent did not carry out.
-pub fn agent_failed(problem: String) -> NodeError {
-    Reason::AgentFailed.error(problem)
-}
-
 /// Returns what is `wanted` of an answer. For another answer or none, the error quotes the output, between `problem`
 /// and `hint`.
 pub fn answer<T>(
@@ -22,9 +17,9 @@ pub fn answer<T>(
 ) -> Result<T, NodeError> {
     match parse(output) {
         Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, Reason::AgentFailed)),
-        answer => answer
-            .and_then(wanted)
-            .ok_or_else(|| agent_failed(format!("{problem}: {}{hint}", brief(output)))),
+        answer => answer.and_then(wanted).ok_or_else(|| {
+            Reason::AgentFailed.error(format!("{problem}: {}{hint}", brief(output)))
+        }),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use protocol::{FailureCategory, ForeignInstance, NodeState, Request};
 
-use crate::node::answer::agent_failed;
 use crate::node::error::LOGS;
 use crate::node::plan::{Why, in_the_way};
 use crate::node::{NodeError, Reason, printable};
@@ -10,7 +9,7 @@ use crate::node::{NodeError, Reason, printable};
 /// Explains why nothing more is done on a node in that state.
 pub fn explain(why: Why, request: &Request, state: Option<&NodeState>) -> NodeError {
     let stuck = |problem: &str| {
-        agent_failed(format!(
+        Reason::AgentFailed.error(format!(
             "{problem}; see C:\\var\\log\\windows-storage-agent on the node"
         ))
     };

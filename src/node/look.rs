@@ -7,10 +7,10 @@ use protocol::command::same_name;
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, agent_service_command};
 use protocol::seen::{SeenProcess, SeenService, foreign, is_csi_proxy};
 
-use crate::node::answer::{agent_failed, brief};
+use crate::node::answer::brief;
 use crate::node::plan::may_replace;
 use crate::node::session::Session;
-use crate::node::{NodeError, printable};
+use crate::node::{NodeError, Reason, printable};
 
 /// Time limit for Windows to list its services, or its processes.
 const LIST: Duration = Duration::from_secs(60);
@@ -54,7 +54,7 @@ pub fn look(session: &mut Session, replaces: bool, is_ours: bool) -> Result<Look
         Ok(output.stdout)
     };
     match look_with(&mut run, replaces)? {
-        Err(what) if is_ours => Err(agent_failed(format!(
+        Err(what) if is_ours => Err(Reason::AgentFailed.error(format!(
             "whether the agent is installed cannot be told, because of {what} on the node: {printed}"
         ))),
         seen => Ok(seen.unwrap_or_else(Look::unknown)),

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::api::WindowsNodeStorageStatus;
 use crate::node::plan::is_working;
 use crate::node::reconcile::Reconciled;
-use crate::node::{Desired, Look, NodeError, Purpose, Standing, Target, UNKNOWN_OWNER};
+use crate::node::{Look, NodeError, Purpose, Standing, Target, UNKNOWN_OWNER};
 
 /// What is known about a node since this process started.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,59 +109,55 @@ impl Observations {
         self.changed.subscribe()
     }
 
-    /// Records the result of a reconcile.
-    pub fn record(&self, target: &Target, result: &Result<Reconciled, NodeError>) {
-        {
-            let mut all = self.read();
-            let observation = all.entry(target.node.clone()).or_default();
-            if let Ok(Desired {
-                revision, request, ..
-            }) = &target.desired
-            {
-                let attempt = &request.attempt;
-                if (revision, attempt) != (&observation.revision, &observation.attempt) {
-                    observation.failures = 0;
-                }
-                observation.revision.clone_from(revision);
-                observation.attempt.clone_from(attempt);
-            } else {
-                observation.revision.clear();
+    /// Records the result of a reconcile. Returns the failures since the node was last up to date.
+    pub fn record(&self, target: &Target, result: &Result<Reconciled, NodeError>) -> u32 {
+        let mut all = self.read();
+        let observation = all.entry(target.node.clone()).or_default();
+        if let Ok(desired) = &target.desired {
+            let attempt = &desired.request.attempt;
+            if (&desired.revision, attempt) != (&observation.revision, &observation.attempt) {
+                observation.failures = 0;
             }
-            let mut waits = false;
-            observation.purpose = target.purpose;
-            match result {
-                Ok(reconciled) => {
-                    observation.ssh_key.clone_from(&reconciled.ssh_key);
-                    if reconciled.look != Look::NotTaken {
-                        observation.look.clone_from(&reconciled.look);
-                    }
-                    // A successful removal leaves no agent that could report a state.
-                    let is_gone =
-                        target.purpose != Purpose::Reconcile && reconciled.problem.is_none();
-                    if is_gone || reconciled.state.is_some() {
-                        observation.state.clone_from(&reconciled.state);
-                    }
-                    waits = reconciled.is_waiting();
-                    // Keep reporting what went wrong in the last slot.
-                    let failed_in_slot = observation.standing == Standing::Waiting;
-                    if !(waits && failed_in_slot && observation.failures > 0) {
-                        observation.problem.clone_from(&reconciled.problem);
-                    }
-                    observation.standing = reconciled.standing;
+            observation.revision.clone_from(&desired.revision);
+            observation.attempt.clone_from(attempt);
+        } else {
+            observation.revision.clear();
+        }
+        observation.purpose = target.purpose;
+        let waits = result.as_ref().is_ok_and(Reconciled::is_waiting);
+        match result {
+            Ok(reconciled) => {
+                observation.ssh_key.clone_from(&reconciled.ssh_key);
+                if reconciled.look != Look::NotTaken {
+                    observation.look.clone_from(&reconciled.look);
                 }
-                Err(error) => {
-                    observation.problem = Some(error.clone());
-                    observation.standing = Standing::Unreachable;
+                // A successful removal leaves no agent that could report a state.
+                let is_gone = target.purpose != Purpose::Reconcile && reconciled.problem.is_none();
+                if is_gone || reconciled.state.is_some() {
+                    observation.state.clone_from(&reconciled.state);
                 }
+                // Keep reporting what went wrong in the last slot.
+                let failed_in_slot = observation.standing == Standing::Waiting;
+                if !(waits && failed_in_slot && observation.failures > 0) {
+                    observation.problem.clone_from(&reconciled.problem);
+                }
+                observation.standing = reconciled.standing;
             }
-            if !waits {
-                observation.failures = match observation.problem {
-                    Some(_) => observation.failures.saturating_add(1),
-                    None => 0,
-                };
+            Err(error) => {
+                observation.problem = Some(error.clone());
+                observation.standing = Standing::Unreachable;
             }
         }
+        if !waits {
+            observation.failures = match observation.problem {
+                Some(_) => observation.failures.saturating_add(1),
+                None => 0,
+            };
+        }
+        let failures = observation.failures;
+        drop(all);
         self.changed.send_modify(|changed| *changed += 1);
+        failures
     }
 
     /// Notes that a reconcile begins that may install an agent, so that an earlier removal no longer counts.
@@ -182,7 +178,7 @@ impl Observations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Reason;
+    use crate::node::{Desired, Reason};
     use protocol::CsiProxyStatus;
 
     #[test]

@@ -1,6 +1,5 @@
 //! Measures the phases of the work on a node, and provides the tracing spans for them.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use tracing::{Instrument, Span};
@@ -40,40 +39,5 @@ impl Phases {
     /// Returns each phase with its duration.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Duration)> {
         self.0.iter().copied()
-    }
-}
-
-impl fmt::Display for Phases {
-    /// `1203 ms: connect 12 ms, login 40 ms, …`
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total: Duration = self.0.iter().map(|(_, took)| *took).sum();
-        write!(f, "{} ms", total.as_millis())?;
-        for (index, (name, took)) in self.iter().enumerate() {
-            let sign = if index == 0 { ":" } else { "," };
-            write!(f, "{sign} {name} {} ms", took.as_millis())?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_keep_their_order_and_add_up() {
-        let mut phases = Phases::default();
-        for (name, took) in [
-            ("connect", 12),
-            ("status", 100),
-            ("login", 40),
-            ("status", 7),
-        ] {
-            phases.add(name, Duration::from_millis(took));
-        }
-        assert_eq!(
-            phases.to_string(),
-            "159 ms: connect 12 ms, status 107 ms, login 40 ms"
-        );
     }
 }

@@ -6,7 +6,7 @@ use protocol::{
     ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus, Request, ServiceState,
 };
 
-use crate::node::Look;
+use crate::node::{Look, Reconciled};
 
 /// The desired state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,19 +17,6 @@ pub struct Desired {
     pub agent_sha256: String,
     /// The request for the agent.
     pub request: Request,
-}
-
-/// What was seen of a node, and done there, in one reconcile.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// The last state from the agent; absent if there is none, or if it gave none.
-    pub state: Option<NodeState>,
-    /// Whether an agent of another version answers, so that csi-proxy may work there.
-    pub is_of_another_version: bool,
-    /// Whether another owner manages csi-proxy there.
-    pub look: Look,
-    /// The last step that was done.
-    pub done: Done,
 }
 
 /// The last step that was done in a reconcile, in the order in which they are tried.
@@ -86,7 +73,7 @@ pub enum Why {
 }
 
 /// Decides the next step from what was seen.
-pub fn decide(desired: &Desired, seen: &Seen) -> Step {
+pub fn decide(desired: &Desired, seen: &Reconciled) -> Step {
     if let Look::Owner(_) = seen.look {
         return Step::Leave;
     }

@@ -12,7 +12,7 @@ use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host::Host;
 use crate::node::payload::Payload;
 use crate::node::plan::{
-    Done, Seen, Step, Why, decide, has_program, is_interruptible, is_kept, is_working, may_replace,
+    Done, Step, Why, decide, has_program, is_interruptible, is_kept, is_working, may_replace,
 };
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
@@ -30,13 +30,17 @@ const CONCURRENT_WORK: usize = 32;
 /// that drips must not keep others waiting until [`WORK`] is over.
 const PLACE: Duration = Duration::from_secs(2 * 60);
 
-/// What was found and done on a node.
+/// What was seen and done on a node in one reconcile.
 #[derive(Debug, Default)]
 pub struct Reconciled {
-    /// The last state from the agent; absent if there is no agent and none could be installed.
+    /// The last state from the agent; absent if there is none, or if it gave none.
     pub state: Option<NodeState>,
+    /// Whether an agent of another version answers, so that csi-proxy may work there.
+    pub is_of_another_version: bool,
     /// Whether another owner manages csi-proxy there. If so, nothing was changed on the node.
     pub look: Look,
+    /// The last step that was done.
+    pub done: Done,
     /// What went wrong, if anything.
     pub problem: Option<NodeError>,
     /// State of the node in the rollout.
@@ -53,9 +57,9 @@ impl Reconciled {
         self.problem.is_none() && self.standing == Standing::Waiting
     }
 
-    /// Takes over a state from the agent, if there is one.
-    fn saw(&mut self, state: Option<&NodeState>, desired: Option<&Desired>) {
-        let Some(state) = state else {
+    /// Derives the state in the rollout from the state of the node.
+    fn stand(&mut self, desired: Option<&Desired>) {
+        let Some(state) = &self.state else {
             self.standing = Standing::NotInstalled;
             return;
         };
@@ -70,7 +74,6 @@ impl Reconciled {
             true if request.is_some_and(|request| is_kept(request, state)) => Standing::Current,
             true => Standing::Waiting,
         };
-        self.state = Some(state.clone());
     }
 }
 
@@ -133,207 +136,185 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
 
 /// Logs in and does the work of the target's purpose. `Err` means that the login did not succeed.
 fn work_on(mut host: Host, target: &Target, slots: &RolloutSlots) -> Result<Reconciled, NodeError> {
-    let ssh_key = host.login(&target.user, &target.key)?;
-    let mut found = Reconciled {
-        ssh_key: ssh_key.to_owned(),
-        standing: Standing::Unreachable,
-        ..Reconciled::default()
+    let ssh_key = host.login(&target.user, &target.key)?.to_owned();
+    let mut work = Work {
+        host,
+        target,
+        slots,
+        slot: None,
+        found: Reconciled {
+            ssh_key,
+            standing: Standing::Unreachable,
+            ..Reconciled::default()
+        },
     };
-    let done = match target.purpose {
-        Purpose::Reconcile => bring_to_desired(&mut host, target, slots, &mut found),
-        Purpose::Release => take_away(&mut host, &target.node, true, slots, &mut found),
-        Purpose::Remove => take_away(&mut host, &target.node, false, slots, &mut found),
-    };
-    found.problem = done.err();
-    host.clean_up();
+    let done = work.see().and_then(|()| match target.purpose {
+        Purpose::Reconcile => work.bring_to_desired(),
+        Purpose::Release => work.take_away(true),
+        Purpose::Remove => work.take_away(false),
+    });
+    work.host.clean_up();
     // Everything is done, so wait for no further answer.
-    host.session.give_up();
-    found.phases = host.phases;
-    Ok(found)
-}
-
-/// Removes the agent, and csi-proxy too unless `keeps_csi_proxy`, in a rollout slot: what is missed afterwards must be
-/// missed on few nodes first.
-fn take_away(
-    host: &mut Host,
-    node: &str,
-    keeps_csi_proxy: bool,
-    slots: &RolloutSlots,
-    found: &mut Reconciled,
-) -> Result<(), NodeError> {
-    let state = ask(host, node, None, slots, found)?;
-    if state.is_some() || host.has_agent()? {
-        let Some(mut slot) = slots.take(node) else {
-            found.standing = Standing::Waiting;
-            return Ok(());
-        };
-        // Where csi-proxy stays, nothing is interrupted, and a node whose release fails again and again holds up no other.
-        if !keeps_csi_proxy {
-            slot.begin();
-        }
-        host.remove_agent(keeps_csi_proxy)?;
-        slot.settle();
-        let kept = if keeps_csi_proxy { "kept" } else { "removed" };
-        tracing::info!("the agent is removed, csi-proxy is {kept}");
-    }
-    found.state = None;
-    found.standing = Standing::Current;
-    Ok(())
-}
-
-/// Sees, decides and acts, until nothing is left to do.
-fn bring_to_desired(
-    host: &mut Host,
-    target: &Target,
-    slots: &RolloutSlots,
-    found: &mut Reconciled,
-) -> Result<(), NodeError> {
-    let mut seen = see(host, target, slots, found)?;
-    let desired = target.desired.as_ref().map_err(Clone::clone)?;
-    let mut slot: Option<Slot> = None;
-    loop {
-        let step = decide(desired, &seen);
-        if let Step::Install { interrupts: true } | Step::Apply { interrupts: true } = step {
-            slot = slot.or_else(|| slots.take(&target.node));
-            if slot.is_none() {
-                found.standing = Standing::Waiting;
-                return Ok(());
-            }
-        }
-        match step {
-            // An agent that has nothing to do yet is removed again; that interrupts nothing.
-            Step::Leave if seen.state.is_some() => return host.remove_agent(true),
-            Step::Leave => return Ok(()),
-            Step::Restart => restart(host, &mut seen)?,
-            Step::Install { .. } => {
-                slot.iter_mut().for_each(Slot::begin);
-                seen.state = host.install_agent()?;
-                seen.done = Done::Installed;
-                if seen.state.as_ref().is_some_and(is_at_rest) {
-                    slot.iter_mut().for_each(Slot::settle);
-                }
-            }
-            Step::Apply { .. } => apply(host, desired, &mut seen, slot.as_mut(), found)?,
-            Step::Finish => {
-                found.standing = Standing::Current;
-                slots.mark_settled(&target.node);
-                if seen.done == Done::Nothing {
-                    tracing::debug!("the node is as desired, seen in {}", host.phases);
-                } else {
-                    tracing::info!("the node is as desired after {}", host.phases);
-                }
-                return Ok(());
-            }
-            Step::Stop(why) => {
-                if why == Why::Undone {
-                    found.standing = Standing::Failed;
-                }
-                return Err(left_alone::explain(
-                    why,
-                    &desired.request,
-                    seen.state.as_ref(),
-                ));
-            }
-        }
-        found.saw(seen.state.as_ref(), Some(desired));
-    }
-}
-
-/// Asks the agent for the node's state.
-fn ask(
-    host: &mut Host,
-    node: &str,
-    desired: Option<&Desired>,
-    slots: &RolloutSlots,
-    found: &mut Reconciled,
-) -> Result<Option<NodeState>, NodeError> {
-    let state = host.status()?;
-    found.saw(state.as_ref(), desired);
-    // Without an answer from an agent, no change that waits for this operator is in progress.
-    if state.as_ref().is_none_or(is_at_rest) {
-        slots.mark_settled(node);
-    }
-    Ok(state)
-}
-
-/// Asks the agent for the node's state, and looks for another owner of csi-proxy where the agent never had a request.
-fn see(
-    host: &mut Host,
-    target: &Target,
-    slots: &RolloutSlots,
-    found: &mut Reconciled,
-) -> Result<Seen, NodeError> {
-    let desired = target.desired.as_ref().ok();
-    let state = ask(host, &target.node, desired, slots, found)?;
-    if let (false, Ok(desired)) = (target.is_given, &target.desired) {
-        let replaces = desired.request.replace_foreign;
-        found.look = match &state {
-            Some(state) if state.request_id.is_none() => {
-                let mut foreign = state.foreign.iter();
-                let other = foreign.find(|it| !(replaces && may_replace(it)));
-                other.map_or(Look::Nobody, Look::owner_of)
-            }
-            None if !host.is_installed => host.look(replaces, target.is_ours)?,
-            _ => Look::Nobody,
-        };
-    }
-    Ok(Seen {
-        state,
-        is_of_another_version: host.is_of_another_version,
-        look: found.look.clone(),
-        done: Done::Nothing,
+    work.host.session.give_up();
+    Ok(Reconciled {
+        problem: done.err(),
+        phases: work.host.phases,
+        ..work.found
     })
 }
 
-/// Restarts the installed agent. If that fails, the state stays as it was seen before.
-fn restart(host: &mut Host, seen: &mut Seen) -> Result<(), NodeError> {
-    let state = seen.state.as_ref();
-    if let Some(why) = state.and_then(|state| state.agent_problem.as_ref()) {
-        let why = printable(why);
-        tracing::warn!(%why, "the agent on the node does not answer; it is restarted");
-    }
-    seen.done = Done::Restarted;
-    match host.restart_agent() {
-        Ok(Some(state)) => seen.state = Some(state),
-        Ok(None) => tracing::warn!("the agent was restarted without success"),
-        Err(error) if error.reason == Reason::AgentFailed => {
-            tracing::warn!(%error, "the agent cannot be restarted");
-        }
-        Err(error) => return Err(error),
-    }
-    Ok(())
+/// The work on one node.
+struct Work<'a> {
+    host: Host,
+    target: &'a Target,
+    slots: &'a RolloutSlots,
+    /// The rollout slot, once one was needed.
+    slot: Option<Slot>,
+    found: Reconciled,
 }
 
-/// Sends the request, and judges its result.
-fn apply(
-    host: &mut Host,
-    desired: &Desired,
-    seen: &mut Seen,
-    mut slot: Option<&mut Slot>,
-    found: &mut Reconciled,
-) -> Result<(), NodeError> {
-    let state = seen.state.as_ref();
-    let request = &desired.request;
-    let was_kept = state.is_some_and(|state| is_kept(request, state));
-    let with_program = !state.is_some_and(|state| has_program(request, state));
-    if let Some(slot) = &mut slot {
-        slot.begin();
-    }
-    let applied = host.apply(request, with_program);
-    let is_interrupting = slot.is_some();
-    if let Some(slot) = slot.filter(|_| is_end_known(&applied)) {
-        slot.settle();
-    }
-    let result = applied?;
-    found.state = Some(result.state.clone());
-    judge(&result.end, was_kept, is_interrupting).inspect_err(|error| {
-        if error.reason == Reason::RolledBack {
-            found.standing = Standing::Failed;
+impl Work<'_> {
+    /// Asks the agent for the node's state, and looks for another owner of csi-proxy where the agent never had a request.
+    fn see(&mut self) -> Result<(), NodeError> {
+        let (host, found) = (&mut self.host, &mut self.found);
+        let desired = self.target.desired.as_ref().ok();
+        found.state = host.status()?;
+        found.is_of_another_version = host.is_of_another_version;
+        found.stand(desired);
+        // Without an answer from an agent, no change that waits for this operator is in progress.
+        if found.state.as_ref().is_none_or(is_at_rest) {
+            self.slots.mark_settled(&self.target.node);
         }
-    })?;
-    seen.state = Some(result.state);
-    seen.done = Done::Applied;
-    Ok(())
+        if let (false, Some(desired)) = (self.target.is_given, desired) {
+            let replaces = desired.request.replace_foreign;
+            found.look = match &found.state {
+                Some(state) if state.request_id.is_none() => {
+                    let mut foreign = state.foreign.iter();
+                    let other = foreign.find(|it| !(replaces && may_replace(it)));
+                    other.map_or(Look::Nobody, Look::owner_of)
+                }
+                None if !host.is_installed => host.look(replaces, self.target.is_ours)?,
+                _ => Look::Nobody,
+            };
+        }
+        Ok(())
+    }
+
+    /// Decides from what was seen and acts, until nothing is left to do.
+    fn bring_to_desired(&mut self) -> Result<(), NodeError> {
+        let desired = self.target.desired.as_ref().map_err(Clone::clone)?;
+        loop {
+            let step = decide(desired, &self.found);
+            if let Step::Install { interrupts: true } | Step::Apply { interrupts: true } = step
+                && !self.takes_slot()
+            {
+                return Ok(());
+            }
+            match step {
+                // An agent that has nothing to do yet is removed again; that interrupts nothing.
+                Step::Leave if self.found.state.is_some() => return self.host.remove_agent(true),
+                Step::Leave => return Ok(()),
+                Step::Restart => self.restart()?,
+                Step::Install { .. } => {
+                    self.slot.iter_mut().for_each(Slot::begin);
+                    self.found.state = self.host.install_agent()?;
+                    self.found.done = Done::Installed;
+                    if self.found.state.as_ref().is_some_and(is_at_rest) {
+                        self.slot.iter_mut().for_each(Slot::settle);
+                    }
+                }
+                Step::Apply { .. } => self.apply(desired)?,
+                Step::Finish => {
+                    self.found.standing = Standing::Current;
+                    self.slots.mark_settled(&self.target.node);
+                    if self.found.done != Done::Nothing {
+                        tracing::info!("the node is as desired");
+                    }
+                    return Ok(());
+                }
+                Step::Stop(why) => {
+                    if why == Why::Undone {
+                        self.found.standing = Standing::Failed;
+                    }
+                    let state = self.found.state.as_ref();
+                    return Err(left_alone::explain(why, &desired.request, state));
+                }
+            }
+            self.found.stand(Some(desired));
+        }
+    }
+
+    /// Removes the agent, and csi-proxy too unless `keeps_csi_proxy`, in a rollout slot: what is missed afterwards must be
+    /// missed on few nodes first.
+    fn take_away(&mut self, keeps_csi_proxy: bool) -> Result<(), NodeError> {
+        if self.found.state.is_some() || self.host.has_agent()? {
+            if !self.takes_slot() {
+                return Ok(());
+            }
+            // Where csi-proxy stays, nothing is interrupted, and a node whose release fails again and again holds up no other.
+            if !keeps_csi_proxy {
+                self.slot.iter_mut().for_each(Slot::begin);
+            }
+            self.host.remove_agent(keeps_csi_proxy)?;
+            self.slot.iter_mut().for_each(Slot::settle);
+            let kept = if keeps_csi_proxy { "kept" } else { "removed" };
+            tracing::info!("the agent is removed, csi-proxy is {kept}");
+        }
+        self.found.state = None;
+        self.found.standing = Standing::Current;
+        Ok(())
+    }
+
+    /// Takes the node's rollout slot, unless it has it. Without one, the node waits.
+    fn takes_slot(&mut self) -> bool {
+        if self.slot.is_none() {
+            self.slot = self.slots.take(&self.target.node);
+        }
+        if self.slot.is_none() {
+            self.found.standing = Standing::Waiting;
+        }
+        self.slot.is_some()
+    }
+
+    /// Restarts the installed agent. If that fails, the state stays as it was seen before.
+    fn restart(&mut self) -> Result<(), NodeError> {
+        let state = self.found.state.as_ref();
+        if let Some(why) = state.and_then(|state| state.agent_problem.as_ref()) {
+            let why = printable(why);
+            tracing::warn!(%why, "the agent on the node does not answer; it is restarted");
+        }
+        self.found.done = Done::Restarted;
+        match self.host.restart_agent() {
+            Ok(Some(state)) => self.found.state = Some(state),
+            Ok(None) => tracing::warn!("the agent was restarted without success"),
+            Err(error) if error.reason == Reason::AgentFailed => {
+                tracing::warn!(%error, "the agent cannot be restarted");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Sends the request, and judges its result.
+    fn apply(&mut self, desired: &Desired) -> Result<(), NodeError> {
+        let state = self.found.state.as_ref();
+        let request = &desired.request;
+        let was_kept = state.is_some_and(|state| is_kept(request, state));
+        let with_program = !state.is_some_and(|state| has_program(request, state));
+        self.slot.iter_mut().for_each(Slot::begin);
+        let applied = self.host.apply(request, with_program);
+        if is_end_known(&applied) {
+            self.slot.iter_mut().for_each(Slot::settle);
+        }
+        let result = applied?;
+        self.found.state = Some(result.state);
+        self.found.done = Done::Applied;
+        judge(&result.end, was_kept, self.slot.is_some()).inspect_err(|error| {
+            if error.reason == Reason::RolledBack {
+                self.found.standing = Standing::Failed;
+            }
+        })
+    }
 }
 
 /// Returns whether the agent is not in the middle of a request.

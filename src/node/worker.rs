@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use crate::client::backoff;
@@ -28,7 +28,7 @@ pub struct Workers {
 #[derive(Clone, PartialEq)]
 struct Assignment {
     target: Arc<Target>,
-    /// Whether it has a rollout slot. Only the change matters here; the slot itself is taken during the reconcile.
+    /// Whether it has a rollout slot, which is taken during the reconcile.
     has_slot: bool,
 }
 
@@ -41,8 +41,13 @@ struct Shared {
 }
 
 impl Shared {
-    /// Counts and records a finished reconcile.
-    fn record(&self, target: &Target, outcome: &Result<Reconciled, NodeError>, took: Duration) {
+    /// Counts and records a finished reconcile. Returns how many have failed since the node was last well.
+    fn record(
+        &self,
+        target: &Target,
+        outcome: &Result<Reconciled, NodeError>,
+        took: Duration,
+    ) -> u32 {
         self.metrics.count_reconcile(outcome, took);
         if let Some(now) = outcome.as_ref().ok().and_then(|found| found.state.as_ref()) {
             let observations = self.observations.read();
@@ -51,7 +56,7 @@ impl Shared {
             let restarts = restarts_since(before, now);
             self.metrics.count_csi_proxy_restarts(restarts);
         }
-        self.observations.record(target, outcome);
+        self.observations.record(target, outcome)
     }
 }
 
@@ -136,17 +141,11 @@ fn is_another(old: Option<&Assignment>, new: Option<&Assignment>) -> bool {
 }
 
 async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<Shared>) {
-    let mut failures = 0;
-    loop {
-        // Check this first: the last assignment can still be read after the sender, and so the node, is gone.
-        if assignments.has_changed().is_err() {
+    // The last assignment can still be read after the sender, and so the node, is gone.
+    while assignments.has_changed().is_ok() {
+        let assigned = assignments.wait_for(Option::is_some).await;
+        let Ok(Some(assignment)) = assigned.map(|assigned| assigned.clone()) else {
             return;
-        }
-        let Some(assignment) = assignments.borrow_and_update().clone() else {
-            if assignments.changed().await.is_err() {
-                return;
-            }
-            continue;
         };
         let target = assignment.target.as_ref();
         let begin = Instant::now();
@@ -163,16 +162,9 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         if assignments.has_changed().is_err() {
             return;
         }
-        shared.record(target, &outcome, begin.elapsed());
+        let failures = shared.record(target, &outcome, begin.elapsed());
         let waits = outcome.as_ref().is_ok_and(Reconciled::is_waiting);
         let problem = outcome.map_or_else(Some, |reconciled| reconciled.problem);
-        failures = match &problem {
-            Some(_) => failures + 1,
-            // It failed before, and waits for its next slot.
-            None if waits => failures,
-            None => 0,
-        };
-        let has_failed = problem.is_some();
         let pause = pause_after(problem.as_ref(), failures, shared.interval);
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
@@ -181,9 +173,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         }
         // However often something changes, a node is not connected to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;
-        if !wait(&mut assignments, assignment, has_failed, waits, pause).await {
-            return;
-        }
+        wait(&mut assignments, target, waits, pause).await;
     }
 }
 
@@ -205,70 +195,40 @@ fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -
     }
 }
 
-/// Waits for the next reconcile: the end of the pause, or a change that calls for one. Returns false if the node is deleted.
-/// `waits`: the last reconcile was refused a slot.
+/// Waits for the next reconcile: the end of the pause, or other work. A pin or a record that the reconcile itself made is
+/// none. A slot is news only to a node that `waits`, because it was refused one: granting slots cuts no pause after a
+/// failure short.
 async fn wait(
     assignments: &mut watch::Receiver<Option<Assignment>>,
-    mut known: Assignment,
-    has_failed: bool,
+    target: &Target,
     waits: bool,
     pause: Duration,
-) -> bool {
-    let end = Instant::now() + pause;
-    if waits {
-        // Whatever it began with, it had no slot any more: one that is there now is news.
-        known.has_slot = false;
-        assignments.mark_changed();
-    }
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep_until(end) => return true,
-            changed = assignments.changed() => if changed.is_err() { return false },
-        }
-        match assignments.borrow_and_update().clone() {
-            Some(new) if !calls_for_reconcile(&known, &new, has_failed) => known = new,
-            _ => break,
-        }
-    }
-    assignments.mark_changed();
-    true
-}
-
-/// Returns whether a change calls for a reconcile at once. A pin or a record that the reconcile itself made does not.
-/// After a failure, neither does a slot: granting slots must not cut the pause short. After a success, neither does another
-/// node at its address: that matters at first contact.
-fn calls_for_reconcile(known: &Assignment, new: &Assignment, has_failed: bool) -> bool {
-    let slot = new.has_slot && !known.has_slot && !has_failed;
-    let mut target = Target::clone(&new.target);
-    if !has_failed {
-        let known = &known.target.host_keys;
-        target.host_keys.address_of.clone_from(&known.address_of);
-    }
-    slot || !is_same_work(&known.target, &target)
-}
-
-fn is_same_work(known: &Target, new: &Target) -> bool {
-    let first_pin = known.host_keys.pin.is_none() && new.host_keys.pin.is_some();
-    let same_pin = new.host_keys.pin == known.host_keys.pin;
-    let mut comparable = new.clone();
-    comparable.host_keys.pin.clone_from(&known.host_keys.pin);
-    // It follows from the reconcile itself.
-    comparable.is_ours = known.is_ours;
-    comparable == *known && (first_pin || same_pin)
-}
-
-/// Waits until the reconcile in progress is outdated.
-async fn revoked(assignments: &mut watch::Receiver<Option<Assignment>>, target: &Target) {
-    let is_other = |new: &Option<Assignment>| {
-        !(new.as_ref()).is_some_and(|new| is_same_work(target, &new.target))
+) {
+    let has_work = |new: &Option<Assignment>| {
+        !is_same(target, new.as_ref()) || waits && new.as_ref().is_some_and(|new| new.has_slot)
     };
-    while assignments.changed().await.is_ok() {
-        if is_other(&assignments.borrow()) {
-            // Leave the change unseen, so that the caller starts over with it.
-            assignments.mark_changed();
-            return;
-        }
-    }
+    // It is time, or the node is gone.
+    let _ = timeout(pause, assignments.wait_for(has_work)).await;
+}
+
+/// Waits until the reconcile in progress is outdated, or the node is gone.
+async fn revoked(assignments: &mut watch::Receiver<Option<Assignment>>, target: &Target) {
+    let is_other = |new: &Option<Assignment>| !is_same(target, new.as_ref());
+    let _ = assignments.wait_for(is_other).await;
+}
+
+/// Returns whether an assignment asks for the same work. A first pin, and that the node is known as ours, follow from the work
+/// itself.
+fn is_same(target: &Target, new: Option<&Assignment>) -> bool {
+    let Some(new) = new.map(|new| new.target.as_ref()) else {
+        return false;
+    };
+    let (known, pin) = (&target.host_keys.pin, &new.host_keys.pin);
+    let first_pin = known.is_none() && pin.is_some();
+    let mut comparable = new.clone();
+    comparable.host_keys.pin.clone_from(known);
+    comparable.is_ours = target.is_ours;
+    comparable == *target && (first_pin || known == pin)
 }
 
 #[cfg(test)]

@@ -59,9 +59,9 @@ const UNDONE: Step = Step::Stop(Why::Undone);
 
 /// Returns the first step on a node in this state.
 fn next(desired: &Desired, state: &NodeState) -> Step {
-    let seen = Seen {
+    let seen = Reconciled {
         state: Some(state.clone()),
-        ..Seen::default()
+        ..Reconciled::default()
     };
     decide(desired, &seen)
 }
@@ -208,9 +208,9 @@ fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_dow
     assert_eq!(next(&desired(), &dead), Restart);
     // A silent agent is installed again at once; one of another version may keep a csi-proxy that works.
     for is_of_another_version in [false, true] {
-        let silent = Seen {
+        let silent = Reconciled {
             is_of_another_version,
-            ..Seen::default()
+            ..Reconciled::default()
         };
         let interrupts = is_of_another_version;
         assert_eq!(decide(&desired(), &silent), Install { interrupts });
@@ -234,16 +234,16 @@ fn no_step_is_done_twice() {
         (Some(&other), Done::Applied, Step::Stop(Why::NoProgress)),
         (None, Done::Applied, Step::Stop(Why::NoState)),
     ] {
-        let seen = Seen {
+        let seen = Reconciled {
             state: state.cloned(),
             done,
-            ..Seen::default()
+            ..Reconciled::default()
         };
         assert_eq!(decide(&desired(), &seen), expected, "{state:?} {done:?}");
     }
-    let owned = Seen {
+    let owned = Reconciled {
         look: Look::Owner("others".to_owned()),
-        ..Seen::default()
+        ..Reconciled::default()
     };
     assert_eq!(decide(&desired(), &owned), Step::Leave);
 }

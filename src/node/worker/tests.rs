@@ -11,29 +11,25 @@ fn assignment(has_slot: bool) -> Assignment {
     }
 }
 
+fn assignment_like(known: &Assignment, has_slot: bool) -> Assignment {
+    Assignment {
+        has_slot,
+        ..known.clone()
+    }
+}
+
 #[test]
 fn only_news_of_others_call_for_a_reconcile() {
     let known = assignment(false);
-    let new = |change: fn(&mut Assignment)| {
+    let new = |change: fn(&mut Target)| {
         let mut new = known.clone();
-        change(&mut new);
+        change(Arc::make_mut(&mut new.target));
         new
     };
-    let calls = |new: &Assignment| calls_for_reconcile(&known, new, false);
-    assert!(!calls(&known));
-    assert!(calls(&new(
-        |new| Arc::make_mut(&mut new.target).boot_id = "other".to_owned()
-    )));
-    let slot = new(|new| new.has_slot = true);
-    assert!(calls(&slot));
-    assert!(
-        !calls_for_reconcile(&known, &slot, true),
-        "a slot does not cut short the pause after a failure"
-    );
-    assert!(
-        !calls_for_reconcile(&slot, &known, false),
-        "a slot that is gone is no news"
-    );
+    let same = |new: &Assignment| is_same(&known.target, Some(new));
+    assert!(same(&known) && same(&assignment_like(&known, true)));
+    assert!(!is_same(&known.target, None));
+    assert!(!same(&new(|target| target.boot_id = "other".to_owned())));
     let pinned = |key: &[u8]| {
         let mut new = known.clone();
         let target = Arc::make_mut(&mut new.target);
@@ -41,40 +37,29 @@ fn only_news_of_others_call_for_a_reconcile() {
         new
     };
     assert!(
-        !calls(&pinned(b"one")),
+        same(&pinned(b"one")),
         "the reconcile itself has pinned the key"
     );
-    assert!(calls_for_reconcile(&pinned(b"one"), &pinned(b"two"), false));
-    let shared = new(|new| {
-        let target = Arc::make_mut(&mut new.target);
-        target.host_keys.address_of = Some("win-2".to_owned());
-    });
+    assert!(!is_same(&pinned(b"one").target, Some(&pinned(b"two"))));
+    let shared = new(|target| target.host_keys.address_of = Some("win-2".to_owned()));
     assert!(
-        !calls(&shared),
-        "it was reached before the other took its address"
-    );
-    assert!(
-        calls_for_reconcile(&shared, &known, true),
+        !is_same(&shared.target, Some(&known)),
         "it was refused while the other had its address"
     );
 }
 
 #[tokio::test]
-async fn a_slot_that_moved_away_and_came_back_is_news_to_who_was_refused() {
+async fn a_slot_is_news_to_who_was_refused_one_and_to_nobody_else() {
     let known = assignment(true);
-    let with = |has_slot| Assignment {
-        has_slot,
-        ..known.clone()
-    };
-    let (sender, mut assignments) = watch::channel(Some(with(true)));
+    let (sender, mut assignments) = watch::channel(None);
     let hour = Duration::from_secs(3_600);
-    for slot in [false, true] {
-        // While it connected, the slot moved to another node, and then perhaps back.
-        sender.send(Some(with(slot))).unwrap();
+    // While it connected, the slot moved to another node, and then perhaps back.
+    for (slot, waits) in [(false, true), (true, true), (true, false)] {
+        sender.send(Some(assignment_like(&known, slot))).unwrap();
         assignments.borrow_and_update();
-        let waiting = wait(&mut assignments, known.clone(), false, true, hour);
-        let waited = tokio::time::timeout(Duration::from_millis(200), waiting).await;
-        assert_eq!(waited.is_ok(), slot);
+        let waiting = wait(&mut assignments, &known.target, waits, hour);
+        let waited = timeout(Duration::from_millis(200), waiting).await;
+        assert_eq!(waited.is_ok(), slot && waits);
     }
 }
 
