@@ -183,13 +183,6 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_in_a_pin_does_not_count() {
-        let key = key("ssh-ed25519", "one");
-        let pin = format!(" {key}  win-1 put here by ops\n");
-        assert_eq!(HostKey::parse(&pin), key);
-    }
-
-    #[test]
     fn an_address_of_two_nodes_is_not_trusted_at_first_sight() {
         let shown = key("ssh-ed25519", "of a");
         let mut policy = HostKeyPolicy {
@@ -302,21 +295,6 @@ mod tests {
         let strict = refusal(&HostKeyPolicy::default(), &two);
         assert_eq!(strict.reason, Reason::HostKeyUnknown);
         assert!(strict.message.ends_with(&accept), "{strict}");
-    }
-
-    #[test]
-    fn known_types_are_asked_for_in_the_order_of_trust() {
-        let policy = HostKeyPolicy {
-            pin: Some(key("ssh-rsa", "p")),
-            known: Known {
-                keys: vec![key("ecdsa-sha2-nistp256", "k")],
-                revoked: vec![key("ssh-dss", "r")],
-            },
-            announced: Some(key("ssh-ed25519", "a")),
-            ..HostKeyPolicy::default()
-        };
-        let expected = ["ssh-rsa", "ecdsa-sha2-nistp256", "ssh-ed25519"];
-        assert_eq!(policy.kinds(), expected);
     }
 
     #[test]

@@ -326,13 +326,6 @@ mod tests {
     }
 
     #[test]
-    fn only_a_service_csi_proxy_may_be_taken_over() {
-        let service = |name| owner(&[(name, "ImagePath", r"C:\k\csi-proxy.exe")], &[], true);
-        assert_eq!(service("CSI-Proxy"), None);
-        assert!(service("csiproxy").is_some());
-    }
-
-    #[test]
     fn what_cannot_be_listed_counts_as_another_owners() {
         assert_eq!(
             owner(&[], &["sshd.exe"], true).as_deref(),

@@ -45,6 +45,14 @@ fn cluster(objects: &[Value]) -> Cluster {
     cluster
 }
 
+fn status(management: &str, managed_by: &str) -> WindowsNodeStorageStatus {
+    WindowsNodeStorageStatus {
+        management: management.to_owned(),
+        managed_by: managed_by.to_owned(),
+        ..WindowsNodeStorageStatus::default()
+    }
+}
+
 /// Returns who manages `win-1`: `ours`, `?`, the other owner, or what holds it.
 fn of(cluster: &Cluster, management: Management) -> String {
     let node = cluster.nodes.get("win-1").unwrap();
@@ -147,17 +155,13 @@ fn a_daemon_set_changes_nothing_for_a_node_that_has_something_of_this_operator()
             "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
         serde_json::from_value(accepted).unwrap()
     };
-    // Without a login, nothing was installed there.
-    let managed = WindowsNodeStorageStatus {
-        management: MANAGED.to_owned(),
-        managed_by: OPERATOR.to_owned(),
-        ..WindowsNodeStorageStatus::default()
+    let of_status = |status: WindowsNodeStorageStatus| {
+        let mut cluster = cluster(&[node("win-1", &json!({})), set.clone()]);
+        cluster.node_statuses.apply("win-1".to_owned(), status);
+        of(&cluster, Management::Auto)
     };
-    let mut without_login = cluster(&[node("win-1", &json!({})), set.clone()]);
-    without_login
-        .node_statuses
-        .apply("win-1".to_owned(), managed);
-    assert_eq!(of(&without_login, Management::Auto), HELD);
+    // Without a login, nothing was installed there.
+    assert_eq!(of_status(status(MANAGED, OPERATOR)), HELD);
     for (management, managed_by, csi_proxy, expected) in [
         (MANAGED, OPERATOR, None, "ours"),
         (MANAGED, OPERATOR, with_agent(), "ours"),
@@ -170,16 +174,11 @@ fn a_daemon_set_changes_nothing_for_a_node_that_has_something_of_this_operator()
         (EXTERNAL, "", None, HELD),
         (NOT_NEEDED, OPERATOR, None, HELD),
     ] {
-        let mut cluster = cluster(&[node("win-1", &json!({})), set.clone()]);
-        let status = WindowsNodeStorageStatus {
-            management: management.to_owned(),
-            managed_by: managed_by.to_owned(),
+        let found = of_status(WindowsNodeStorageStatus {
             csi_proxy,
             conditions: vec![accepted()],
-            ..WindowsNodeStorageStatus::default()
-        };
-        cluster.node_statuses.apply("win-1".to_owned(), status);
-        let found = of(&cluster, Management::Auto);
+            ..status(management, managed_by)
+        });
         assert_eq!(found, expected, "{management} {managed_by}");
     }
 }
@@ -233,11 +232,7 @@ fn what_a_node_has_shown_once_holds_until_the_node_is_another() {
         ("Managed", OPERATOR, "ours"),
     ] {
         let mut cluster = cluster(&[node("win-1", &json!({}))]);
-        let status = WindowsNodeStorageStatus {
-            management: management.to_owned(),
-            managed_by: managed_by.to_owned(),
-            ..WindowsNodeStorageStatus::default()
-        };
+        let status = status(management, managed_by);
         cluster.node_statuses.apply("win-1".to_owned(), status);
         assert_eq!(of(&cluster, Management::Auto), expected, "{managed_by}");
     }

@@ -258,17 +258,6 @@ fn an_agent_that_has_just_replaced_another_version_changes_csi_proxy_only_in_a_s
 }
 
 #[test]
-fn a_node_whose_clock_is_far_off_is_treated_like_any_other() {
-    for finished in ["1601-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "noon"] {
-        for outcome in [Outcome::Applied, Outcome::Failed] {
-            let mut state = good();
-            last(&mut state, outcome).finished = finished.to_owned();
-            assert_eq!(next(&desired(), &state), Step::Finish);
-        }
-    }
-}
-
-#[test]
 fn what_happens_to_the_host_says_nothing_of_the_request_unless_it_comes_again() {
     for (category, failures, expected) in [
         (FailureCategory::Interrupted, 1, UPDATE),
