@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::node::session::Session;
-use crate::node::{HostKeyPolicy, NodeError, Phases, Reason, socket};
+use crate::node::{HostKeyPolicy, NodeError, Reason, socket};
 
 /// How long a TCP connection may take, with the lookup of a name.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -21,8 +21,6 @@ pub struct Connected {
     pub session: Session,
     /// Ends the connection when it is dropped.
     pub cutter: Cutter,
-    /// Durations of the phases so far.
-    pub phases: Phases,
 }
 
 /// Ends a session from outside when dropped: a thread that waits for the network returns at once.
@@ -51,33 +49,21 @@ pub async fn connect(
 ) -> Result<Connected, NodeError> {
     let place = place(address, port);
     let kinds = known.kinds();
-    let mut phases = Phases::default();
-    let opening = async {
-        match timeout(CONNECT, open((address, port))).await {
-            Ok(opened) => opened.map_err(|error| unreachable(&place, &error)),
-            Err(_) => {
-                let problem = format!("no connection within {} s", CONNECT.as_secs());
-                Err(unreachable(&place, &problem))
-            }
-        }
-    };
-    let stream = phases.time("connect", opening).await?;
     let lost = |error: std::io::Error| unreachable(&place, &error);
+    let opened = timeout(CONNECT, open((address, port))).await;
+    let opened = opened.unwrap_or_else(|_| {
+        let problem = format!("no connection within {} s", CONNECT.as_secs());
+        Err(std::io::Error::other(problem))
+    });
+    let stream = opened.map_err(lost)?;
     let cutter = Cutter(stream.try_clone().map_err(lost)?);
-    let handshake = async {
-        let to = place.clone();
-        let shaken = blocking(limit, move || Session::shake_hands(stream, &to, &kinds));
-        shaken.await.unwrap_or_else(|| {
-            let problem = format!("no SSH greeting within {} s", limit.as_secs());
-            Err(unreachable(&place, &problem))
-        })
-    };
-    let session = phases.time("handshake", handshake).await?;
-    Ok(Connected {
-        session,
-        cutter,
-        phases,
-    })
+    let to = place.clone();
+    let shaken = blocking(limit, move || Session::shake_hands(stream, &to, &kinds));
+    let session = shaken.await.unwrap_or_else(|| {
+        let problem = format!("no SSH greeting within {} s", limit.as_secs());
+        Err(unreachable(&place, &problem))
+    })?;
+    Ok(Connected { session, cutter })
 }
 
 async fn open(host: (&str, u16)) -> std::io::Result<TcpStream> {
@@ -97,9 +83,9 @@ impl Connected {
         self,
         limit: Duration,
         what: &str,
-        work: impl FnOnce(Session, Phases) -> Result<T, NodeError> + Send + 'static,
+        work: impl FnOnce(Session) -> Result<T, NodeError> + Send + 'static,
     ) -> Result<T, NodeError> {
-        let done = blocking(limit, move || work(self.session, self.phases)).await;
+        let done = blocking(limit, move || work(self.session)).await;
         // The work is done, or its time limit is over and this ends it.
         drop(self.cutter);
         done.unwrap_or_else(|| {

@@ -64,8 +64,6 @@ pub struct NodeError {
     pub reason: Reason,
     /// What happened and what to do, without control characters.
     pub message: String,
-    /// The phase of the reconcile in which it happened.
-    pub phase: Option<&'static str>,
 }
 
 impl Reason {
@@ -74,18 +72,11 @@ impl Reason {
         NodeError {
             reason: self,
             message: printable(message.as_ref()),
-            phase: None,
         }
     }
 }
 
 impl NodeError {
-    /// Sets the phase of the reconcile, unless a more specific one is set.
-    pub fn in_phase(mut self, phase: &'static str) -> Self {
-        self.phase.get_or_insert(phase);
-        self
-    }
-
     /// Creates an error from a failure that the agent reported. What has no remedy of its own gets the reason `otherwise`;
     /// whatever was rolled back is told as that.
     pub fn from_agent(failure: &Failure, otherwise: Reason) -> Self {

@@ -1,7 +1,7 @@
 //! Operates the agent of a node over an SSH session: reads its status, installs it, sends it a request.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use protocol::paths::{
     AGENT_EXE, AGENT_PREFIX, BOOTSTRAP_DIR, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
@@ -12,7 +12,7 @@ use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
 use crate::node::answer::{answer, brief, is_other_status, parse};
 use crate::node::payload::{Payload, Program};
 use crate::node::session::Session;
-use crate::node::{Look, NodeError, Phases, PrivateKey, Reason, look, phases};
+use crate::node::{NodeError, Reason, look};
 
 /// Time limit for the agent's `status` command.
 const COMMAND: Duration = Duration::from_secs(60);
@@ -30,8 +30,6 @@ pub struct Host {
     pub session: Session,
     /// The programs for nodes.
     pub payload: Payload,
-    /// Durations of the phases.
-    pub phases: Phases,
     /// Whether Windows has named our installed agent in this session. Nothing on the node is run by its path before.
     pub is_installed: bool,
     /// Whether the installed agent is of another version, whose answers have another form.
@@ -42,52 +40,36 @@ pub struct Host {
 
 impl Host {
     /// Creates it from a session, before or after the login.
-    pub fn new(session: Session, payload: Payload, phases: Phases) -> Self {
+    pub fn new(session: Session, payload: Payload) -> Self {
         Self {
             session,
             payload,
-            phases,
             is_installed: false,
             is_of_another_version: false,
             left_over: None,
         }
     }
 
-    /// Logs in, and returns the ID of the key that the host accepted.
-    pub fn login<'k>(&mut self, user: &str, key: &'k PrivateKey) -> Result<&'k str, NodeError> {
-        self.phase("login", |host| host.session.login(user, key))
-    }
-
     /// Returns the node's state from the installed agent; `None` if there is none, or if it gives none.
     pub fn status(&mut self) -> Result<Option<NodeState>, NodeError> {
-        self.phase("status", |host| {
-            host.is_installed = look::is_agent_installed(&mut host.session)?;
-            if !host.is_installed {
-                return Ok(None);
+        self.is_installed = look::is_agent_installed(&mut self.session)?;
+        if !self.is_installed {
+            return Ok(None);
+        }
+        let command = format!("{AGENT_EXE} status");
+        let output = self.session.query(&command, COMMAND)?;
+        match parse(&output) {
+            Some(Answer::Status(state)) => Ok(Some(state)),
+            _ if is_other_status(&output) => {
+                tracing::info!("the agent on the node is of another version; it is replaced");
+                self.is_of_another_version = true;
+                Ok(None)
             }
-            let command = format!("{AGENT_EXE} status");
-            let output = host.session.query(&command, COMMAND)?;
-            match parse(&output) {
-                Some(Answer::Status(state)) => Ok(Some(state)),
-                _ if is_other_status(&output) => {
-                    tracing::info!("the agent on the node is of another version; it is replaced");
-                    host.is_of_another_version = true;
-                    Ok(None)
-                }
-                other => {
-                    tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is installed again");
-                    Ok(None)
-                }
+            other => {
+                tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is installed again");
+                Ok(None)
             }
-        })
-    }
-
-    /// Checks whether another owner manages csi-proxy, on a node without our installed agent. Where this operator was
-    /// before (`is_ours`), what cannot be read is an error; elsewhere it counts as another owner.
-    pub fn look(&mut self, replaces: bool, is_ours: bool) -> Result<Look, NodeError> {
-        self.phase("look", |host| {
-            look::look(&mut host.session, replaces, is_ours)
-        })
+        }
     }
 
     /// Uploads the payload's agent and installs it. Returns the node's state from the new agent.
@@ -100,29 +82,25 @@ impl Host {
 
     /// Returns whether an agent is installed, or parts of one are left.
     pub fn has_agent(&mut self) -> Result<bool, NodeError> {
-        self.phase("status", |host| {
-            Ok(look::has_agent_service(&mut host.session)?
-                || host.session.exists(&to_sftp(AGENT_EXE))?
-                || host.session.exists(&to_sftp(STATE_DIR))?)
-        })
+        Ok(look::has_agent_service(&mut self.session)?
+            || self.session.exists(&to_sftp(AGENT_EXE))?
+            || self.session.exists(&to_sftp(STATE_DIR))?)
     }
 
     /// Uploads an agent that removes the installed one, and csi-proxy too unless `keeps_csi_proxy`.
     pub fn remove_agent(&mut self, keeps_csi_proxy: bool) -> Result<(), NodeError> {
         let program = self.bring_agent()?;
-        self.phase("agent removal", |host| {
-            let option = if keeps_csi_proxy {
-                " --keep-csi-proxy"
-            } else {
-                ""
-            };
-            let command = format!("{program} uninstall{option}");
-            let output = host.session.run(&command, INSTALL)?;
-            let problem = "the agent could not be removed";
-            answer(&output, problem, "", |answer| match answer {
-                Answer::Uninstalled {} => Some(()),
-                _ => None,
-            })
+        let option = if keeps_csi_proxy {
+            " --keep-csi-proxy"
+        } else {
+            ""
+        };
+        let command = format!("{program} uninstall{option}");
+        let output = self.session.run(&command, INSTALL)?;
+        let problem = "the agent could not be removed";
+        answer(&output, problem, "", |answer| match answer {
+            Answer::Uninstalled {} => Some(()),
+            _ => None,
         })?;
         self.clean_up();
         Ok(())
@@ -133,16 +111,14 @@ impl Host {
         let agent = self.payload.agent.clone();
         // Use a new name: a leftover agent may still run or be open, and Windows would refuse to overwrite it.
         let program = format!(r"{BOOTSTRAP_DIR}\{AGENT_PREFIX}{}.exe", unique());
-        self.phase("agent upload", |host| {
-            let content = read(&agent)?;
-            let (bytes, version) = (content.len(), &agent.version);
-            tracing::info!(bytes, version, "sending the agent");
-            // Only this reconcile runs it, once it is complete, and it verifies its own content before it changes anything.
-            if !host.session.make_folder(&to_sftp(BOOTSTRAP_DIR))? {
-                host.sweep()?;
-            }
-            host.session.upload(&to_sftp(&program), &content)
-        })?;
+        let content = read(&agent)?;
+        let (bytes, version) = (content.len(), &agent.version);
+        tracing::info!(bytes, version, "sending the agent");
+        // Only this reconcile runs it, once it is complete, and it verifies its own content before it changes anything.
+        if !self.session.make_folder(&to_sftp(BOOTSTRAP_DIR))? {
+            self.sweep()?;
+        }
+        self.session.upload(&to_sftp(&program), &content)?;
         self.left_over = Some(to_sftp(&program));
         Ok(program)
     }
@@ -165,17 +141,15 @@ impl Host {
     }
 
     fn install(&mut self, command: &str) -> Result<Option<NodeState>, NodeError> {
-        let state = self.phase("agent install", |host| {
-            let output = host.session.run(command, INSTALL)?;
-            let problem = "the agent could not be installed";
-            let hint = r"; does a virus scanner hold C:\k?";
-            answer(&output, problem, hint, |answer| match answer {
-                Answer::Installed { sha256, state } => {
-                    tracing::info!(sha256, "the agent is installed and its service runs");
-                    Some(state)
-                }
-                _ => None,
-            })
+        let output = self.session.run(command, INSTALL)?;
+        let problem = "the agent could not be installed";
+        let hint = r"; does a virus scanner hold C:\k?";
+        let state = answer(&output, problem, hint, |answer| match answer {
+            Answer::Installed { sha256, state } => {
+                tracing::info!(sha256, "the agent is installed and its service runs");
+                Some(state)
+            }
+            _ => None,
         })?;
         match state {
             Some(state) => Ok(Some(*state)),
@@ -193,25 +167,21 @@ impl Host {
         let unique = unique();
         let mut request = request.clone();
         if with_program {
-            self.phase("csi-proxy upload", |host| {
-                let csi_proxy = host.payload.csi_proxy.clone();
-                let content = read(&csi_proxy)?;
-                let path = announce(&mut request, &csi_proxy, &unique);
-                let (bytes, version) = (content.len(), &csi_proxy.version);
-                tracing::info!(bytes, version, "sending csi-proxy");
-                host.session.upload(&path, &content)
-            })?;
+            let csi_proxy = self.payload.csi_proxy.clone();
+            let content = read(&csi_proxy)?;
+            let path = announce(&mut request, &csi_proxy, &unique);
+            let (bytes, version) = (content.len(), &csi_proxy.version);
+            tracing::info!(bytes, version, "sending csi-proxy");
+            self.session.upload(&path, &content)?;
         }
-        let output = self.phase("apply", |host| {
-            // Plain data always serializes.
-            let text = serde_json::to_vec(&request).unwrap_or_default();
-            let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{unique}.json");
-            host.session.upload(&to_sftp(&path), &text)?;
-            let limit = limit_of(&request);
-            let seconds = limit.as_secs();
-            let command = format!("{AGENT_EXE} apply --request {path} --timeout {seconds}");
-            host.session.run(&command, limit + MARGIN)
-        })?;
+        // Plain data always serializes.
+        let text = serde_json::to_vec(&request).unwrap_or_default();
+        let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{unique}.json");
+        self.session.upload(&to_sftp(&path), &text)?;
+        let limit = limit_of(&request);
+        let seconds = limit.as_secs();
+        let command = format!("{AGENT_EXE} apply --request {path} --timeout {seconds}");
+        let output = self.session.run(&command, limit + MARGIN)?;
         let hint = r"; see C:\var\log\windows-storage-agent on the node";
         answer(
             &output,
@@ -231,19 +201,6 @@ impl Host {
             let _ = self.session.remove(&path);
             let _ = self.session.remove_folder(&to_sftp(BOOTSTRAP_DIR));
         }
-    }
-
-    /// Runs one phase of the work. Log messages and its error name the phase.
-    fn phase<T>(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce(&mut Self) -> Result<T, NodeError>,
-    ) -> Result<T, NodeError> {
-        let begin = Instant::now();
-        let _span = phases::span(name).entered();
-        let done = work(self);
-        self.phases.add(name, begin.elapsed());
-        done.map_err(|error| error.in_phase(name))
     }
 }
 

@@ -49,7 +49,7 @@ pub async fn inspect<T: Send + 'static>(
         Judgement::Refused(error) => return Err(error),
     }
     let (user, private_key) = (target.user.clone(), target.key.clone());
-    let work = move |mut session: Session, _| {
+    let work = move |mut session: Session| {
         session.login(&user, &private_key)?;
         Ok(work(&mut session))
     };

@@ -15,7 +15,6 @@ mod look;
 mod management;
 mod observation;
 pub mod payload;
-mod phases;
 mod pins;
 mod plan;
 mod planner;
@@ -51,7 +50,6 @@ pub use management::{
     REMOVING,
 };
 pub use observation::{Observation, Observations, found_owner, restarts_since};
-pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::{Desired, is_working};
 pub use planner::{NodePlan, Planner, Purpose, Target, known_hosts};

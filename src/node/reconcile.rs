@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use crate::lease::Fence;
 use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host::Host;
+use crate::node::look::look;
 use crate::node::payload::Payload;
 use crate::node::plan::{
     Done, Step, Why, decide, has_program, is_interruptible, is_kept, is_working, may_replace,
@@ -17,7 +18,7 @@ use crate::node::plan::{
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::{
-    Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Target, left_alone, printable,
+    Desired, Look, NodeError, Pins, Purpose, Reason, Target, left_alone, printable,
 };
 
 /// Time limit for the work on a node from the login on, for slow links too.
@@ -47,8 +48,6 @@ pub struct Reconciled {
     pub standing: Standing,
     /// ID of the key that the host accepted.
     pub ssh_key: String,
-    /// Durations of the phases.
-    pub phases: Phases,
 }
 
 impl Reconciled {
@@ -113,17 +112,17 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     let connecting = context.connecting.acquire().await;
     let address = (&*target.address, target.port);
     let mut connected = connect(address, &target.host_keys, HANDSHAKE).await?;
-    let trusted = context.pins.trust(target, &connected.session.host_key);
-    connected.phases.time("host key", trusted).await?;
+    let key = &connected.session.host_key;
+    context.pins.trust(target, key).await?;
     let working = context.working.acquire().await;
     drop(connecting);
     connected.session.fence = context.fence.clone();
     let (payload, slots) = (context.payload.clone(), context.slots.clone());
     let target = target.clone();
     let span = tracing::Span::current();
-    let work = move |session, phases| {
+    let work = move |session| {
         let _entered = span.entered();
-        let host = Host::new(session, payload, phases);
+        let host = Host::new(session, payload);
         work_on(host, &target, &slots)
     };
     let mut work = Box::pin(connected.work(WORK, "work on the node", work));
@@ -135,8 +134,8 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
 }
 
 /// Logs in and does the work of the target's purpose. `Err` means that the login did not succeed.
-fn work_on(mut host: Host, target: &Target, slots: &RolloutSlots) -> Result<Reconciled, NodeError> {
-    let ssh_key = host.login(&target.user, &target.key)?.to_owned();
+fn work_on(host: Host, target: &Target, slots: &RolloutSlots) -> Result<Reconciled, NodeError> {
+    let ssh_key = host.session.login(&target.user, &target.key)?.to_owned();
     let mut work = Work {
         host,
         target,
@@ -158,7 +157,6 @@ fn work_on(mut host: Host, target: &Target, slots: &RolloutSlots) -> Result<Reco
     work.host.session.give_up();
     Ok(Reconciled {
         problem: done.err(),
-        phases: work.host.phases,
         ..work.found
     })
 }
@@ -193,7 +191,9 @@ impl Work<'_> {
                     let other = foreign.find(|it| !(replaces && may_replace(it)));
                     other.map_or(Look::Nobody, Look::owner_of)
                 }
-                None if !host.is_installed => host.look(replaces, self.target.is_ours)?,
+                None if !host.is_installed => {
+                    look(&mut host.session, replaces, self.target.is_ours)?
+                }
                 _ => Look::Nobody,
             };
         }

@@ -168,8 +168,8 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         let pause = pause_after(problem.as_ref(), failures, shared.interval);
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
-            let (reason, phase) = (error.reason.as_str(), error.phase);
-            tracing::warn!(reason, phase, retry_seconds, "{error}");
+            let reason = error.reason.as_str();
+            tracing::warn!(reason, retry_seconds, "{error}");
         }
         // However often something changes, a node is not connected to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;

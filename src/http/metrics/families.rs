@@ -86,8 +86,6 @@ metrics! {
         "Reconciles of nodes over SSH by result";
     node_reconcile_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_reconcile_duration_seconds",
         "Duration of reconciles of nodes, with the time in the queue";
-    phase_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "ssh_phase_duration_seconds",
-        "Duration of the phases of reconciles of nodes";
     csi_proxy_restarts: Counter = Counter::default(), "csi_proxy_restarts",
         "Unexpected restarts of csi-proxy on nodes";
     reconciles: Histogram = Histogram::new(OF_JUDGEMENTS), "judgement_duration_seconds",

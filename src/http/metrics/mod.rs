@@ -147,9 +147,6 @@ impl Metrics {
         let Ok(reconciled) = outcome else {
             return;
         };
-        for (phase, took) in reconciled.phases.iter() {
-            observe(&self.0.phase_duration, "phase", phase, took);
-        }
     }
 
     /// Counts the restarts of csi-proxy on a node, by its agent or by Windows, since the node was last reconciled.
@@ -201,7 +198,7 @@ fn observe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Phases, PoolProgress};
+    use crate::node::PoolProgress;
 
     fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
         let text = metrics.encode();
@@ -223,15 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reconcile_is_counted_by_its_result_with_its_phases() {
+    fn a_reconcile_is_counted_by_its_result() {
         let metrics = Metrics::default();
-        let mut phases = Phases::default();
-        phases.add("login", Duration::from_millis(40));
-        let reconciled = Reconciled {
-            phases,
-            ..Reconciled::default()
-        };
-        metrics.count_reconcile(&Ok(reconciled), Duration::from_secs(1));
+        metrics.count_reconcile(&Ok(Reconciled::default()), Duration::from_secs(1));
         let unreachable = Reason::Unreachable.error("no");
         metrics.count_reconcile(&Err(unreachable), Duration::from_secs(3));
         let expected = [
@@ -242,7 +233,6 @@ mod tests {
                 "node_reconcile_duration_seconds_sum{result=\"Failure\"}",
                 "3.0",
             ),
-            ("ssh_phase_duration_seconds_count{phase=\"login\"}", "1"),
         ];
         assert_values(&metrics, &expected);
     }

@@ -49,8 +49,8 @@ impl Node {
         let server = (address.as_str(), self.host.port());
         let connected = runtime.block_on(connect(server, &HostKeyPolicy::default(), HANDSHAKE))?;
         let (session, payload) = (connected.session, self.payload.clone());
-        let mut host = Host::new(session, payload, connected.phases);
-        host.login(&self.user, &self.key)?;
+        let host = Host::new(session, payload);
+        host.session.login(&self.user, &self.key)?;
         Ok((host, connected.cutter))
     }
 

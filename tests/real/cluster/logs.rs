@@ -1,4 +1,4 @@
-//! The log: one JSON object per line, with node and phase.
+//! The log: one JSON object per line, with the node.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ impl Harness {
 }
 
 #[test]
-fn each_line_says_of_which_node_and_phase_it_is() {
+fn each_line_says_of_which_node_it_is() {
     let simulation = Simulation::new(1);
     let harness = &simulation.harness;
     let payload = simulation.payload("v1.3.0");
@@ -31,20 +31,19 @@ fn each_line_says_of_which_node_and_phase_it_is() {
         });
         found.unwrap_or_else(|| panic!("no {message} in {}", harness.log()))
     };
-    for (message, phase) in [
-        ("host key pinned", "host key"),
-        ("sending the agent", "agent upload"),
-        ("the agent is installed", "agent install"),
+    for message in [
+        "host key pinned",
+        "sending the agent",
+        "the agent is installed",
     ] {
         let line = line_of(message);
         let spans = &line["spans"];
         assert_eq!(spans[0]["name"], "reconcile", "{line}");
         assert_eq!(spans[0]["node"], "win-000", "{line}");
-        assert_eq!(spans[1]["phase"], phase, "{line}");
     }
     drop(operator);
 
-    // A problem is logged with the node and phase in which it occurred.
+    // A problem is logged with its node.
     simulation.want(&json!({"ssh": {"user": "nobody", "port": 1}}));
     let _operator = harness.start_with_both(&payload, &["--log-format=json"]);
     harness.eventually("the fault is told", || {
@@ -52,7 +51,6 @@ fn each_line_says_of_which_node_and_phase_it_is() {
         lines.iter().any(|line| {
             line["level"] == "WARN"
                 && line["fields"]["reason"] == "Unreachable"
-                && line["fields"]["phase"] == "connect"
                 && line["spans"][0]["node"] == "win-000"
         })
     });

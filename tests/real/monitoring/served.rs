@@ -6,7 +6,7 @@ use std::time::Duration;
 use testbed::promtool::as_older_format;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::http::Metrics;
-use windows_storage_operator::node::{Phases, Reconciled, Rollout};
+use windows_storage_operator::node::{Reconciled, Rollout};
 
 use crate::monitoring::alerts::records;
 use crate::monitoring::expression::asked;
@@ -31,13 +31,7 @@ pub fn text() -> String {
     metrics.show_verdict(&verdict, &std::iter::empty(), (1, 0));
     metrics.show_rollout("Complete", &Rollout::default());
     metrics.show_gate(true);
-    let mut phases = Phases::default();
-    phases.add("connect", Duration::from_millis(1));
-    let reconciled = Reconciled {
-        phases,
-        ..Reconciled::default()
-    };
-    metrics.count_reconcile(&Ok(reconciled), Duration::from_secs(1));
+    metrics.count_reconcile(&Ok(Reconciled::default()), Duration::from_secs(1));
     metrics.show_judgement(Duration::from_millis(1));
     metrics.count_watch_restart("Pod", "Failed");
     metrics.count_request("GET".to_owned(), Some(200));
