@@ -13,17 +13,13 @@ const STOP_TIMEOUT_SECONDS: u32 = 30;
 /// Seconds from a service's start until its pipes answer.
 const START_TIMEOUT_SECONDS: u32 = 60;
 
-/// Returns the version that the administrator wants, if the payload has another one.
-fn other_version<'a>(payload: &Payload, spec: &'a WindowsStorageSpec) -> Option<&'a str> {
-    let pin = spec.csi_proxy.version.as_deref()?;
-    let number = |version: &str| version.trim_start_matches('v').to_owned();
-    (number(pin) != number(&payload.csi_proxy.version)).then_some(pin)
-}
-
 /// Checks that the payload's csi-proxy may be installed on nodes.
 pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), NodeError> {
     let version = &payload.csi_proxy.version;
-    if let Some(pin) = other_version(payload, spec) {
+    let number = |version: &str| version.trim_start_matches('v').to_owned();
+    if let Some(pin) = &spec.csi_proxy.version
+        && number(pin) != number(version)
+    {
         return Err(Reason::OtherVersion.error(format!(
             "spec.csiProxy.version of WindowsStorage, or the version of the node's pool, is {pin}, and this operator brings csi-proxy {version}, so no csi-proxy and no agent \
              is brought to the node; change the field, or take the operator that brings {pin}"

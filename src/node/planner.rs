@@ -11,7 +11,7 @@ use crate::api::{HostKeys, Install, Management, NodePool, WindowsStorageSpec};
 use crate::index::{Cluster, Node};
 use crate::node::desired::{check_version, desired};
 use crate::node::payload::Payload;
-use crate::node::removal::{Facts, removal};
+use crate::node::removal::removal;
 use crate::node::{
     Absence, Awaited, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy, KNOWN_HOSTS,
     KnownHosts, ManagedBy, Managers, NOT_NEEDED, NodeError, Present, PrivateKey, REMOVED, Reason,
@@ -255,17 +255,8 @@ impl<'a> Planner<'a> {
                 _ => Removal::Stay(None),
             };
         };
-        let before = present.plans.get(name);
-        removal(&Facts {
-            spec,
-            used: present.report.csi_proxy_use(name).cloned(),
-            status,
-            is_pinned: is_pinned(self.cluster, name),
-            unused_since: present.unused_since.get(name).copied(),
-            now: present.instant,
-            listed: present.listed,
-            has_begun: before.is_some_and(NodePlan::removes_csi_proxy),
-        })
+        let is_pinned = is_pinned(self.cluster, name);
+        removal(spec, status, is_pinned, present.hold(name))
     }
 
     /// Plans an external node. If it was managed before, it is released once.

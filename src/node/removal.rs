@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::api::{Install, Management, WindowsNodeStorageStatus, WindowsStorageSpec};
+use crate::api::{Management, WindowsNodeStorageStatus, WindowsStorageSpec};
 use crate::assess::{CsiProxyUse, Report};
 use crate::node::{MANAGED, NodePlan, RELEASING, REMOVING};
 
@@ -81,47 +81,48 @@ pub struct Present<'a> {
     pub unused_since: &'a BTreeMap<String, Instant>,
 }
 
-/// Inputs of the decision for one node.
-pub struct Facts<'a> {
-    /// The settings that apply to the node.
-    pub spec: &'a WindowsStorageSpec,
-    /// What uses csi-proxy on the node, if anything.
-    pub used: Option<CsiProxyUse>,
-    /// The node's status.
-    pub status: Option<&'a WindowsNodeStorageStatus>,
-    /// Whether the node has a pinned host key.
-    pub is_pinned: bool,
-    /// Since when this process has seen csi-proxy unused; absent if it has not yet.
-    pub unused_since: Option<Instant>,
-    /// Now.
-    pub now: Instant,
-    /// When the lists began that everything was last read by; nothing if something cannot be read now.
-    pub listed: Option<Instant>,
-    /// Whether the removal has already begun.
-    pub has_begun: bool,
+impl Present<'_> {
+    /// Returns what the removal of csi-proxy from a node waits for, if anything.
+    pub(super) fn hold(&self, name: &str) -> Option<Hold> {
+        if let Some(used) = self.report.csi_proxy_use(name) {
+            return Some(Hold::Used(used.clone()));
+        }
+        let unused_since = self.unused_since.get(name).copied();
+        let until = unused_since.unwrap_or(self.instant) + UNUSED_FOR;
+        let before = self.plans.get(name);
+        let has_begun = before.is_some_and(NodePlan::removes_csi_proxy);
+        if self.instant < until {
+            Some(Hold::Until(until))
+        } else if has_begun || self.listed.is_some_and(|listed| listed >= until) {
+            None
+        } else {
+            Some(Hold::Unlisted(until))
+        }
+    }
 }
 
-/// Decides what to do with csi-proxy and the agent on one node.
-pub fn removal(facts: &Facts<'_>) -> Removal {
-    let csi_proxy = &facts.spec.csi_proxy;
-    let is_removed = csi_proxy.management == Management::Removed;
-    let is_wanted = csi_proxy.install == Install::Always || facts.used.is_some();
-    if is_wanted && !is_removed {
-        return Removal::Stay(None);
+/// Decides what to do with csi-proxy and the agent on one node, unless `install: Always` wants them there.
+pub fn removal(
+    spec: &WindowsStorageSpec,
+    status: Option<&WindowsNodeStorageStatus>,
+    is_pinned: bool,
+    hold: Option<Hold>,
+) -> Removal {
+    let is_removed = spec.csi_proxy.management == Management::Removed;
+    let absence = match is_removed {
+        true => Absence::Removed,
+        false if matches!(hold, Some(Hold::Used(_))) => return Removal::Stay(None),
+        false => Absence::NotNeeded,
+    };
+    if !status.map_or(is_pinned, |status| may_have_agent(status, is_pinned)) {
+        return Removal::Done(absence);
     }
-    let status = facts.status;
-    let may_be_there = status.map_or(facts.is_pinned, |it| may_have_agent(it, facts.is_pinned));
     // A removal that has begun waits; it does not reinstall csi-proxy in the meantime.
-    let has_begun = facts
-        .status
-        .is_some_and(|status| status.management == REMOVING);
-    match (may_be_there, held(facts)) {
-        (true, Some(hold)) if is_removed || has_begun => Removal::Waits(hold),
-        (true, Some(hold)) => Removal::Stay(Some(hold)),
-        (true, None) if is_removed => Removal::Due(Absence::Removed),
-        (true, None) => Removal::Due(Absence::NotNeeded),
-        (false, _) if is_removed => Removal::Done(Absence::Removed),
-        (false, _) => Removal::Done(Absence::NotNeeded),
+    let has_begun = status.is_some_and(|status| status.management == REMOVING);
+    match hold {
+        Some(hold) if is_removed || has_begun => Removal::Waits(hold),
+        Some(hold) => Removal::Stay(Some(hold)),
+        None => Removal::Due(absence),
     }
 }
 
@@ -132,20 +133,6 @@ pub fn may_have_agent(status: &WindowsNodeStorageStatus, is_pinned: bool) -> boo
     let mut was_accepted = || conditions.any(|it| it.type_ == SSH_KEY_ACCEPTED);
     let was_ours = [MANAGED, RELEASING, REMOVING].contains(&&*status.management);
     status.csi_proxy.is_some() || was_ours && (is_pinned || was_accepted())
-}
-
-fn held(facts: &Facts<'_>) -> Option<Hold> {
-    if let Some(used) = &facts.used {
-        return Some(Hold::Used(used.clone()));
-    }
-    let until = facts.unused_since.unwrap_or(facts.now) + UNUSED_FOR;
-    if facts.now < until {
-        Some(Hold::Until(until))
-    } else if facts.has_begun || facts.listed.is_some_and(|listed| listed >= until) {
-        None
-    } else {
-        Some(Hold::Unlisted(until))
-    }
 }
 
 #[cfg(test)]

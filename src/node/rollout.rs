@@ -98,21 +98,19 @@ pub struct PoolProgress {
 
 impl PoolProgress {
     /// Counts these nodes.
-    pub fn of<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Self {
-        let mut progress = Self::default();
-        for candidate in candidates {
-            progress.nodes += 1;
-            match candidate.standing {
-                Standing::Current => progress.current += 1,
-                Standing::Waiting => progress.waiting += 1,
-                Standing::Failed => progress.failed += 1,
-                Standing::Unseen
-                | Standing::Unreachable
-                | Standing::NotInstalled
-                | Standing::Pinned => {}
-            }
+    pub fn of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> Self {
+        let count = |standing| {
+            let all = candidates.clone();
+            all.filter(|it| it.standing == standing).count()
+        };
+        let (current, waiting) = (count(Standing::Current), count(Standing::Waiting));
+        let failed = count(Standing::Failed);
+        Self {
+            nodes: candidates.count(),
+            current,
+            waiting,
+            failed,
         }
-        progress
     }
 }
 

@@ -103,7 +103,10 @@ impl Workers {
             });
             if let Some(sender) = self.assignments.get(node) {
                 sender.send_if_modified(|current| {
-                    if is_another(current.as_ref(), assignment.as_ref()) {
+                    // A Node that was recreated under its old name is another host.
+                    if let (Some(old), Some(new)) = (&current, &assignment)
+                        && old.target.uid != new.target.uid
+                    {
                         self.shared.observations.forget(node);
                     }
                     let old = std::mem::replace(current, assignment);
@@ -133,11 +136,6 @@ impl Workers {
             }
         }
     }
-}
-
-/// Returns whether a Node was recreated under its old name, so that earlier observations are of another host.
-fn is_another(old: Option<&Assignment>, new: Option<&Assignment>) -> bool {
-    matches!((old, new), (Some(old), Some(new)) if old.target.uid != new.target.uid)
 }
 
 async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<Shared>) {

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::api::CsiProxyStatus;
-use crate::node::NOT_NEEDED;
+use crate::index::Cluster;
+use crate::node::{NOT_NEEDED, Reason};
 
 /// Far enough from the start for times before it.
 const NOW: u64 = 10_000;
@@ -21,128 +22,97 @@ fn status(management: &str) -> WindowsNodeStorageStatus {
     }
 }
 
-fn spec(csi_proxy: &serde_json::Value) -> WindowsStorageSpec {
-    serde_json::from_value(json!({ "csiProxy": csi_proxy })).unwrap()
-}
-
-fn a_use() -> CsiProxyUse {
-    CsiProxyUse {
+fn used() -> Hold {
+    Hold::Used(CsiProxyUse {
         user: "DaemonSet a/b".to_owned(),
         mounts: true,
-    }
-}
-
-fn facts<'a>(
-    spec: &'a WindowsStorageSpec,
-    status: Option<&'a WindowsNodeStorageStatus>,
-) -> Facts<'a> {
-    Facts {
-        spec,
-        used: None,
-        status,
-        is_pinned: true,
-        unused_since: Some(at(0)),
-        now: at(NOW),
-        listed: Some(at(NOW)),
-        has_begun: false,
-    }
+    })
 }
 
 #[test]
-fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() {
-    let where_needed = spec(&json!({"install": "WhereNeeded"}));
-    let until = |second| Removal::Stay(Some(Hold::Until(at(second))));
-    let (here, absent) = (status(MANAGED), status(NOT_NEEDED));
-    for (status, since, expected) in [
-        // A new node gets no installation, and a node without csi-proxy gets no removal.
-        (&absent, None, Removal::Done(Absence::NotNeeded)),
-        (&here, Some(NOW - 600), Removal::Due(Absence::NotNeeded)),
-        (&here, Some(NOW - 599), until(NOW + 1)),
+fn a_removal_waits_for_ten_minutes_without_use_and_for_lists_since_unless_it_has_begun() {
+    let report = Report::once(&Cluster::default(), None);
+    let removing = || NodePlan::Remove(Absence::NotNeeded, Err(Reason::NoAddress.error("x")));
+    for (since, listed, has_begun, expected) in [
+        (Some(NOW - 600), Some(NOW), false, None),
+        (
+            Some(NOW - 599),
+            Some(NOW),
+            false,
+            Some(Hold::Until(at(NOW + 1))),
+        ),
         // This process has not seen it unused yet, whatever others have seen.
-        (&here, None, until(NOW + 600)),
+        (None, Some(NOW), false, Some(Hold::Until(at(NOW + 600)))),
+        (Some(0), None, false, Some(Hold::Unlisted(at(600)))),
+        (Some(0), Some(599), false, Some(Hold::Unlisted(at(600)))),
+        (Some(0), Some(600), false, None),
+        (Some(0), None, true, None),
     ] {
-        let facts = Facts {
-            unused_since: since.map(at),
-            ..facts(&where_needed, Some(status))
-        };
-        assert_eq!(removal(&facts), expected, "{status:?} {since:?}");
-        let used = Facts {
-            used: Some(a_use()),
-            ..facts
-        };
-        assert_eq!(removal(&used), Removal::Stay(None), "{status:?}");
+        let named = || "win-1".to_owned();
+        let hold = Present {
+            now: Timestamp::UNIX_EPOCH,
+            instant: at(NOW),
+            listed: listed.map(at),
+            report: &report,
+            plans: &has_begun
+                .then(|| (named(), removing()))
+                .into_iter()
+                .collect(),
+            unused_since: &since
+                .map(|since| (named(), at(since)))
+                .into_iter()
+                .collect(),
+        }
+        .hold("win-1");
+        assert_eq!(hold, expected, "{since:?} {listed:?} {has_begun}");
     }
-    let facts = || facts(&where_needed, Some(&here));
-    let listed = |listed| Facts { listed, ..facts() };
-    let unlisted = Hold::Unlisted(at(600));
-    for (since, expected) in [
-        (None, Removal::Stay(Some(unlisted.clone()))),
-        (Some(at(599)), Removal::Stay(Some(unlisted.clone()))),
-        (Some(at(600)), Removal::Due(Absence::NotNeeded)),
-    ] {
-        assert_eq!(removal(&listed(since)), expected, "{since:?}");
-    }
-    let new = Facts {
-        status: None,
-        is_pinned: false,
-        ..facts()
-    };
-    assert_eq!(removal(&new), Removal::Done(Absence::NotNeeded));
-    // A removal in progress does not reinstall csi-proxy while it waits for lists.
-    let begun = status(REMOVING);
-    let begun = Facts {
-        status: Some(&begun),
-        ..listed(None)
-    };
-    assert_eq!(removal(&begun), Removal::Waits(unlisted));
-    let begun = Facts {
-        has_begun: true,
-        ..listed(None)
-    };
-    assert_eq!(removal(&begun), Removal::Due(Absence::NotNeeded));
-    let everywhere = spec(&json!({}));
-    let facts = Facts {
-        spec: &everywhere,
-        ..facts()
-    };
-    assert_eq!(removal(&facts), Removal::Stay(None));
 }
 
 #[test]
-fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
-    let removed = spec(&json!({"management": "Removed"}));
+fn what_is_held_stays_and_what_was_never_there_is_not_removed() {
+    let where_needed = serde_json::from_value(json!({"csiProxy": {"install": "WhereNeeded"}}));
+    let removed = serde_json::from_value(json!({"csiProxy": {"management": "Removed"}}));
+    let (where_needed, removed) = (where_needed.unwrap(), removed.unwrap());
+    let unlisted = || Hold::Unlisted(at(600));
+    let (is_used, not_needed) = (Removal::Stay(None), Absence::NotNeeded);
+    for (spec, management, hold, expected) in [
+        (&where_needed, MANAGED, None, Removal::Due(not_needed)),
+        (&where_needed, MANAGED, Some(used()), is_used.clone()),
+        (
+            &where_needed,
+            MANAGED,
+            Some(unlisted()),
+            Removal::Stay(Some(unlisted())),
+        ),
+        // A new node gets no installation, and a node without csi-proxy gets no removal.
+        (&where_needed, NOT_NEEDED, None, Removal::Done(not_needed)),
+        (&where_needed, NOT_NEEDED, Some(used()), is_used),
+        // A removal in progress does not install csi-proxy again while it waits.
+        (
+            &where_needed,
+            REMOVING,
+            Some(unlisted()),
+            Removal::Waits(unlisted()),
+        ),
+        (&removed, MANAGED, None, Removal::Due(Absence::Removed)),
+        (&removed, REMOVING, None, Removal::Due(Absence::Removed)),
+        (&removed, MANAGED, Some(used()), Removal::Waits(used())),
+        (&removed, "Removed", None, Removal::Done(Absence::Removed)),
+        (&removed, NOT_NEEDED, None, Removal::Done(Absence::Removed)),
+    ] {
+        let found = removal(spec, Some(&status(management)), true, hold.clone());
+        assert_eq!(found, expected, "{management} {hold:?}");
+    }
     let seen = WindowsNodeStorageStatus {
         csi_proxy: Some(CsiProxyStatus::default()),
         ..status("External")
     };
-    for (status, expected) in [
-        (status(MANAGED), Removal::Due(Absence::Removed)),
-        (status(REMOVING), Removal::Due(Absence::Removed)),
-        (seen, Removal::Due(Absence::Removed)),
-        (status("Removed"), Removal::Done(Absence::Removed)),
-        (status("NotNeeded"), Removal::Done(Absence::Removed)),
-    ] {
-        let facts = facts(&removed, Some(&status));
-        assert_eq!(removal(&facts), expected, "{status:?}");
-    }
-    let ours = status(MANAGED);
-    let just_unused = Facts {
-        unused_since: Some(at(NOW)),
-        ..facts(&removed, Some(&ours))
-    };
-    let waits = Removal::Waits(Hold::Until(at(NOW + 600)));
-    assert_eq!(removal(&just_unused), waits);
-    let used = Facts {
-        used: Some(a_use()),
-        ..facts(&removed, Some(&ours))
-    };
-    assert_eq!(removal(&used), Removal::Waits(Hold::Used(a_use())));
+    let of = |status, is_pinned| removal(&removed, status, is_pinned, None);
+    assert_eq!(of(Some(&seen), true), Removal::Due(Absence::Removed));
     // If the statuses were lost, a pin shows that the operator has been there.
-    let lost = facts(&removed, None);
-    assert_eq!(removal(&lost), Removal::Due(Absence::Removed));
-    let never_there = Facts {
-        is_pinned: false,
-        ..facts(&removed, Some(&ours))
-    };
-    assert_eq!(removal(&never_there), Removal::Done(Absence::Removed));
+    assert_eq!(of(None, true), Removal::Due(Absence::Removed));
+    let ours = status(MANAGED);
+    assert_eq!(of(Some(&ours), false), Removal::Done(Absence::Removed));
+    let new = removal(&where_needed, None, false, None);
+    assert_eq!(new, Removal::Done(not_needed));
 }
