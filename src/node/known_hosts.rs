@@ -12,13 +12,16 @@ use crate::node::HostKey;
 /// The key in the ConfigMap for `known_hosts` lines. No node can have this name, because it contains an underscore.
 pub const KNOWN_HOSTS: &str = "known_hosts";
 const DEFAULT_PORT: u16 = 22;
+/// What is wrong with a line that is ignored.
+const LINE: &str = "it is not the name or address of a host, or several with commas and without patterns, and then the type and the key \
+    of the host; @revoked may stand in front, and authorities of host certificates are not supported";
 
 /// Lines of a `known_hosts` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownHosts {
     lines: Vec<(Hosts, HostKey)>,
     revoked: Vec<HostKey>,
-    /// Ignored lines, each with its number and the reason, to be reported once.
+    /// Ignored lines, each with its number and what a line has to be, to be reported once.
     pub ignored: Vec<String>,
 }
 
@@ -47,31 +50,24 @@ impl KnownHosts {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            if let Err(why) = known.add(line) {
-                known.ignored.push(format!("line {number}: {why}"));
+            if known.add(line).is_none() {
+                known.ignored.push(format!("line {number}: {LINE}"));
             }
         }
         known
     }
 
-    fn add(&mut self, line: &str) -> Result<(), &'static str> {
+    fn add(&mut self, line: &str) -> Option<()> {
         let mut words = line.split_whitespace().peekable();
-        let marker = words.next_if(|word| word.starts_with('@'));
-        let (Some(hosts), Some(kind), Some(key)) = (words.next(), words.next(), words.next())
-        else {
-            return Err("it has no key; a line is hosts, type and key");
-        };
+        let is_revoked = words.next_if_eq(&"@revoked").is_some();
+        let (hosts, kind, key) = (words.next()?, words.next()?, words.next()?);
         let key = parse_key(kind, key)?;
-        match marker {
-            None => self.lines.push((parse_hosts(hosts)?, key)),
-            Some("@revoked") => self.revoked.push(key),
-            Some(_) => {
-                return Err(
-                    "its marker is not @revoked, and authorities of host certificates are not supported; list the hosts' own keys",
-                );
-            }
+        if is_revoked {
+            self.revoked.push(key);
+        } else {
+            self.lines.push((parse_hosts(hosts)?, key));
         }
-        Ok(())
+        Some(())
     }
 
     /// Returns what is known about the server at this address and port. Lines with the port take precedence over lines without.
@@ -107,28 +103,20 @@ impl Hosts {
     }
 }
 
-fn parse_hosts(text: &str) -> Result<Hosts, &'static str> {
-    if text.contains(['*', '?', '!']) {
-        return Err("patterns of hosts are not supported; list each host");
+fn parse_hosts(text: &str) -> Option<Hosts> {
+    if text.starts_with(['@', '|']) {
+        let (salt, hash) = text.strip_prefix("|1|")?.split_once('|')?;
+        let decode = |text| openssl::base64::decode_block(text).ok();
+        return Some(Hosts::Hashed(decode(salt)?, decode(hash)?));
     }
-    if !text.starts_with('|') {
-        let names = text.split(',').map(str::to_lowercase);
-        return Ok(Hosts::Names(names.collect()));
-    }
-    let hashed = text.strip_prefix("|1|");
-    let hashed = hashed.ok_or("its hosts are hashed in a way that is not known")?;
-    let decode = |text| openssl::base64::decode_block(text).ok();
-    let hashed = hashed.split_once('|');
-    let hosts = hashed.and_then(|(salt, hash)| Some(Hosts::Hashed(decode(salt)?, decode(hash)?)));
-    hosts.ok_or("its hashed host does not parse")
+    let names = text.split(',').map(str::to_lowercase);
+    (!text.contains(['*', '?', '!'])).then(|| Hosts::Names(names.collect()))
 }
 
 /// Parses a key, and checks that its bytes begin with the type on the line: a mismatch shows that the line was pasted together.
-fn parse_key(kind: &str, text: &str) -> Result<HostKey, &'static str> {
-    let bytes = openssl::base64::decode_block(text).map_err(|_| "its key is not base64")?;
-    HostKey::from_bytes(&bytes)
-        .filter(|key| key.kind() == kind)
-        .ok_or("its key is not of the type that it names")
+fn parse_key(kind: &str, text: &str) -> Option<HostKey> {
+    let bytes = openssl::base64::decode_block(text).ok()?;
+    HostKey::from_bytes(&bytes).filter(|key| key.kind() == kind)
 }
 
 fn hmac_sha1(salt: &[u8], name: &str) -> Option<Vec<u8>> {

@@ -8,21 +8,13 @@ use crate::node::{NodeError, Reason, printable};
 
 /// Explains why nothing more is done on a node in that state.
 pub fn explain(why: Why, request: &Request, state: Option<&NodeState>) -> NodeError {
-    let stuck = |problem: &str| {
-        Reason::AgentFailed.error(format!(
-            "{problem}; see C:\\var\\log\\windows-storage-agent on the node"
-        ))
-    };
     match (why, state) {
         (Why::Broken, Some(state)) => broken(state),
         (Why::Undone, Some(state)) => undone(state),
         (Why::Foreign, Some(state)) => foreign(request, state),
-        (Why::NoProgress, Some(_)) => stuck(
-            "the agent reports success, but the node does not come to the state that was asked for",
+        (_, None) | (Why::Stuck, _) => Reason::AgentFailed.error(
+            r"the agent on the node reports no valid state, or not the one that was asked for; see C:\var\log\windows-storage-agent on the node",
         ),
-        (_, None) | (Why::NoState, _) => {
-            stuck("the agent on the node does not report a valid state")
-        }
     }
 }
 

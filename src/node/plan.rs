@@ -66,10 +66,8 @@ pub enum Why {
     Undone,
     /// Another owner's csi-proxy runs on the node.
     Foreign,
-    /// The agent was installed, but gives no valid state.
-    NoState,
-    /// The agent reports success, but the node is not as desired.
-    NoProgress,
+    /// The agent was installed, but gives no valid state, or carried out the request, but the node is not as desired.
+    Stuck,
 }
 
 /// Decides the next step from what was seen.
@@ -85,7 +83,7 @@ pub fn decide(desired: &Desired, seen: &Reconciled) -> Step {
             Some(step) => step,
             None => {
                 return match compare(desired, state) {
-                    Step::Apply { .. } if seen.done == Done::Applied => Step::Stop(Why::NoProgress),
+                    Step::Apply { .. } if seen.done == Done::Applied => Step::Stop(Why::Stuck),
                     step => step,
                 };
             }
@@ -93,7 +91,7 @@ pub fn decide(desired: &Desired, seen: &Reconciled) -> Step {
     };
     match step {
         Step::Restart if seen.done == Done::Restarted => Step::Install { interrupts: false },
-        _ if seen.done >= Done::Installed => Step::Stop(Why::NoState),
+        _ if seen.done >= Done::Installed => Step::Stop(Why::Stuck),
         step => step,
     }
 }

@@ -228,11 +228,11 @@ fn no_step_is_done_twice() {
             Done::Restarted,
             Step::Install { interrupts: false },
         ),
-        (Some(&dead), Done::Installed, Step::Stop(Why::NoState)),
-        (None, Done::Installed, Step::Stop(Why::NoState)),
+        (Some(&dead), Done::Installed, Step::Stop(Why::Stuck)),
+        (None, Done::Installed, Step::Stop(Why::Stuck)),
         (Some(&other), Done::Installed, UPDATE),
-        (Some(&other), Done::Applied, Step::Stop(Why::NoProgress)),
-        (None, Done::Applied, Step::Stop(Why::NoState)),
+        (Some(&other), Done::Applied, Step::Stop(Why::Stuck)),
+        (None, Done::Applied, Step::Stop(Why::Stuck)),
     ] {
         let seen = Reconciled {
             state: state.cloned(),
