@@ -7,20 +7,17 @@ use serde::de::DeserializeOwned;
 use crate::node::session::Output;
 use crate::node::{NodeError, Reason};
 
-/// Returns what is `wanted` of an answer. For another answer or none, the error quotes the output, between `problem`
-/// and `hint`.
-pub fn answer<T>(
-    output: &Output,
-    problem: &str,
-    hint: &str,
-    wanted: impl FnOnce(Answer) -> Option<T>,
-) -> Result<T, NodeError> {
+/// Returns the agent's answer, if it gave one; a failure that it reports is an error.
+pub fn answer(output: &Output) -> Result<Option<Answer>, NodeError> {
     match parse(output) {
         Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, Reason::AgentFailed)),
-        answer => answer.and_then(wanted).ok_or_else(|| {
-            Reason::AgentFailed.error(format!("{problem}: {}{hint}", brief(output)))
-        }),
+        answer => Ok(answer),
     }
+}
+
+/// Creates the error for another answer than the one that was wanted, or none: it quotes the output.
+pub fn unanswered(output: &Output, problem: &str, hint: &str) -> NodeError {
+    Reason::AgentFailed.error(format!("{problem}: {}{hint}", brief(output)))
 }
 
 /// Returns the answer: the last JSON object on a single line of standard output, whatever the shell prints around it,

@@ -9,7 +9,7 @@ use protocol::paths::{
 };
 use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
 
-use crate::node::answer::{answer, brief, is_other_status, parse};
+use crate::node::answer::{answer, brief, is_other_status, parse, unanswered};
 use crate::node::payload::{Payload, Program};
 use crate::node::session::Session;
 use crate::node::{NodeError, Reason, look};
@@ -97,11 +97,9 @@ impl Host {
         };
         let command = format!("{program} uninstall{option}");
         let output = self.session.run(&command, INSTALL)?;
-        let problem = "the agent could not be removed";
-        answer(&output, problem, "", |answer| match answer {
-            Answer::Uninstalled {} => Some(()),
-            _ => None,
-        })?;
+        let Some(Answer::Uninstalled {}) = answer(&output)? else {
+            return Err(unanswered(&output, "the agent could not be removed", ""));
+        };
         self.clean_up();
         Ok(())
     }
@@ -142,15 +140,12 @@ impl Host {
 
     fn install(&mut self, command: &str) -> Result<Option<NodeState>, NodeError> {
         let output = self.session.run(command, INSTALL)?;
-        let problem = "the agent could not be installed";
-        let hint = r"; does a virus scanner hold C:\k?";
-        let state = answer(&output, problem, hint, |answer| match answer {
-            Answer::Installed { sha256, state } => {
-                tracing::info!(sha256, "the agent is installed and its service runs");
-                Some(state)
-            }
-            _ => None,
-        })?;
+        let Some(Answer::Installed { sha256, state }) = answer(&output)? else {
+            let hint = r"; does a virus scanner hold C:\k?";
+            let problem = "the agent could not be installed";
+            return Err(unanswered(&output, problem, hint));
+        };
+        tracing::info!(sha256, "the agent is installed and its service runs");
         match state {
             Some(state) => Ok(Some(*state)),
             None => self.status(),
@@ -182,16 +177,11 @@ impl Host {
         let seconds = limit.as_secs();
         let command = format!("{AGENT_EXE} apply --request {path} --timeout {seconds}");
         let output = self.session.run(&command, limit + MARGIN)?;
-        let hint = r"; see C:\var\log\windows-storage-agent on the node";
-        answer(
-            &output,
-            "the agent gave no result",
-            hint,
-            |answer| match answer {
-                Answer::ApplyResult(result) => Some(result),
-                _ => None,
-            },
-        )
+        let Some(Answer::ApplyResult(result)) = answer(&output)? else {
+            let hint = r"; see C:\var\log\windows-storage-agent on the node";
+            return Err(unanswered(&output, "the agent gave no result", hint));
+        };
+        Ok(result)
     }
 
     /// Removes files that only this reconcile needed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::paths::AGENT_EXE;
 use protocol::{Answer, NodeState};
 
-use crate::node::answer::answer;
+use crate::node::answer::{answer, unanswered};
 use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host_key::Judgement;
 use crate::node::look::is_agent_installed;
@@ -64,13 +64,8 @@ pub fn state(session: &mut Session) -> Result<Option<NodeState>, NodeError> {
     let pipes: Vec<String> = CSI_PROXY_PIPES.map(|pipe| format!(" --pipe {pipe}")).into();
     let command = format!("{AGENT_EXE} status{}", pipes.concat());
     let output = session.query(&command, STATUS)?;
-    answer(
-        &output,
-        "the agent gives no status",
-        "",
-        |answer| match answer {
-            Answer::Status(state) => Some(Some(state)),
-            _ => None,
-        },
-    )
+    match answer(&output)? {
+        Some(Answer::Status(state)) => Ok(Some(state)),
+        _ => Err(unanswered(&output, "the agent gives no status", "")),
+    }
 }

@@ -16,6 +16,7 @@ use crate::node::{NodeError, Reason, printable};
 const LIST: Duration = Duration::from_secs(60);
 const SERVICES: &str = r"HKLM\SYSTEM\CurrentControlSet\Services";
 const PROCESSES: &str = "tasklist /fo csv /nh";
+const UNLISTED: &str = "services or processes that cannot be listed";
 /// Prefix of [`WindowsNodeStorageStatus::managed_by`](crate::api::WindowsNodeStorageStatus::managed_by) if only a check
 /// on the node shows another owner.
 pub const UNKNOWN_OWNER: &str = "unknown owner by ";
@@ -54,26 +55,27 @@ pub fn look(session: &mut Session, replaces: bool, is_ours: bool) -> Result<Look
         Ok(output.stdout)
     };
     match look_with(&mut run, replaces)? {
-        Err(what) if is_ours => Err(Reason::AgentFailed.error(format!(
-            "whether the agent is installed cannot be told, because of {what} on the node: {printed}"
+        Some(seen) => Ok(seen),
+        None if is_ours => Err(Reason::AgentFailed.error(format!(
+            "whether the agent is installed cannot be told, because of {UNLISTED} on the node: {printed}"
         ))),
-        seen => Ok(seen.unwrap_or_else(Look::unknown)),
+        None => Ok(Look::unknown(UNLISTED)),
     }
 }
 
-/// The inner `Err` says what Windows does not list.
+/// `None`: Windows does not list its services or processes.
 fn look_with(
     run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
     replaces: bool,
-) -> Result<Result<Look, &'static str>, NodeError> {
+) -> Result<Option<Look>, NodeError> {
     let Some(mut services) = listed(run)? else {
-        return Ok(Err("services that cannot be listed"));
+        return Ok(None);
     };
     let mut processes = Vec::new();
     if services.iter().any(is_csi_proxy) {
         let descriptions = run(&query("Description"))?;
         if !is_whole(&descriptions) {
-            return Ok(Err("services whose descriptions cannot be listed"));
+            return Ok(None);
         }
         for (name, description) in values(&descriptions) {
             let mut described = services.iter_mut();
@@ -84,14 +86,14 @@ fn look_with(
     } else {
         let printed = run(PROCESSES)?;
         if self::processes(&printed).is_empty() {
-            return Ok(Err("processes that cannot be listed"));
+            return Ok(None);
         }
         let of_services = printed.lines().filter(|line| !is_of_another_session(line));
         processes = of_services.flat_map(self::processes).collect();
     }
     let found = foreign(&services, &processes, false);
     let other = found.iter().find(|it| !(replaces && may_replace(it)));
-    Ok(Ok(other.map_or(Look::Nobody, Look::owner_of)))
+    Ok(Some(other.map_or(Look::Nobody, Look::owner_of)))
 }
 
 /// Returns whether Windows names exactly our program as the agent's service. Without that, the file at its path may be
@@ -241,7 +243,7 @@ mod tests {
 
     fn owner(values: &[(&str, &str, &str)], programs: &[&str], replaces: bool) -> Option<String> {
         let seen = look_with(&mut host(values, programs), replaces).unwrap();
-        match seen.unwrap_or_else(Look::unknown) {
+        match seen.unwrap_or_else(|| Look::unknown(UNLISTED)) {
             Look::Owner(who) => Some(who.strip_prefix(UNKNOWN_OWNER).unwrap().to_owned()),
             Look::Nobody => None,
             Look::NotTaken => panic!("a look was taken"),
@@ -327,15 +329,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_listed_counts_as_another_owners() {
-        assert_eq!(
-            owner(&[], &["sshd.exe"], true).as_deref(),
-            Some("services that cannot be listed")
-        );
+        assert_eq!(owner(&[], &["sshd.exe"], true).as_deref(), Some(UNLISTED));
         let sshd = [("sshd", "ImagePath", "x")];
-        assert_eq!(
-            owner(&sshd, &[], false).as_deref(),
-            Some("processes that cannot be listed")
-        );
+        assert_eq!(owner(&sshd, &[], false).as_deref(), Some(UNLISTED));
         assert_eq!(processes(TASKS).len(), 1);
     }
 }

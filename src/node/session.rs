@@ -57,19 +57,14 @@ impl Session {
         ssh.set_timeout(milliseconds(OPERATION));
         ssh.set_tcp_stream(stream);
         algorithms::restrict(&ssh, known)?;
-        ssh.handshake()
-            .map_err(|error| match algorithms::disagreement(&error) {
+        ssh.handshake().map_err(|error| {
+            let words = algorithms::disagreement(&error).map(str::to_owned);
+            match words.or_else(|| said_instead(&ssh)) {
                 Some(words) => Reason::Unreachable
                     .error(format!("no SSH connection to {place}: {words} ({error})")),
-                None => match said_instead(&ssh) {
-                    Some(words) => Reason::Unreachable.error(format!(
-                        "no SSH connection to {place}: the server says \"{words}\" and ends it; it may refuse connections \
-                         for a while, after failed logins (PerSourcePenalties in sshd_config) or of too many at one time \
-                         (MaxStartups)"
-                    )),
-                    None => lost(&error),
-                },
-            })?;
+                None => lost(&error),
+            }
+        })?;
         let key = ssh.host_key().and_then(|(key, _)| HostKey::from_bytes(key));
         Ok(Self {
             host_key: key.ok_or_else(|| lost(&"the server showed no host key"))?,
@@ -231,9 +226,13 @@ pub(super) fn milliseconds(limit: Duration) -> u32 {
     u32::try_from(limit.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Returns what a server sent instead of an SSH greeting.
-fn said_instead(ssh: &ssh2::Session) -> Option<&str> {
-    ssh.banner().filter(|line| !line.starts_with("SSH-"))
+/// Tells what a server sent instead of an SSH greeting.
+fn said_instead(ssh: &ssh2::Session) -> Option<String> {
+    let said = ssh.banner().filter(|line| !line.starts_with("SSH-"))?;
+    Some(format!(
+        "the server says \"{said}\" and ends it; it may refuse connections for a while, after failed logins \
+         (PerSourcePenalties in sshd_config) or of too many at one time (MaxStartups)"
+    ))
 }
 
 fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {
