@@ -18,22 +18,13 @@ const PASSPHRASE: &str = "passphrase";
 /// Suffix, in the Secret's data, for the previous private key during a key rotation.
 const PREVIOUS: &str = "previous";
 
-/// Where a private key is stored, for messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct KeySource {
-    secret: String,
-    key: String,
-}
-
-impl KeySource {
-    fn invalid(&self, what: &str) -> NodeError {
-        let Self { secret, key } = self;
-        let passphrase = passphrase_of(key);
-        Reason::InvalidPrivateKey.error(format!(
-            "key {key} of Secret {secret} {what}; store an RSA, ECDSA or Ed25519 private key there, in PEM or OpenSSH format, and its \
-             passphrase, if it has one, as key {passphrase}"
-        ))
-    }
+fn invalid(source: &PrivateKeySecretRef, what: &str) -> NodeError {
+    let PrivateKeySecretRef { name, key } = source;
+    let passphrase = passphrase_of(key);
+    Reason::InvalidPrivateKey.error(format!(
+        "key {key} of Secret {name} {what}; store an RSA, ECDSA or Ed25519 private key there, in PEM or OpenSSH format, and its \
+         passphrase, if it has one, as key {passphrase}"
+    ))
 }
 
 /// Returns the key in the Secret's data that holds the passphrase of the private key `name`.
@@ -51,15 +42,19 @@ pub struct PrivateKey {
     /// The passphrase, if `pem` is still encrypted.
     passphrase: Option<Zeroizing<String>>,
     fingerprint: String,
-    source: KeySource,
+    source: PrivateKeySecretRef,
     /// The previous key, which some hosts still accept during a key rotation.
     previous: Option<Result<Box<Self>, NodeError>>,
 }
 
 impl PrivateKey {
     /// Parses a private key, or explains why it cannot be used.
-    fn read(text: &[u8], passphrase: Option<&[u8]>, source: KeySource) -> Result<Self, NodeError> {
-        let invalid = |what: &str| source.invalid(what);
+    fn read(
+        text: &[u8],
+        passphrase: Option<&[u8]>,
+        source: PrivateKeySecretRef,
+    ) -> Result<Self, NodeError> {
+        let invalid = |what: &str| invalid(&source, what);
         let text = std::str::from_utf8(text).map_err(|_| invalid("is not text"))?;
         let text = text.trim();
         let passphrase = passphrase.map(checked_passphrase).transpose();
@@ -109,7 +104,7 @@ impl PrivateKey {
 
     /// Creates the error for a key that turned out to be unusable.
     pub fn invalid(&self, what: &str) -> NodeError {
-        self.source.invalid(what)
+        invalid(&self.source, what)
     }
 }
 
@@ -157,8 +152,8 @@ pub fn check(
     let read = |key: &str, text: &[u8]| {
         let passphrase = data.get(&passphrase_of(key));
         let passphrase = passphrase.map(|bytes| bytes.as_slice());
-        let source = KeySource {
-            secret: name.clone(),
+        let source = PrivateKeySecretRef {
+            name: name.clone(),
             key: key.to_owned(),
         };
         PrivateKey::read(text, passphrase, source)
