@@ -34,9 +34,10 @@ pub enum Look {
 }
 
 impl Look {
-    /// Describes the owner of this csi-proxy.
-    pub fn owner_of(instance: &ForeignInstance) -> Self {
-        Self::unknown(&instance.to_string())
+    /// Names the first owner of these that is not replaced. `replaces`: whether a service `csi-proxy` may be taken over.
+    pub fn of(found: &[ForeignInstance], replaces: bool) -> Self {
+        let other = found.iter().find(|it| !(replaces && may_replace(it)));
+        other.map_or(Self::Nobody, |other| Self::unknown(&other.to_string()))
     }
 
     fn unknown(by: &str) -> Self {
@@ -92,8 +93,7 @@ fn look_with(
         processes = of_services.flat_map(self::processes).collect();
     }
     let found = foreign(&services, &processes, false);
-    let other = found.iter().find(|it| !(replaces && may_replace(it)));
-    Ok(Some(other.map_or(Look::Nobody, Look::owner_of)))
+    Ok(Some(Look::of(&found, replaces)))
 }
 
 /// Returns whether Windows names exactly our program as the agent's service. Without that, the file at its path may be

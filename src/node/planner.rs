@@ -48,11 +48,7 @@ impl NodePlan {
             Self::Reconcile(target) | Self::Release(_, target) | Self::Remove(_, target) => {
                 Some(target.as_ref())
             }
-            Self::External(_)
-            | Self::Undecided(_)
-            | Self::RemovalWaits(_)
-            | Self::Absent(_)
-            | Self::Waiting => None,
+            _ => None,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use protocol::{ApplyResult, End, Failure, FailureCategory, NodeState, Outcome};
+use protocol::{ApplyResult, End, FailureCategory, NodeState, Outcome};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -13,7 +13,7 @@ use crate::node::host::Host;
 use crate::node::look::look;
 use crate::node::payload::Payload;
 use crate::node::plan::{
-    Done, Step, Why, decide, has_program, is_interruptible, is_kept, is_working, may_replace,
+    Done, Step, Why, decide, has_program, is_interruptible, is_kept, is_working,
 };
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
@@ -186,11 +186,7 @@ impl Work<'_> {
         if let (false, Some(desired)) = (self.target.is_given, desired) {
             let replaces = desired.request.replace_foreign;
             found.look = match &found.state {
-                Some(state) if state.request_id.is_none() => {
-                    let mut foreign = state.foreign.iter();
-                    let other = foreign.find(|it| !(replaces && may_replace(it)));
-                    other.map_or(Look::Nobody, Look::owner_of)
-                }
+                Some(state) if state.request_id.is_none() => Look::of(&state.foreign, replaces),
                 None if !host.is_installed => {
                     look(&mut host.session, replaces, self.target.is_ours)?
                 }
@@ -325,10 +321,8 @@ fn is_at_rest(state: &NodeState) -> bool {
 /// Returns what went wrong with a request. `was_kept`: the agent had the same request before, so a repair failed, not
 /// an update. `interrupting`: something worked there before.
 fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError> {
-    let failure = end.failure.clone().unwrap_or_else(|| Failure {
-        category: FailureCategory::Other,
-        message: "the agent does not say why".to_owned(),
-    });
+    let unsaid = || FailureCategory::Other.failure("the agent does not say why");
+    let failure = end.failure.clone().unwrap_or_else(unsaid);
     let failed = || NodeError::from_agent(&failure, Reason::CSIProxyFailed);
     match end.outcome {
         Outcome::Applied => {
