@@ -17,9 +17,7 @@ use crate::node::plan::{
 };
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
-use crate::node::{
-    Desired, Look, NodeError, Pins, Purpose, Reason, Target, left_alone, printable,
-};
+use crate::node::{Desired, Look, NodeError, Pins, Purpose, Reason, Target, left_alone, printable};
 
 /// Time limit for the work on a node from the login on, for slow links too.
 const WORK: Duration = Duration::from_secs(20 * 60);

@@ -144,9 +144,6 @@ impl Metrics {
         let labels = [("result", result)];
         self.0.node_reconciles.get_or_create(&labels).inc();
         observe(&self.0.node_reconcile_duration, "result", ended, took);
-        let Ok(reconciled) = outcome else {
-            return;
-        };
     }
 
     /// Counts the restarts of csi-proxy on a node, by its agent or by Windows, since the node was last reconciled.
