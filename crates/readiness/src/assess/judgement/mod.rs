@@ -68,10 +68,11 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
     let plugins = PLUGINS.iter();
     let losses =
         plugins.filter_map(|plugin| Some((plugin, redirection::loss(cluster, plugin, target)?)));
-    let mut pods = HashMap::<Name, Vec<ObjectKey>>::new();
+    let nodes = windows.iter().map(|name| (name.clone(), Vec::new()));
+    let mut pods: HashMap<Name, Vec<ObjectKey>> = nodes.collect();
     for (key, pod) in cluster.pods.iter() {
-        if let Some(node) = pod.node_name.as_ref().and_then(|node| windows.get(node)) {
-            pods.entry(node.clone()).or_default().push(key.clone());
+        if let Some(keys) = pod.node_name.as_ref().and_then(|node| pods.get_mut(node)) {
+            keys.push(key.clone());
         }
     }
     let sets = DaemonSet::all(cluster);

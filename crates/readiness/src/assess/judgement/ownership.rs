@@ -74,17 +74,13 @@ impl<'a> Ownership<'a> {
     }
 
     /// Records the volumes of a live pod, which represent those of its controller.
-    pub fn stand<'r>(
-        &mut self,
-        namespace: &Name,
-        controller: Option<&Name>,
-        rows: impl Iterator<Item = &'r Resolved>,
-    ) {
-        let Some(controller) = here(namespace, controller) else {
+    pub fn stand(&mut self, namespace: &Name, controller: Option<&Name>, rows: &[Resolved]) {
+        let controller = here(namespace, controller).filter(|_| !rows.is_empty());
+        let Some(controller) = controller else {
             return;
         };
+        let standing = self.standing.entry(controller).or_default();
         for row in rows {
-            let standing = self.standing.entry(controller.clone()).or_default();
             standing.insert(Standing::of_type(row));
             if row.claim.is_some() {
                 standing.insert(Standing::wanted(row));

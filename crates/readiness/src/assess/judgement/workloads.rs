@@ -48,19 +48,23 @@ pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, U
     let (mut used, mut lacking) = (BTreeMap::new(), Lacking::new());
     for (key, pod) in cluster.pods.iter() {
         let kind = kind_of(cluster, memory, has_windows, key, pod);
+        let is_of_windows = matches!(kind, NodeKind::Windows | NodeKind::Ignored);
+        // A pod on another node, or one whose owner is judged in its place.
+        if !is_of_windows && (pod.node_name.is_some() || ownership.has_owner(&key.namespace, pod)) {
+            continue;
+        }
         let workload = WorkloadKey::pod(key.clone());
-        if kind != NodeKind::Windows && kind != NodeKind::Ignored {
-            let is_alone = pod.node_name.is_none() && !ownership.has_owner(&key.namespace, pod);
-            let asked = || memory.asked(cluster, &key.namespace, &pod.placement);
-            let found = || volumes::resolve(lookup, &workload, &pod.volumes, &[]);
-            if is_alone && asked().is_none() {
+        let found = || volumes::resolve(lookup, &workload, &pod.volumes, &[]);
+        if !is_of_windows {
+            let asked = memory.asked(cluster, &key.namespace, &pod.placement);
+            if asked.is_none() {
                 let found = unplaced(cluster, memory, &workload, &pod.placement, found);
                 insert(&mut lacking, &mut used, workload, None, found);
             }
             continue;
         }
-        let found = volumes::resolve(lookup, &workload, &pod.volumes, &[]);
-        ownership.stand(&key.namespace, pod.controller.as_ref(), found.rows.iter());
+        let found = found();
+        ownership.stand(&key.namespace, pod.controller.as_ref(), &found.rows);
         if kind == NodeKind::Windows {
             let node = pod.node_name.clone();
             insert(&mut lacking, &mut used, workload, node, found);
