@@ -143,6 +143,7 @@ impl Reading<'_> {
                 done: self.done,
                 of: self.of,
                 objects: self.objects,
+                bytes: None,
             })),
             Step::Page(mut page) => {
                 self.objects += page.len() as u64;

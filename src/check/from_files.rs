@@ -1,8 +1,6 @@
 //! Reads a cluster from files.
 
-use std::path::PathBuf;
-
-use crate::files::{self, Outcome, Progress, ReadErrors};
+use crate::files::{self, Outcome, Progress, ReadErrors, Source};
 use crate::index::Cluster;
 use crate::objects::{Gathered, Loader, cluster_kinds, kind};
 use crate::report::count;
@@ -52,7 +50,7 @@ pub enum InputError {
 
 /// Reads a cluster from files.
 pub fn from_files(
-    paths: &[PathBuf],
+    sources: &[Source],
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Input, InputError> {
     let mut loader = Loader::default();
@@ -61,7 +59,7 @@ pub fn from_files(
         None => name == Gathered::KIND || cluster_kinds().any(|kind| kind.name() == name),
     };
     let mut wrong = false;
-    let outcome = files::read(paths, &is_wanted, progress, &mut |object| {
+    let outcome = files::read(sources, &is_wanted, progress, &mut |object| {
         let put = loader.put(&object.api_version, &object.kind, &object.value);
         wrong |= put.is_err();
         put.map_err(|error| error.to_string())
@@ -79,10 +77,14 @@ pub fn from_files(
     let used: u64 = counts.values().sum();
     let number = |number: u64, thing| count(usize::try_from(number).unwrap_or(usize::MAX), thing);
     let (files, objects) = (number(tally.files, "file"), number(used, "object"));
-    let summary = format!(
-        "{files}: {objects} of kinds that matter here, {} of other kinds, {} that are no Kubernetes objects",
-        tally.unused, tally.not_objects
-    );
+    let others = [
+        (tally.unused.values().sum(), "of other kinds"),
+        (tally.not_objects, "that are no Kubernetes objects"),
+    ];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let parts = std::iter::once(format!("{files}: {objects} of kinds that matter here"))
+        .chain(others.map(|(count, what)| format!("{count} {what}")));
+    let summary = parts.collect::<Vec<_>>().join(", ");
     let knows_all = loader.has_record();
     if used == 0 && !knows_all && !wrong {
         let faults = unread.and(left_out);

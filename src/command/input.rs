@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use windows_storage_operator::assess::report::About;
 use windows_storage_operator::check::{from_api, from_files};
+use windows_storage_operator::files::Source;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::report::about;
 use windows_storage_operator::visible::visible;
@@ -72,10 +73,9 @@ fn read_cluster(arguments: &InputArgs) -> anyhow::Result<Input> {
 }
 
 fn read_files(arguments: &InputArgs) -> anyhow::Result<Cluster> {
+    let sources: Vec<Source> = arguments.files.iter().cloned().map(Source::from).collect();
     let bar = spinner();
-    let input = from_files(&arguments.files, &mut |reading| {
-        show_reading(&bar, &reading);
-    });
+    let input = from_files(&sources, &mut |reading| show_reading(&bar, &reading));
     bar.finish_and_clear();
     let input = input?;
     if !input.unread.is_empty() {

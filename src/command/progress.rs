@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
 use windows_storage_operator::check;
 
 use crate::command::report_line;
@@ -26,11 +26,14 @@ pub fn show_reading(bar: &ProgressBar, reading: &check::Progress<'_>) {
         done,
         of,
         objects,
+        bytes,
     } = *reading;
+    let bytes = bytes.map(|bytes| format!(", {}", HumanBytes(bytes)));
     bar.set_message(format!(
-        "reading {} ({done} of {of} done, {} objects)",
+        "reading {} ({done} of {of} done, {} objects{})",
         what.escape_debug(),
-        HumanCount(objects)
+        HumanCount(objects),
+        bytes.unwrap_or_default()
     ));
 }
 

@@ -23,9 +23,12 @@ pub enum Problem {
         "no *.yaml, *.yml or *.json in it; name its files one by one if they have other extensions"
     )]
     NothingInDirectory,
-    /// An archive.
-    #[error("this is an archive, which is not read; unpack it, and give what was in it")]
-    Archive,
+    /// An archive, and how to unpack it.
+    #[error("this is an archive, which is not read; {0}")]
+    Archive(String),
+    /// Standard input was given more than once.
+    #[error("given twice; give `-f -` once")]
+    StandardInputTwice,
     /// Bytes that are invalid in the file's encoding, and where, if known.
     #[error(
         "this is not text, or invalid {0}{1}; save it as UTF-8, or as UTF-16 with a byte-order mark"
@@ -91,15 +94,6 @@ impl Failure {
             problem: Problem::syntax(&UserMessageFormatter.format_message(error)),
             place: (first_line + line - 1, column),
         }
-    }
-}
-
-impl Failure {
-    /// Converts a parser error in a document that starts at `first_line`.
-    pub fn in_json(error: serde_json::Error, first_line: u64) -> Self {
-        let mut failure = Self::from(error);
-        failure.place.0 += first_line - 1;
-        failure
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reads Kubernetes objects from files, as written by `kubectl get -o yaml|json` or a must-gather.
 //!
-//! `sources` finds the files, `archive` names those that are to be unpacked, `yaml` splits YAML into documents, and `objects`
-//! splits documents and lists into objects. In memory are the text of one file, and one document of YAML or one item of a list
-//! in JSON. `kinds` decides whether a file that does not parse may contain relevant objects.
+//! `sources` finds the files, `archive` names those that are to be unpacked, `yaml` splits YAML into documents, and `objects` splits documents and lists into objects, one
+//! item at a time: in memory are the text of one file and one object, or all items of a list whose kind comes last. `kinds` decides whether a file that does not parse
+//! may contain relevant objects.
 
 mod archive;
 mod error;
@@ -13,23 +13,20 @@ mod sources;
 mod tests;
 mod yaml;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use encoding_rs::{Encoding, UTF_8};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use error::{Problem, ReadError, ReadErrors};
+pub use sources::Source;
 
 use error::Failure;
-use sources::Format;
+use sources::{Format, STANDARD_INPUT};
 
 /// An object.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,12 +72,22 @@ impl fmt::Display for Origin {
 pub struct Tally {
     /// Files, including standard input.
     pub files: u64,
+    /// Documents that are not empty.
+    pub documents: u64,
     /// Objects passed to the sink.
     pub objects: u64,
-    /// Objects of kinds that are not wanted.
-    pub unused: u64,
+    /// Objects that are not wanted, by kind.
+    pub unused: BTreeMap<String, u64>,
     /// Documents and items that are not Kubernetes objects.
     pub not_objects: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Tally {
+    fn count_unused(&mut self, kind: &str) {
+        *self.unused.entry(kind.to_owned()).or_default() += 1;
+    }
 }
 
 /// The progress of reading.
@@ -94,6 +101,8 @@ pub struct Progress<'a> {
     pub of: u64,
     /// Objects read.
     pub objects: u64,
+    /// Bytes of the files that have been read, if known.
+    pub bytes: Option<u64>,
 }
 
 /// Whether objects of an apiVersion and kind are wanted. Without an apiVersion: whether any apiVersion of the kind is.
@@ -115,28 +124,26 @@ pub struct Outcome {
     pub left_out: ReadErrors,
 }
 
-/// Reads all files and folders, of which `-` is standard input, and passes each object of a wanted apiVersion and kind to `sink`.
+/// Reads all sources and passes each object of a wanted apiVersion and kind to `sink`.
 ///
 /// A text that does not parse ends the reading of its file. Whatever else is wrong is told, and reading goes on.
 pub fn read(
-    paths: &[PathBuf],
+    sources: &[Source],
     wanted: Wanted<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
     sink: Sink<'_>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let found = sources::find(paths, &mut outcome);
+    let found = sources::find(sources, &mut outcome);
     let mut reading = Reading::new(found.len(), wanted, progress, sink);
     reading.outcome = outcome;
-    for path in found {
-        let name = sources::name_of(&path);
-        if sources::is_standard_input(&path) {
-            reading.file(&name, None, io::stdin().lock());
-            continue;
-        }
-        match File::open(&path) {
-            Ok(file) => reading.file(&name, sources::format_of(&path), file),
-            Err(error) => (reading.outcome.absent).in_file(&path, Problem::Read(error)),
+    for source in found {
+        match source {
+            Source::StandardInput => reading.file(STANDARD_INPUT, None, io::stdin().lock()),
+            Source::Path(path) => match File::open(&path) {
+                Ok(file) => reading.file(&sources::name_of(&path), sources::format_of(&path), file),
+                Err(error) => (reading.outcome.absent).in_file(&path, Problem::Read(error)),
+            },
         }
     }
     reading.outcome
@@ -167,6 +174,8 @@ struct Reading<'a> {
     line: u64,
     /// The path of the item in the document.
     path: String,
+    /// Whether the document is a list that lacks its kind.
+    is_without_end: bool,
 }
 
 impl<'a> Reading<'a> {
@@ -186,6 +195,7 @@ impl<'a> Reading<'a> {
             document: 0,
             line: 0,
             path: String::new(),
+            is_without_end: false,
         }
     }
 
@@ -206,6 +216,7 @@ impl<'a> Reading<'a> {
     }
 
     fn bytes(&mut self, name: &str, format: Option<Format>, bytes: Vec<u8>) {
+        self.outcome.tally.bytes += bytes.len() as u64;
         match decoded(bytes) {
             Ok(text) => {
                 if let Err(Failure { problem, place }) = self.documents(format, &text) {
@@ -234,30 +245,8 @@ impl<'a> Reading<'a> {
         // Of a text, each error counts the lines from its beginning; a reader counts as it goes.
         let mut json = serde_json::Deserializer::from_reader(text.as_bytes());
         while let Err(more) = json.end() {
-            let line = more.line() as u64;
-            self.begin_document(line);
-            let document = Box::<RawValue>::deserialize(&mut json)?;
-            (self.json_document(document.get())).map_err(|error| Failure::in_json(error, line))?;
-        }
-        Ok(())
-    }
-
-    /// Reads a list item by item: as a whole it takes up to fifteen times the memory of its text.
-    fn json_document(&mut self, document: &str) -> Result<(), serde_json::Error> {
-        let Some((head, items)) = split_list(document) else {
-            self.root(serde_json::from_str(document)?);
-            return Ok(());
-        };
-        let mut failed = false;
-        let items = items.into_iter().map_while(|item| {
-            let item = serde_json::from_str(item.get());
-            failed = item.is_err();
-            item.ok()
-        });
-        self.list(&head, items);
-        if failed {
-            // Says where in the document.
-            serde_json::from_str::<Value>(document)?;
+            self.begin_document(more.line() as u64);
+            self.root(&mut json)?;
         }
         Ok(())
     }
@@ -265,12 +254,8 @@ impl<'a> Reading<'a> {
     fn yaml(&mut self, text: &str) -> Result<(), Failure> {
         for document in yaml::documents(text) {
             self.begin_document(document.content_line());
-            let value = document.parse()?;
-            // Where its end is missing, the rest may parse: kubectl prints the kind of a list last.
-            let is_list = value["items"].is_array() && value.get("apiVersion").is_some();
-            let is_cut_off = is_list && value.get("kind").is_none();
-            self.root(value);
-            if is_cut_off {
+            document.parse(|yaml| self.root(yaml))?;
+            if self.is_without_end {
                 self.unread(Problem::NoEnd);
             }
         }
@@ -281,6 +266,7 @@ impl<'a> Reading<'a> {
         self.document += 1;
         self.line = line;
         self.path.clear();
+        self.is_without_end = false;
     }
 
     /// Returns the origin of a line and column, or of the current document or item.
@@ -317,20 +303,9 @@ impl<'a> Reading<'a> {
             done: self.outcome.tally.files,
             of: self.files,
             objects: self.outcome.tally.objects,
+            bytes: Some(self.outcome.tally.bytes),
         });
     }
-}
-
-/// Splits a list in JSON into its items and all else; nothing if it is no list.
-fn split_list(document: &str) -> Option<(Map<String, Value>, Vec<&RawValue>)> {
-    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(document).ok()?;
-    let items = serde_json::from_str(fields.remove("items")?.get()).ok()?;
-    let parsed = fields.into_iter().map(|(name, value)| {
-        let value = serde_json::from_str(value.get()).ok()?;
-        Some((name.into_owned(), value))
-    });
-    let head: Map<String, Value> = parsed.collect::<Option<_>>()?;
-    (!objects::is_object(&head)).then_some((head, items))
 }
 
 /// Reads a file unless it is an archive, which may be larger than what fits into memory.
@@ -339,8 +314,8 @@ fn content(name: &str, mut input: impl Read) -> Result<Vec<u8>, Problem> {
     let mut beginning = input.by_ref().take(archive::BEGINNING);
     let read = beginning.read_to_end(&mut bytes);
     read.map_err(Problem::Read)?;
-    if archive::is_one(name, &bytes) {
-        return Err(Problem::Archive);
+    if let Some(problem) = archive::of_content(name, &bytes) {
+        return Err(problem);
     }
     let read = input.read_to_end(&mut bytes);
     read.map_err(Problem::Read)?;

@@ -1,8 +1,8 @@
-//! Splits documents and lists into objects.
+//! Splits documents and lists into objects, one item at a time.
 
-use std::fmt::Write as _;
-use std::iter;
+use std::fmt::{self, Write as _};
 
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::Problem;
@@ -58,78 +58,155 @@ impl Identity {
     }
 }
 
+/// The items of a list that are not read yet, by number: those without a kind, until the kind of the list is known.
+/// `kubectl` prints it after the items.
+type Waiting = Vec<(usize, Value)>;
+
+/// A node of a document, before it is read.
+struct Node<'r, 'a> {
+    reading: &'r mut Reading<'a>,
+    place: Place,
+}
+
+enum Place {
+    /// The root of a document: an object, or a sequence of objects.
+    Root,
+    /// The items of this list, which is known as far as it was read.
+    Items(Identity),
+    /// Any node below.
+    Inner,
+}
+
+/// The result of reading a node.
+enum Seen {
+    /// The items of a list, but for these.
+    Items(Waiting),
+    /// A whole value that was split into objects.
+    Objects,
+    /// Any other value.
+    Value(Value),
+}
+
 impl Reading<'_> {
-    /// Reads a document: an object or a list, or a sequence of them.
-    pub fn root(&mut self, document: Value) {
-        let nothing = Identity::default();
-        match document {
-            Value::Null => {}
-            Value::Object(fields) => self.mapping(fields, &nothing),
-            Value::Array(items) => self.items("", items.into_iter(), &nothing),
-            Value::String(text) => {
+    /// Reads a document.
+    pub fn root<'de, D: Deserializer<'de>>(&mut self, document: D) -> Result<(), D::Error> {
+        match self.node(Place::Root).deserialize(document)? {
+            Seen::Value(Value::Null) => return Ok(()),
+            Seen::Value(value) => {
                 self.outcome.tally.not_objects += 1;
-                self.unread(Problem::text(&text));
+                if let Some(text) = value.as_str() {
+                    self.unread(Problem::text(text));
+                }
             }
-            _ => self.outcome.tally.not_objects += 1,
+            Seen::Objects | Seen::Items(_) => {}
         }
+        self.outcome.tally.documents += 1;
+        Ok(())
     }
 
-    /// Reads the items of this list, or of a sequence, which has no name and no identity.
-    fn items(&mut self, name: &str, items: impl Iterator<Item = Value>, list: &Identity) {
-        let is_wanted = list.is_list() && self.is_list_wanted(list);
+    /// Does something at a place in the document.
+    fn at<T>(&mut self, name: &str, number: usize, act: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
-        let dot = if length == 0 { "" } else { "." };
-        for (number, item) in items.enumerate() {
-            // Writing to a String cannot fail.
-            let _ = write!(self.path, "{dot}{name}[{number}]");
-            match item {
-                Value::Object(fields) => self.mapping(fields, list),
-                item if is_wanted || has_objects(&item) => self.no_items(list),
-                _ => self.outcome.tally.not_objects += 1,
+        let dot = if length == 0 || name.is_empty() {
+            ""
+        } else {
+            "."
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(self.path, "{dot}{name}[{number}]");
+        let result = act(self);
+        self.path.truncate(length);
+        result
+    }
+
+    /// Reads an item. Returns it if it can be read only when the kind of the list is known, or is no object.
+    fn item(&mut self, number: usize, item: Value, list: &Identity) -> Option<Value> {
+        let fields = match item {
+            Value::Object(fields) => fields,
+            other => return Some(other),
+        };
+        let identity = Identity::of(&fields);
+        let is_list = matches!(fields.get("items"), Some(Value::Array(_)));
+        if list.whole().is_none() && identity.whole().is_none() && !is_list {
+            return Some(Value::Object(fields));
+        }
+        self.at("items", number, |reading| reading.value(fields, list));
+        None
+    }
+
+    /// Reads an object or a list that is whole, within a list.
+    fn value(&mut self, mut fields: Map<String, Value>, list: &Identity) {
+        match fields.remove("items") {
+            Some(Value::Array(items)) if !is_object(&fields) => {
+                let own = Identity::of(&fields);
+                let mut waiting = Waiting::new();
+                for (number, item) in items.into_iter().enumerate() {
+                    waiting.extend(self.item(number, item, &own).map(|item| (number, item)));
+                }
+                self.list(&fields, waiting);
             }
-            self.path.truncate(length);
+            other => {
+                fields.extend(other.map(|other| ("items".to_owned(), other)));
+                self.mapping(fields, list);
+            }
         }
     }
 
-    /// Reads an object or a list, within a list.
-    fn mapping(&mut self, mut fields: Map<String, Value>, list: &Identity) {
+    /// Reads a mapping that is no list with items.
+    fn mapping(&mut self, fields: Map<String, Value>, list: &Identity) {
         let own = Identity::of(&fields);
-        // As Go prints an empty list, also under the kind of its items. Unlike a list, an object has a name.
+        // Go prints an empty list with null items. Unlike a list, an object has a name.
         let is_empty = fields.get("items") == Some(&Value::Null) && !has_name(&fields);
-        if is_empty || !is_object(&fields) {
-            match fields.remove("items") {
-                Some(Value::Array(items)) => return self.list(&fields, items.into_iter()),
-                Some(Value::Null) => return self.list(&fields, iter::empty()),
-                other => fields.extend(other.map(|other| ("items".to_owned(), other))),
+        if is_empty {
+            match own.whole() {
+                Some((_, kind)) if !own.is_list() => self.outcome.tally.count_unused(kind),
+                _ => self.list(&fields, Waiting::new()),
             }
-        }
-        let is_lost = |kind: &String| own.is_list() && may_be_wanted(kind, self.wanted);
-        if own.kind.as_ref().is_some_and(is_lost) && self.is_list_wanted(&own) {
-            self.no_items(&own);
+        } else if let Some(kind) = own.kind.as_ref().filter(|_| own.is_list())
+            && may_be_wanted(kind, self.wanted)
+            && self.is_list_wanted(&own)
+        {
+            self.unread(Problem::NoItems(kind.clone()));
         } else if let Some((api_version, kind)) = own.whole()
             && fields.get("items").is_some_and(Value::is_array)
             && (self.wanted)(Some(api_version), kind)
         {
-            self.unread(Problem::NotAList(kind.to_owned(), api_version.to_owned()));
+            let problem = Problem::NotAList(kind.to_owned(), api_version.to_owned());
+            self.unread(problem);
         } else {
             self.object(fields, list.of_item(own));
         }
     }
 
-    /// Reads a list.
-    pub(super) fn list(&mut self, fields: &Map<String, Value>, items: impl Iterator<Item = Value>) {
-        let mut items = items.peekable();
+    /// Ends a list of which all items are read but for these.
+    fn list(&mut self, fields: &Map<String, Value>, waiting: Waiting) {
         let list = Identity::of(fields);
-        let is_list = list.is_list() && items.peek().is_some();
-        if list.whole().is_none() && (is_list || has_both(fields)) {
-            // What its items are depends on its version.
-            return self.unnamed(list);
+        if list.whole().is_none() {
+            let mut items = waiting.iter();
+            let is_list = list.is_list() && items.any(|(_, item)| item.is_object());
+            if is_list || has_both(fields) {
+                // What its items are depends on its version.
+                return self.unnamed(list);
+            }
+            self.outcome.tally.not_objects += 1;
         }
-        let is_one_page = fields.get("metadata").is_some_and(is_one_page);
-        if is_one_page && list.is_list() && self.is_list_wanted(&list) {
+        let is_wanted = list.is_list() && self.is_list_wanted(&list);
+        if is_wanted && fields.get("metadata").is_some_and(is_one_page) {
             self.unread(Problem::OnePage);
         }
-        self.items("items", items, &list);
+        for (number, item) in waiting {
+            self.at("items", number, |reading| match item {
+                Value::Object(fields) => {
+                    let identity = list.of_item(Identity::of(&fields));
+                    reading.object(fields, identity);
+                }
+                _ if is_wanted => {
+                    let kind = list.kind.clone().unwrap_or_default();
+                    reading.unread(Problem::NoItems(kind));
+                }
+                _ => reading.outcome.tally.not_objects += 1,
+            });
+        }
     }
 
     fn object(&mut self, mut fields: Map<String, Value>, identity: Identity) {
@@ -143,8 +220,7 @@ impl Reading<'_> {
             return self.unread(Problem::Refused(refusal));
         }
         if !(self.wanted)(Some(&api_version), &kind) {
-            self.outcome.tally.unused += 1;
-            return;
+            return self.outcome.tally.count_unused(&kind);
         }
         fields.insert("apiVersion".to_owned(), api_version.clone().into());
         fields.insert("kind".to_owned(), kind.clone().into());
@@ -201,11 +277,6 @@ impl Reading<'_> {
         self.tell(is_wanted, problem);
     }
 
-    fn no_items(&mut self, list: &Identity) {
-        let kind = list.kind.clone();
-        self.unread(Problem::NoItems(kind.unwrap_or_else(|| "list".to_owned())));
-    }
-
     pub(super) fn unread(&mut self, problem: Problem) {
         self.tell(true, problem);
     }
@@ -219,9 +290,130 @@ impl Reading<'_> {
     }
 }
 
+impl<'a> Reading<'a> {
+    fn node(&mut self, place: Place) -> Node<'_, 'a> {
+        let reading = self;
+        Node { reading, place }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
+    type Value = Seen;
+
+    fn deserialize<D: Deserializer<'de>>(self, node: D) -> Result<Seen, D::Error> {
+        node.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_, '_> {
+    type Value = Seen;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Seen, E> {
+        Ok(Seen::Value(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Seen, E> {
+        Ok(Seen::Value(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Seen, E> {
+        Ok(Seen::Value(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Seen, E> {
+        Ok(Seen::Value(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Seen, E> {
+        Ok(Seen::Value(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Seen, E> {
+        Ok(Seen::Value(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Seen, A::Error> {
+        let (reading, mut waiting, mut values) = (self.reading, Waiting::new(), Vec::new());
+        let mut number = 0;
+        while let Some(item) = sequence.next_element_seed(reading.node(Place::Inner))? {
+            let Seen::Value(item) = item else { continue };
+            match (&self.place, item) {
+                (Place::Inner, item) => values.push(item),
+                (Place::Items(list), item) => {
+                    let left = reading.item(number, item, list);
+                    waiting.extend(left.map(|item| (number, item)));
+                }
+                (Place::Root, Value::Object(fields)) => reading.at("", number, |reading| {
+                    reading.value(fields, &Identity::default());
+                }),
+                (Place::Root, Value::Array(inner)) if inner.iter().any(Value::is_object) => {
+                    reading.unread(Problem::NoItems("list".to_owned()));
+                }
+                (Place::Root, _) => reading.outcome.tally.not_objects += 1,
+            }
+            number += 1;
+        }
+        Ok(match self.place {
+            Place::Root => Seen::Objects,
+            Place::Items(_) => Seen::Items(waiting),
+            Place::Inner => Seen::Value(values.into()),
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut mapping: A) -> Result<Seen, A::Error> {
+        let (reading, mut fields, mut items) = (self.reading, Map::new(), None);
+        let before = reading.outcome.tally.objects;
+        while let Some(key) = mapping.next_key::<String>()? {
+            // serde_json would take the last, Go's decoder merges both.
+            if fields.contains_key(&key) || key == "items" && items.is_some() {
+                return Err(A::Error::custom(format_args!(
+                    "the key {key:?} occurs twice"
+                )));
+            }
+            let place = match self.place {
+                Place::Root if key == "items" && !is_object(&fields) => {
+                    Place::Items(Identity::of(&fields))
+                }
+                _ => Place::Inner,
+            };
+            match mapping.next_value_seed(reading.node(place))? {
+                Seen::Items(waiting) => items = Some(waiting),
+                Seen::Value(value) => drop(fields.insert(key, value)),
+                Seen::Objects => {}
+            }
+        }
+        match (self.place, items) {
+            (Place::Root, Some(waiting)) => {
+                // Where its end is missing, the rest may parse: kubectl prints the kind last.
+                let has = |key| fields.contains_key(key);
+                reading.is_without_end = has("apiVersion") && !has("kind");
+                if !is_object(&fields) {
+                    reading.list(&fields, waiting);
+                } else if reading.outcome.tally.objects > before {
+                    // Its kind comes after its items, which were taken for objects.
+                    let Identity { api_version, kind } = Identity::of(&fields);
+                    let kind = kind.unwrap_or_else(|| "thing".to_owned());
+                    let version = api_version.unwrap_or_else(|| "no apiVersion".to_owned());
+                    reading.unread(Problem::NotAList(kind, version));
+                } else {
+                    fields.insert("items".to_owned(), Value::Array(Vec::new()));
+                    reading.mapping(fields, &Identity::default());
+                }
+            }
+            (Place::Root, None) => reading.mapping(fields, &Identity::default()),
+            _ => return Ok(Seen::Value(fields.into())),
+        }
+        Ok(Seen::Objects)
+    }
+}
+
 /// Whether a mapping with items is an object all the same, as far as it is known: it has a name, or its kind is no list's. In
 /// Kubernetes it is a list, but whoever may write such an object must not replace objects of others.
-pub(super) fn is_object(fields: &Map<String, Value>) -> bool {
+fn is_object(fields: &Map<String, Value>) -> bool {
     let own = Identity::of(fields);
     let (is_named, is_other) = (has_name(fields), own.kind.is_some() && !own.is_list());
     // The API server's own lists: no custom resource is of this version.
@@ -236,11 +428,6 @@ fn is_something(fields: &Map<String, Value>, key: &str) -> bool {
 /// Whether there is an apiVersion and a kind, even if they are not names.
 fn has_both(fields: &Map<String, Value>) -> bool {
     is_something(fields, "apiVersion") && is_something(fields, "kind")
-}
-
-fn has_objects(item: &Value) -> bool {
-    let items = item.as_array();
-    items.is_some_and(|items| items.iter().any(Value::is_object))
 }
 
 fn has_name(fields: &Map<String, Value>) -> bool {

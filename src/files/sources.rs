@@ -10,10 +10,26 @@ use super::error::Problem;
 use super::{Outcome, archive};
 use crate::visible::visible;
 
-/// Whether a path stands for standard input.
-pub(super) fn is_standard_input(path: &Path) -> bool {
-    path.as_os_str() == "-"
+/// An input that the user names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Standard input.
+    StandardInput,
+    /// A file or a directory.
+    Path(PathBuf),
 }
+
+impl From<PathBuf> for Source {
+    fn from(path: PathBuf) -> Self {
+        if path.as_os_str() == "-" {
+            Self::StandardInput
+        } else {
+            Self::Path(path)
+        }
+    }
+}
+
+pub(super) const STANDARD_INPUT: &str = "standard input";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -31,34 +47,33 @@ pub(super) fn format_of(path: &Path) -> Option<Format> {
     }
 }
 
-/// Returns the name of an input in messages.
 pub(super) fn name_of(path: &Path) -> String {
-    if is_standard_input(path) {
-        "standard input".to_owned()
-    } else {
-        visible(&path.to_string_lossy())
-    }
+    visible(&path.to_string_lossy())
 }
 
 /// Returns all files to read, each once, in a stable order.
-pub(super) fn find(paths: &[PathBuf], outcome: &mut Outcome) -> Vec<PathBuf> {
+pub(super) fn find(sources: &[Source], outcome: &mut Outcome) -> Vec<Source> {
     let mut search = Search {
         found: Vec::new(),
         seen: HashSet::new(),
         outcome,
     };
-    for path in paths {
-        if !is_standard_input(path) {
-            search.walk(path);
-        } else if !search.found.contains(path) {
-            search.found.push(path.clone());
+    for source in sources {
+        match source {
+            Source::StandardInput if search.found.contains(source) => {
+                let problem = Problem::StandardInputTwice;
+                let absent = &mut search.outcome.absent;
+                absent.in_file(Path::new(STANDARD_INPUT), problem);
+            }
+            Source::StandardInput => search.found.push(Source::StandardInput),
+            Source::Path(path) => search.walk(path),
         }
     }
     search.found
 }
 
 struct Search<'a> {
-    found: Vec<PathBuf>,
+    found: Vec<Source>,
     /// The canonical paths of files and directories seen so far.
     seen: HashSet<PathBuf>,
     outcome: &'a mut Outcome,
@@ -96,13 +111,13 @@ impl Search<'_> {
                         has_some = true;
                         // A pipe from the shell has no canonical path and cannot be given twice.
                         if !is_file || self.note(entry.path()) {
-                            self.found.push(entry.into_path());
+                            self.found.push(Source::Path(entry.into_path()));
                         }
-                    } else if is_file && archive::is_missed(root, entry.path()) {
+                    } else if is_file && let Some(problem) = archive::in_folder(root, entry.path())
+                    {
                         has_some = true;
                         if self.note(entry.path()) {
-                            let unread = &mut self.outcome.unread;
-                            unread.in_file(entry.path(), Problem::Archive);
+                            self.outcome.unread.in_file(entry.path(), problem);
                         }
                     }
                 }
@@ -130,16 +145,22 @@ mod tests {
 
     /// Returns the names found, relative to the folder, and the errors.
     fn names(folder: &Path, sources: &[&str]) -> (Vec<String>, Vec<String>) {
-        let path = |name: &&str| match *name {
-            "-" => PathBuf::from("-"),
-            name => folder.join(name),
-        };
-        let paths: Vec<_> = sources.iter().map(path).collect();
+        let sources: Vec<_> = sources
+            .iter()
+            .map(|name| match *name {
+                "-" => Source::StandardInput,
+                name => Source::Path(folder.join(name)),
+            })
+            .collect();
         let mut outcome = Outcome::default();
         let prefix = format!("{}/", folder.display());
-        let found = find(&paths, &mut outcome).into_iter();
-        let found = found.map(|path| path.display().to_string().replace(&prefix, ""));
-        let found = found.collect();
+        let found = find(&sources, &mut outcome)
+            .into_iter()
+            .map(|source| match source {
+                Source::StandardInput => "-".to_owned(),
+                Source::Path(path) => path.display().to_string().replace(&prefix, ""),
+            })
+            .collect();
         let errors = outcome.absent.and(outcome.unread).to_string();
         let errors = errors.replace(&prefix, "");
         let errors = errors.lines().map(str::to_owned).collect();
@@ -173,7 +194,13 @@ mod tests {
             "c.txt d/b.yaml",
             "",
         ],
-        ["a.yaml", "", "- a.yaml -", "- a.yaml", ""],
+        [
+            "a.yaml",
+            "",
+            "- a.yaml -",
+            "- a.yaml",
+            "standard input: given twice; give `-f -` once",
+        ],
         // What is missing is an error.
         [
             "d/c.txt",
@@ -255,6 +282,7 @@ mod tests {
                 assert!(error.starts_with(begin), "{error}");
             }
         }
+        assert_eq!(Source::from(PathBuf::from("-")), Source::StandardInput);
     }
 
     #[test]

@@ -58,7 +58,10 @@ fn reading_goes_on_with_the_next_file() {
     let mut objects = Vec::new();
     let mut seen = Vec::new();
     let outcome = read(
-        &[folder.path().to_owned(), PathBuf::from("/absent")],
+        &[
+            Source::Path(folder.path().to_owned()),
+            Source::Path(PathBuf::from("/absent")),
+        ],
         &pods,
         &mut |progress| seen.push((progress.done, progress.of, progress.objects)),
         &mut |object| {
@@ -82,20 +85,33 @@ fn reading_goes_on_with_the_next_file() {
 }
 
 #[test]
-fn progress_counts_files_and_objects() {
+fn a_list_without_its_kind_is_not_held_against_the_next_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = r#"{"apiVersion": "v1", "items": [{"apiVersion": "v1", "kind": "Pod"}]}"#;
+    std::fs::write(folder.path().join("a.json"), list).unwrap();
+    std::fs::write(folder.path().join("b.yaml"), POD).unwrap();
+    let sources = [Source::Path(folder.path().to_owned())];
+    let outcome = read(&sources, &all, &mut |_| {}, &mut |_| Ok(()));
+    assert_eq!(whole(outcome).unwrap().objects, 2);
+}
+
+#[test]
+fn progress_counts_files_bytes_and_objects() {
     let text = format!("{POD}---\n").repeat(50);
     let mut seen = Vec::new();
     let outcome = read_from(
         "in",
         text.as_bytes(),
         &all,
-        &mut |progress| seen.push((progress.done, progress.objects)),
+        &mut |progress| seen.push((progress.done, progress.bytes.unwrap(), progress.objects)),
         &mut |_| Ok(()),
     );
-    assert_eq!(whole(outcome).unwrap().objects, 50);
+    let tally = whole(outcome).unwrap();
+    let bytes = text.len() as u64;
+    assert_eq!((tally.objects, tally.bytes), (50, bytes));
     assert!(seen.is_sorted());
-    assert_eq!(seen.first(), Some(&(0, 0)));
-    assert_eq!(seen.last(), Some(&(1, 50)));
+    assert_eq!(seen.first(), Some(&(0, 0, 0)));
+    assert_eq!(seen.last(), Some(&(1, bytes, 50)));
 }
 
 #[test]

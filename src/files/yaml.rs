@@ -1,7 +1,6 @@
 //! Splits YAML into documents, and parses one. serde-saphyr's own iterator over documents gives no lines.
 
-use serde_json::Value;
-use serde_saphyr::Options;
+use serde_saphyr::{Deserializer, Error, Options};
 
 use super::error::Failure;
 
@@ -13,7 +12,7 @@ const MAX_REPEATED: usize = 64 * 1024 * 1024;
 
 /// A document, from its marker on.
 pub(super) struct Document<'a> {
-    pub text: &'a str,
+    text: &'a str,
     /// The line of the text where it begins, from 1.
     first_line: u64,
 }
@@ -24,17 +23,23 @@ pub(super) fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
     let (mut found, mut start, mut first_line, mut has_content) = (Vec::new(), 0, 1, false);
     let mut end = 0;
     for (line, number) in text.split_inclusive('\n').zip(1..) {
-        let is_end = is_marker(line, "...");
-        if is_end || is_marker(line, "---") {
-            let end = end + if is_end { line.len() } else { 0 };
+        if is_marker(line, "---") && has_content || is_marker(line, "...") {
+            let end = if is_marker(line, "...") {
+                end + line.len()
+            } else {
+                end
+            };
             let document = Document {
                 text: &text[start..end],
                 first_line,
             };
             found.extend(has_content.then_some(document));
-            (start, first_line, has_content) = (end, number + u64::from(is_end), false);
+            (start, first_line, has_content) = (end, number, false);
+            first_line += u64::from(is_marker(line, "..."));
         }
-        has_content |= is_content(line) && !is_end;
+        // Directives and comments belong to the document that follows.
+        let is_empty = line.trim().is_empty() || line.starts_with(['#', '%']);
+        has_content |= !is_empty && !is_marker(line, "...");
         end += line.len();
     }
     let document = Document {
@@ -47,25 +52,27 @@ pub(super) fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
 
 fn is_marker(line: &str, marker: &str) -> bool {
     let rest = line.strip_prefix(marker);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\n']))
 }
 
-/// Whether a line is more than a marker, directive or comment.
-fn is_content(line: &str) -> bool {
-    let rest = line.strip_prefix("---").unwrap_or(line).trim();
-    !(rest.is_empty() || rest.starts_with(['#', '%']))
-}
-
-impl Document<'_> {
+impl<'a> Document<'a> {
     /// Returns the first line that is not a marker, directive or comment.
     pub fn content_line(&self) -> u64 {
+        let is_content = |line: &str| {
+            let line = line.trim();
+            !(line.is_empty() || line == "---" || line.starts_with(['#', '%']))
+        };
         let before = self.text.lines().position(is_content).unwrap_or_default();
         self.first_line + before as u64
     }
 
-    /// Parses the document.
-    pub fn parse(&self) -> Result<Value, Failure> {
-        serde_saphyr::from_str_with_options(self.text, options(self.text.len()))
+    /// Passes a parser of the document to `take`.
+    pub fn parse(
+        &self,
+        take: impl FnOnce(Deserializer<'a, '_>) -> Result<(), Error>,
+    ) -> Result<(), Failure> {
+        let options = options(self.text.len());
+        serde_saphyr::with_deserializer_from_str_with_options(self.text, options, take)
             .map_err(|error| Failure::in_yaml(&error, self.first_line))
     }
 }

@@ -189,7 +189,7 @@ mod tests {
 
     fn read(root: &Path) -> Vec<(String, Value)> {
         let mut found = Vec::new();
-        let sources = [root.to_owned()];
+        let sources = [files::Source::from(root.to_owned())];
         let outcome = files::read(&sources, &|_, _| true, &mut |_| (), &mut |object| {
             found.push((object.origin.source_name().to_owned(), object.value));
             Ok(())

@@ -193,7 +193,12 @@ fn narrowed(
         findings: findings.cloned().collect(),
         volumes,
         nodes: Vec::new(),
-        ..report.clone()
+        api_version: report.api_version.clone(),
+        kind: report.kind.clone(),
+        about: None,
+        cluster: report.cluster.clone(),
+        target: report.target.clone(),
+        verdict: report.verdict.clone(),
     }
 }
 

@@ -25,30 +25,52 @@ fn check(files: &[&str], path: &str) -> Ended {
 }
 
 #[test]
-fn an_archive_is_no_input_and_is_to_be_unpacked() {
-    let says = "this is an archive, which is not read; unpack it, and give what was in it\n";
+fn an_archive_is_no_input_and_the_command_that_unpacks_it_is_said() {
     for (file, given) in [("mg.tar.gz", "mg.tar.gz"), ("bundle/mg.tar.gz", "bundle")] {
         let ended = check(&[file], given);
         ended.assert_refused(file);
-        assert_eq!(ended.stderr, format!("error: {file}: {says}"));
+        let stem = file.strip_suffix(".tar.gz").unwrap();
+        let command = format!(
+            "error: {file}: this is an archive, which is not read; unpack it, and give what was in it: \
+                               mkdir {stem} && tar -xf {file} -C {stem}\n"
+        );
+        assert_eq!(ended.stderr, command);
     }
     let ended = check_stdin(GZIP);
     ended.assert_refused("standard input");
-    assert!(ended.stderr.contains(says), "{ended:?}");
+    assert!(ended.stderr.contains("unpack it before"), "{ended:?}");
 }
 
 #[test]
-fn an_archive_in_a_folder_is_missed_unless_it_holds_no_objects() {
-    let missed = "mg/more/shop.tar.gz";
-    let ended = check(&["mg/nodes.yaml", missed], "mg");
-    ended.assert_unknown(missed);
-    let message = ended.json()["verdict"]["message"].to_string();
-    let says = format!("{missed}: this is an archive");
-    assert!(message.contains(&says), "{message}");
-    let log = "mg/namespaces/shop/pods/web-0/web/web/logs/rotated/0.log.20260101-010203.gz";
-    let ended = check(&["mg/nodes.yaml", log], "mg");
-    ended.assert_status(0);
-    assert!(!ended.stderr.contains("archive"), "{ended:?}");
+fn an_archive_in_a_folder_is_missed_unless_it_holds_no_objects_or_is_unpacked() {
+    const LOGS: &str =
+        "mg/namespaces/shop/pods/web-0/web/web/logs/rotated/0.log.20260101-010203.gz";
+    for (archive, is_missed) in [
+        ("mg/pods.json.gz", true),
+        ("mg/more/shop.tar.gz", true),
+        ("mg/namespaces/shop/core.yaml.gz", true),
+        (LOGS, false),
+        ("mg/nodes.yaml.gz", false),
+        ("mg/network_logs/ovnk_database_store.tar.gz", false),
+    ] {
+        // The folder has objects, one of them unpacked beside its archive.
+        let mut files = vec!["mg/nodes.yaml", archive];
+        if !is_missed {
+            files.push("mg/cluster-scoped-resources/core/nodes.yaml");
+        }
+        let ended = check(&files, "mg");
+        if is_missed {
+            ended.assert_unknown(archive);
+            let message = ended.json()["verdict"]["message"].to_string();
+            assert!(
+                message.contains(&format!("{archive}: this is an archive")),
+                "{message}"
+            );
+        } else {
+            ended.assert_status(0);
+            assert!(!ended.stderr.contains("archive"), "{ended:?}");
+        }
+    }
 }
 
 #[test]

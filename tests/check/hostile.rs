@@ -178,7 +178,7 @@ fn names_in_messages_of_errors_are_written_out() {
             check_file("a.json", text).assert_unknown(name);
         }
         let twice = format!("{{{quoted}: 1, {quoted}: 2}}");
-        check_file("a.yaml", twice).assert_refused(name);
+        check_file("a.json", twice).assert_refused(name);
     }
 }
 

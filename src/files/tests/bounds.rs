@@ -94,7 +94,7 @@ fn a_text_of_nothing_is_no_error_and_a_control_character_is_one_with_its_place()
     for text in ["", "\u{feff}", " \r\n\t"] {
         let (objects, tally) = good(text);
         assert!(objects.is_empty());
-        assert_eq!(tally.not_objects, 0, "{text:?}");
+        assert_eq!((tally.documents, tally.not_objects), (0, 0), "{text:?}");
     }
     let error = bad("a: b\n\u{1}");
     assert!(

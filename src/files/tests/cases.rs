@@ -28,6 +28,7 @@ fn outcome(text: &str, wanted: Wanted<'_>) -> String {
         }
     }
     let Tally {
+        documents,
         objects,
         not_objects,
         unused,
@@ -35,7 +36,7 @@ fn outcome(text: &str, wanted: Wanted<'_>) -> String {
     } = outcome.tally;
     let _ = writeln!(
         shown,
-        "{objects} objects, {not_objects} not objects, {unused} unused"
+        "{documents} documents, {objects} objects, {not_objects} not objects, unused {unused:?}"
     );
     shown
 }
@@ -58,5 +59,5 @@ fn each_text_becomes_what_the_snapshot_says_whether_all_is_wanted_or_pods_alone(
 fn an_object_with_items_that_is_not_wanted_is_counted_as_one() {
     let text = "items: [{a: b}]\nkind: Pod\napiVersion: v1\n";
     let tally = read_text_as(text, &|_, _| false).1.unwrap();
-    assert_eq!((tally.unused, tally.not_objects), (1, 0));
+    assert_eq!((tally.unused["Pod"], tally.not_objects), (1, 0));
 }
