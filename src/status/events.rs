@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
@@ -20,9 +21,10 @@ use crate::status::sentence::shortened;
 /// The maximum length of an event's note in bytes.
 const NOTE_LIMIT: usize = 1024;
 const CONTROLLER: &str = "windows-storage-operator";
+/// How many events are published at a time.
+const CONCURRENT: usize = 4;
 /// The queue's capacity. Further events are dropped; the status contains the same information.
 const QUEUE: usize = 2048;
-
 /// Publishes events. Stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct EventSink {
@@ -40,14 +42,16 @@ impl EventSink {
         };
         let recorder = Recorder::new(client.clone(), reporter);
         let publishing = async move {
-            while let Some((object, event)) = receiver.recv().await {
+            let queued = futures::stream::poll_fn(|context| receiver.poll_recv(context));
+            let publish = async |(object, event)| {
                 let publishing = recorder.publish(&event, &object);
                 if let Err(error) = deadline::call("publish event", publishing).await {
                     tracing::warn!(
                         "{error}; the event is dropped; the status has the same message"
                     );
                 }
-            }
+            };
+            queued.for_each_concurrent(CONCURRENT, publish).await;
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(publishing);
