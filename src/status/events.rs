@@ -1,9 +1,10 @@
-//! Publishes Kubernetes events in the background: nothing waits for them, and a failure has no other effect. None is tried again:
-//! the API server has just stored the status that says the same.
+//! Publishes Kubernetes events in the background: nothing waits for them, and a failure has no other effect.
 //!
-//! kube's `Recorder` counts what repeats within minutes in one event. It has neither a deadline nor a queue. It names an event after its object, with 17 characters more: objects with names of more than 236 get none.
+//! kube's `Recorder` counts what repeats within minutes in one event. It neither tries again, nor has it a deadline or a queue. It
+//! names an event after its object, with 17 characters more: objects with names of more than 236 get none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -12,9 +13,11 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::api::{UPGRADEABLE, UpgradedWhileHeld};
-use crate::client::deadline;
+use crate::client::backoff;
+use crate::client::deadline::{self, CallError};
 use crate::status::conditions::is_fault;
 use crate::status::sentence::shortened;
 
@@ -25,6 +28,10 @@ const CONTROLLER: &str = "windows-storage-operator";
 const CONCURRENT: usize = 4;
 /// The queue's capacity. Further events are dropped; the status contains the same information.
 const QUEUE: usize = 2048;
+/// The number of attempts per event; `PAUSES` are the shortest and longest pause between them.
+const ATTEMPTS: u32 = 8;
+const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+
 /// Publishes events. Stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct EventSink {
@@ -36,16 +43,11 @@ impl EventSink {
     /// Creates a sink that publishes as this operator's `instance`.
     pub fn new(client: &Client, instance: Option<String>) -> Self {
         let (queue, mut receiver) = mpsc::channel(QUEUE);
-        let reporter = Reporter {
-            controller: CONTROLLER.to_owned(),
-            instance,
-        };
-        let recorder = Recorder::new(client.clone(), reporter);
+        let recorder = recorder(client, instance);
         let publishing = async move {
             let queued = futures::stream::poll_fn(|context| receiver.poll_recv(context));
             let publish = async |(object, event)| {
-                let publishing = recorder.publish(&event, &object);
-                if let Err(error) = deadline::call("publish event", publishing).await {
+                if let Err(error) = publish_with_retries(&recorder, &object, &event).await {
                     tracing::warn!(
                         "{error}; the event is dropped; the status has the same message"
                     );
@@ -106,6 +108,36 @@ fn warning(action: &str, reason: &str, note: &str) -> Event {
     }
 }
 
+fn recorder(client: &Client, instance: Option<String>) -> Recorder {
+    let reporter = Reporter {
+        controller: CONTROLLER.to_owned(),
+        instance,
+    };
+    Recorder::new(client.clone(), reporter)
+}
+
+async fn publish_with_retries(
+    recorder: &Recorder,
+    object: &ObjectReference,
+    event: &Event,
+) -> Result<(), CallError> {
+    let mut attempt = 1;
+    loop {
+        let publishing = recorder.publish(event, object);
+        let Err(error) = deadline::call("publish event", publishing).await else {
+            return Ok(());
+        };
+        // Retrying does not help if the content was rejected.
+        let status = error.status();
+        let is_refused = status.is_some_and(|status| status < 500 && status != 429);
+        if is_refused || attempt == ATTEMPTS {
+            return Err(error);
+        }
+        sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
+        attempt += 1;
+    }
+}
+
 /// Logs a changed condition, except the verdict, which is logged elsewhere.
 pub(super) fn log(object: &ObjectReference, condition: &Condition) {
     if condition.type_ == UPGRADEABLE {
@@ -124,23 +156,4 @@ pub(super) fn log(object: &ObjectReference, condition: &Condition) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn nothing_waits_for_a_silent_server_and_the_queue_is_bounded() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let config = kube::Config::new(address.parse().unwrap());
-        let sink = EventSink::new(&Client::try_from(config).unwrap(), None);
-        for number in 0..2 * QUEUE {
-            let node = ObjectReference {
-                kind: Some("Node".to_owned()),
-                name: Some(format!("win-{number}")),
-                ..ObjectReference::default()
-            };
-            sink.publish(node, warning("Ready", "No", "It is not."));
-        }
-        assert_eq!(sink.queue.capacity(), 0);
-    }
-}
+mod tests;
