@@ -127,6 +127,10 @@ mod tests {
             "https://a.example, then https://^u:hunter2@a.example/b",
             "got ^eyJhbGciOiJ.eyJpc3MiOi.c2lnbmF0dXJl, gone",
             "id ^AKIAIOSFODNN7EXAMPLE used",
+            // Beside letters that are not ASCII.
+            "令牌^eyJhbGciOiJ.eyJpc3MiOi.c2lnbmF0dXJl",
+            "访问^AKIAIOSFODNN7EXAMPLE失败",
+            "ssh-secret-host-key: ^hunter2",
             r"key ^-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n",
         ] {
             let (kept, _) = marked.split_once('^').unwrap();

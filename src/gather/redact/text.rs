@@ -10,24 +10,25 @@ use serde_json::Value;
 
 use super::REDACTED;
 
-/// Names, in small letters and digits alone, of values that are secret. A selector's field is just called `key`.
+/// Names, in small letters and digits alone, of values that are secret, and not keys.
 static SECRET: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         "password | passwd | pwd | passphrase | secret | token | credential | authorization | signature | cookie
-        | apikey | accesskey | .key$ | ^(pass|sig|auth)$",
+        | apikey | accesskey | ^(pass|sig|auth)$",
     )
 });
-/// Those of them whose values are not secret, or only refer to a secret.
-static PLAIN: LazyLock<Regex> = LazyLock::new(|| {
-    pattern("(topologykey|hostkey|publickey|name|namespace|ref|path|dir|file|ttl|resourceversion)$")
-});
+/// Keys that are not secret.
+static PLAIN_KEY: LazyLock<Regex> = LazyLock::new(|| pattern("^key$ | (topology|host|public)key$"));
+/// Names of values that only refer to a secret.
+static REFERENCE: LazyLock<Regex> =
+    LazyLock::new(|| pattern("(name|namespace|ref|path|dir|file|ttl|resourceversion)$"));
 
 /// Names in a text with what separates them from their values, and what only looks like that.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r#"
         # Prose, such as what is wrong with a Secret: two plain words follow.
-        (?<prose> [\w.-]+ ) ["'\\\]\ ]* : \s+ [a-z]+ \  [a-z]+ (\s|$)
+        (?<prose> [\w.-]+ ) ["'\\\]\ ]* : \s+ [a-z]+ \  [a-z]+ (\ |$)
         # In `a.example/secrets-store:v1` a tag follows.
         | [\w./] / (?<tagged> [\w.-]* - [\w.-]* ) : \S
         # As in `password=x`, `"token":"x"` or `Pwd: x`.
@@ -45,8 +46,8 @@ static FORMED: LazyLock<Regex> = LazyLock::new(|| {
         # Where the authority of a URL begins that contains a user.
         | :// ([^\s/?\#"'<>,]* @)
         # A JSON Web Token, and the name of a key of AWS.
-        | \b (eyJ [\w-]* \. [\w-]* \.)
-        | \b ((?: AKIA|ASIA) [A-Z0-9]{16}) \b
+        | (?-u:\b) (eyJ [\w-]* \. [\w-]* \.)
+        | (?-u:\b) ((?: AKIA|ASIA) [A-Z0-9]{16}) (?-u:\b)
         "#,
     )
 });
@@ -63,7 +64,8 @@ pub fn pattern(text: &str) -> Regex {
 pub fn hides(name: &str) -> bool {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
     let letters: String = letters.map(|char| char.to_ascii_lowercase()).collect();
-    SECRET.is_match(&letters) && !PLAIN.is_match(&letters)
+    let is_key = letters.ends_with("key") && !PLAIN_KEY.is_match(&letters);
+    (is_key || SECRET.is_match(&letters)) && !REFERENCE.is_match(&letters)
 }
 
 /// Returns a text without its secrets, if it may have one.
@@ -143,6 +145,7 @@ mod tests {
         for marked in [
             "rotated by\nlogin --token\n^hunter2",
             r#"config: {"tokens":^["hunter2"]}"#,
+            "password: ^hunter two\nnext: x",
         ] {
             let (kept, _) = marked.split_once('^').unwrap();
             let expected = format!("{kept}{REDACTED}");
