@@ -93,9 +93,32 @@ pub struct AcceptHostKeyArgs {
     #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
     /// Accept the key, without asking, if it has this fingerprint, as ssh-keygen -l shows it on the node
-    #[arg(long, value_name = "SHA256:HASH")]
+    #[arg(long, value_name = "SHA256:HASH", value_parser = fingerprint)]
     pub fingerprint: Option<String>,
     /// Accept any key that the host has now, without asking
     #[arg(long, short)]
     pub yes: bool,
+}
+
+/// Takes a fingerprint, also with the full stop of the sentence that it ends.
+fn fingerprint(text: &str) -> Result<String, &'static str> {
+    let text = text.trim_end_matches('.');
+    let hash = text.strip_prefix("SHA256:").unwrap_or_default();
+    (!hash.is_empty())
+        .then(|| text.to_owned())
+        .ok_or("not a fingerprint such as SHA256:FRrd9fNHKxrZ1R…, as ssh-keygen -l shows it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_may_end_a_sentence() {
+        let taken = Ok("SHA256:FRrd9f".to_owned());
+        assert_eq!(fingerprint("SHA256:FRrd9f"), taken);
+        assert_eq!(fingerprint("SHA256:FRrd9f."), taken);
+        assert!(fingerprint("MD5:00:11").is_err());
+        assert!(fingerprint("SHA256:").is_err());
+    }
 }
