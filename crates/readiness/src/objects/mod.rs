@@ -63,7 +63,10 @@ fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
 
 /// Decodes an object from JSON; where that fails, once more to find the field's path.
 fn decode_text<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
-    serde_json::from_str(text).or_else(|_| decode(&serde_json::from_str(text).unwrap_or_default()))
+    serde_json::from_str(text).or_else(|_| {
+        let mut json = serde_json::Deserializer::from_str(text);
+        serde_path_to_error::deserialize(&mut json).map_err(FieldError::from)
+    })
 }
 
 /// A field that does not match Kubernetes' definition.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::assess::causes::on_node::BUILD_LABEL;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::index::{NodeSelection, ObjectKey, Taint};
@@ -50,15 +51,24 @@ impl Place<'_> {
     }
 
     fn not_selected(&self, set: &DaemonSet<'_>, unmet: &[String]) -> Finding {
+        // A label that says what the node is cannot be another one.
+        let is_of_windows = unmet.iter().all(|it| it.contains(BUILD_LABEL));
+        let remedy = if is_of_windows {
+            "deploy one whose images are for this build of Windows"
+        } else {
+            "label the node, deploy one for such nodes, or change the selector"
+        };
         let finding = finding!(
             DRIVER_POD_MISSING,
             set.object(),
-            "DaemonSet {} of {} does not select the node: it wants {}; deploy one for such nodes, whose images are for their \
-             build of Windows, or change the selector",
+            "DaemonSet {} of {} does not select the node: it wants {}; {remedy}",
             set.key,
             self.driver,
             some_of(unmet, NAMED)
         );
+        if is_of_windows {
+            return finding;
+        }
         finding.run("kubectl edit daemonset", &set.key.words())
     }
 

@@ -8,7 +8,7 @@ use crate::index::{ObjectKey, Pod};
 use crate::visible::some_of;
 
 /// The label that DaemonSets select a build of Windows by.
-const BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
+pub(super) const BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
 /// How many DaemonSets of a driver are named, and how many pipes of one. Anyone can make any number.
 const NAMED: usize = 5;
 
@@ -182,8 +182,13 @@ impl<'a> Place<'a> {
             "" => "this version of Windows",
             build => build,
         };
+        let image = if image.is_empty() {
+            String::new()
+        } else {
+            format!(" {image}")
+        };
         format!(
-            "check the name and pull secret of the image {image}, and that it has a build for {build}: nodes of another build take a \
+            "check the name and pull secret of the image{image}, and that it has a build for {build}: nodes of another build take a \
              DaemonSet of their own, by the label {BUILD_LABEL}"
         )
     }

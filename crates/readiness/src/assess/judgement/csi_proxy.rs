@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::api::EXTERNAL;
+use crate::api::{EXTERNAL, Management};
 use crate::assess::causes::DaemonSet;
 use crate::assess::judgement::Report;
 use crate::assess::report::Finding;
@@ -74,16 +74,24 @@ fn uses(pod: &Pod) -> bool {
 pub struct ExternalOwner(String);
 
 impl ExternalOwner {
-    /// Returns who looks after csi-proxy on the node: as the operator has last written, or else as the Node shows.
+    /// Returns who looks after csi-proxy on the node: as the operator has last written, or else as the Node and the settings
+    /// show.
     pub fn of(cluster: &Cluster, name: &str) -> Option<Self> {
         let status = cluster.node_statuses.get(name);
         if let Some(status) = status.filter(|status| !status.management.is_empty()) {
             let is_external = status.management == EXTERNAL && !status.managed_by.is_empty();
             return is_external.then(|| Self(status.managed_by.clone()));
         }
-        let node = cluster.nodes.get(name).filter(|node| !node.given)?;
-        let signal = node.platform.as_ref()?;
-        Some(Self(signal.to_string()))
+        let node = cluster.nodes.get(name)?;
+        let settings = cluster.wanted();
+        let pool = settings.pools_of(&node.labels).next();
+        let management = settings.for_pool(pool).csi_proxy.management;
+        if management == Management::External {
+            return Some(Self("spec of WindowsStorage".to_owned()));
+        }
+        let signal = node.platform.as_ref().filter(|_| !node.given)?;
+        let outranks = management != Management::Managed || signal.platform.depends_on_csi_proxy();
+        outranks.then(|| Self(signal.to_string()))
     }
 
     /// Returns that csi-proxy is not seen, and the owner's short name.
