@@ -8,8 +8,10 @@ use tokio::time::timeout;
 use crate::node::session::Session;
 use crate::node::{HostKeyPolicy, NodeError, Reason, socket};
 
-/// How long a TCP connection may take, with the lookup of a name.
+/// How long a TCP connection to one address may take.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long all of it may take: the lookup of a name, and a connection to each of its addresses.
+const OPEN: Duration = Duration::from_secs(30);
 /// Time limit from the connection to the server's host key.
 pub const HANDSHAKE: Duration = Duration::from_secs(30);
 /// What one operation on a connection may take.
@@ -50,11 +52,7 @@ pub async fn connect(
     let place = place(address, port);
     let kinds = known.kinds();
     let lost = |error: std::io::Error| unreachable(&place, &error);
-    let opened = timeout(CONNECT, open((address, port))).await;
-    let opened = opened.unwrap_or_else(|_| {
-        let problem = format!("no connection within {} s", CONNECT.as_secs());
-        Err(std::io::Error::other(problem))
-    });
+    let opened = within(OPEN, open((address, port))).await;
     let stream = opened.map_err(lost)?;
     let cutter = Cutter(stream.try_clone().map_err(lost)?);
     let to = place.clone();
@@ -66,8 +64,27 @@ pub async fn connect(
     Ok(Connected { session, cutter })
 }
 
+async fn within<T>(
+    limit: Duration,
+    opening: impl Future<Output = std::io::Result<T>>,
+) -> std::io::Result<T> {
+    let late = |_| {
+        let problem = format!("no connection within {} s", limit.as_secs());
+        Err(std::io::Error::other(problem))
+    };
+    timeout(limit, opening).await.unwrap_or_else(late)
+}
+
+/// Opens a connection to the first address of the host that accepts one.
 async fn open(host: (&str, u16)) -> std::io::Result<TcpStream> {
-    let stream = tokio::net::TcpStream::connect(host).await?.into_std()?;
+    let mut opened = Err(std::io::Error::other("the name has no address"));
+    for address in tokio::net::lookup_host(host).await? {
+        opened = within(CONNECT, tokio::net::TcpStream::connect(address)).await;
+        if opened.is_ok() {
+            break;
+        }
+    }
+    let stream = opened?.into_std()?;
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(OPERATION))?;

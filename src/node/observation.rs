@@ -109,7 +109,8 @@ impl Observations {
         self.changed.subscribe()
     }
 
-    /// Records the result of a reconcile. Returns the failures since the node was last up to date.
+    /// Records the result of a reconcile. Returns the failures since the node was last up to date, or something else
+    /// became desired.
     pub fn record(&self, target: &Target, result: &Result<Reconciled, NodeError>) -> u32 {
         let mut all = self.read();
         let observation = all.entry(target.node.clone()).or_default();

@@ -328,11 +328,13 @@ impl<'a> Planner<'a> {
         let (kind, key) = (&node.wmco_host_key_type, &node.wmco_host_key);
         let pin = pins(self.cluster).and_then(|pins| pins.get(name));
         let other = self.pinned.get(&one_spelling(address));
+        let known = self.known_hosts.look_up(address, self.port(node));
         // It matters only at first contact. Later, a Node that takes this address changes nothing here.
-        let other = other.filter(|other| pin.is_none() && **other != name);
+        let is_first = pin.is_none() && known.keys.is_empty();
+        let other = other.filter(|other| is_first && **other != name);
         HostKeyPolicy {
             pin: pin.map(|text| HostKey::parse(text)),
-            known: self.known_hosts.look_up(address, self.port(node)),
+            known,
             announced: HostKey::announced(kind.as_deref(), key.as_deref()),
             trust_on_first_use: self.spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
             address_of: other.map(|other| (*other).to_owned()),
