@@ -6,8 +6,8 @@ use crate::run::plan::Plan;
 use crate::status::conditions::{NAMED, NewCondition, condition, find, no, unchanged};
 use crate::visible::some_of;
 
-/// The reasons of the rollout condition, except during a removal from all nodes.
-pub const PROGRESS: [&str; 7] = [
+/// The reasons of the rollout condition.
+pub const PROGRESS: [&str; 9] = [
     "NotManaged",
     "Pinned",
     "Stopped",
@@ -15,6 +15,8 @@ pub const PROGRESS: [&str; 7] = [
     "Blocked",
     "Updating",
     "Complete",
+    "Removing",
+    "Removed",
 ];
 /// The type of the rollout condition.
 pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
