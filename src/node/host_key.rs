@@ -313,4 +313,26 @@ mod tests {
             assert_eq!(HostKey::announced(kind, key).as_ref(), announced);
         }
     }
+
+    #[test]
+    fn a_comment_in_a_pin_does_not_count() {
+        let key = key("ssh-ed25519", "one");
+        let pin = format!(" {key}  win-1 put here by ops\n");
+        assert_eq!(HostKey::parse(&pin), key);
+    }
+
+    #[test]
+    fn known_types_are_asked_for_in_the_order_of_trust() {
+        let policy = HostKeyPolicy {
+            pin: Some(key("ssh-rsa", "p")),
+            known: Known {
+                keys: vec![key("ecdsa-sha2-nistp256", "k")],
+                revoked: vec![key("ssh-dss", "r")],
+            },
+            announced: Some(key("ssh-ed25519", "a")),
+            ..HostKeyPolicy::default()
+        };
+        let expected = ["ssh-rsa", "ecdsa-sha2-nistp256", "ssh-ed25519"];
+        assert_eq!(policy.kinds(), expected);
+    }
 }

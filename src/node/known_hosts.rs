@@ -16,6 +16,8 @@ const DEFAULT_PORT: u16 = 22;
 const LINE: &str = "it is not the name or address of a host, or several with commas and without patterns, and then the type and the key \
     of the host; @revoked may stand in front, and authorities of host certificates are not supported";
 
+const KEY: &str = "its key is not base64, or not of the type that it names";
+
 /// Lines of a `known_hosts` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownHosts {
@@ -50,24 +52,31 @@ impl KnownHosts {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            if known.add(line).is_none() {
-                known.ignored.push(format!("line {number}: {LINE}"));
+            if let Err(why) = known.add(line) {
+                known.ignored.push(format!("line {number}: {why}"));
             }
         }
         known
     }
 
-    fn add(&mut self, line: &str) -> Option<()> {
+    fn add(&mut self, line: &str) -> Result<(), &'static str> {
         let mut words = line.split_whitespace().peekable();
         let is_revoked = words.next_if_eq(&"@revoked").is_some();
-        let (hosts, kind, key) = (words.next()?, words.next()?, words.next()?);
-        let key = parse_key(kind, key)?;
-        if is_revoked {
-            self.revoked.push(key);
+        let (Some(hosts), Some(kind), Some(key)) = (words.next(), words.next(), words.next())
+        else {
+            return Err(LINE);
+        };
+        let hosts = if is_revoked {
+            None
         } else {
-            self.lines.push((parse_hosts(hosts)?, key));
+            Some(parse_hosts(hosts).ok_or(LINE)?)
+        };
+        let key = parse_key(kind, key).ok_or(KEY)?;
+        match hosts {
+            Some(hosts) => self.lines.push((hosts, key)),
+            None => self.revoked.push(key),
         }
-        Some(())
+        Ok(())
     }
 
     /// Returns what is known about the server at this address and port. Lines with the port take precedence over lines without.
@@ -199,6 +208,7 @@ mod tests {
         assert_eq!(known.look_up("h", 22).keys, [good]);
         assert_eq!(known.ignored.len(), 10, "{:#?}", known.ignored);
         assert!(known.ignored[0].contains("line 1") && known.ignored[0].contains("certificates"));
+        assert!((known.ignored[4..6].iter()).all(|why| why.contains("its key is not")));
     }
 
     #[test]

@@ -41,7 +41,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// Counts and records a finished reconcile. Returns how many have failed since the node was last well, or something else became desired.
+    /// Counts and records a finished reconcile. Returns how many have failed since the node was last well, or something
+    /// else became desired.
     fn record(
         &self,
         target: &Target,

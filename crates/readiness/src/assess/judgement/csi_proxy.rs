@@ -69,36 +69,24 @@ fn uses(pod: &Pod) -> bool {
     !pod.csi_proxy_pipes.is_empty() || driver.is_some_and(|driver| driver.may_reach_csi_proxy)
 }
 
-/// Who looks after csi-proxy on a node, if not this operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExternalOwner(String);
-
-impl ExternalOwner {
-    /// Returns who looks after csi-proxy on the node: as the operator has last written, or else as the Node and the settings
-    /// show.
-    pub fn of(cluster: &Cluster, name: &str) -> Option<Self> {
-        let status = cluster.node_statuses.get(name);
-        if let Some(status) = status.filter(|status| !status.management.is_empty()) {
-            let is_external = status.management == EXTERNAL && !status.managed_by.is_empty();
-            return is_external.then(|| Self(status.managed_by.clone()));
-        }
-        let node = cluster.nodes.get(name)?;
-        let settings = cluster.wanted();
-        let pool = settings.pools_of(&node.labels).next();
-        let management = settings.for_pool(pool).csi_proxy.management;
-        if management == Management::External {
-            return Some(Self("spec of WindowsStorage".to_owned()));
-        }
-        let signal = node.platform.as_ref().filter(|_| !node.given)?;
-        let outranks = management != Management::Managed || signal.platform.depends_on_csi_proxy();
-        outranks.then(|| Self(signal.to_string()))
+/// Returns who looks after csi-proxy on a node, if not this operator: as the operator has last written, or else as the Node
+/// and the settings show.
+fn external_owner(cluster: &Cluster, name: &str) -> Option<String> {
+    let status = cluster.node_statuses.get(name);
+    if let Some(status) = status.filter(|status| !status.management.is_empty()) {
+        let is_external = status.management == EXTERNAL && !status.managed_by.is_empty();
+        return is_external.then(|| status.managed_by.clone());
     }
-
-    /// Returns that csi-proxy is not seen, and the owner's short name.
-    pub fn not_seen(&self) -> String {
-        let platform = PlatformSignal::platform_in(&self.0);
-        format!("not seen ({})", platform.map_or(EXTERNAL, Platform::as_str))
+    let node = cluster.nodes.get(name)?;
+    let settings = cluster.wanted();
+    let pool = settings.pools_of(&node.labels).next();
+    let management = settings.for_pool(pool).csi_proxy.management;
+    if management == Management::External {
+        return Some("spec of WindowsStorage".to_owned());
     }
+    let signal = node.platform.as_ref().filter(|_| !node.given)?;
+    let outranks = management != Management::Managed || signal.platform.depends_on_csi_proxy();
+    outranks.then(|| signal.to_string())
 }
 
 /// Returns a finding on csi-proxy for a node that needs it, unless it runs.
@@ -117,7 +105,7 @@ pub(super) fn finding(cluster: &Cluster, name: &Name) -> Option<Finding> {
         };
         return (!csi_proxy.is_running()).then(finding);
     }
-    let Some(owner) = ExternalOwner::of(cluster, name) else {
+    let Some(owner) = external_owner(cluster, name) else {
         let finding = finding!(
             CSI_PROXY_UNKNOWN,
             object,
@@ -126,12 +114,12 @@ pub(super) fn finding(cluster: &Cluster, name: &Name) -> Option<Finding> {
         );
         return Some(finding.run("kubectl get windowsnodestorages", &[]));
     };
+    let platform = PlatformSignal::platform_in(&owner);
     Some(finding!(
         CSI_PROXY_UNKNOWN,
         object,
-        "csi-proxy: {}. A driver here needs it; ask who looks after it ({}). On the node, sc.exe query csi-proxy (or \
-         csiproxy) shows its service",
-        owner.not_seen(),
-        owner.0
+        "csi-proxy: not seen ({}). A driver here needs it; ask who looks after it ({owner}). On the node, sc.exe query \
+         csi-proxy (or csiproxy) shows its service",
+        platform.map_or(EXTERNAL, Platform::as_str)
     ))
 }

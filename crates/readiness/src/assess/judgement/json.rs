@@ -113,8 +113,11 @@ impl Report {
             // Files do not show what runs, so only pods that mount the pipes count.
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
-        let csi_proxy = needs_csi_proxy.then(|| csi_proxy::finding(cluster, name));
-        let csi_proxy = csi_proxy.flatten();
+        let csi_proxy = if needs_csi_proxy {
+            csi_proxy::finding(cluster, name)
+        } else {
+            None
+        };
         let code = csi_proxy.as_ref().map(|finding| finding.code.as_str());
         let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
         let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();

@@ -22,7 +22,7 @@ use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey};
 use crate::visible::some_of;
-pub use csi_proxy::{CsiProxyUse, ExternalOwner};
+pub use csi_proxy::CsiProxyUse;
 pub use departed::Departed;
 pub use memory::Memory;
 use needs::Needs;
