@@ -3,7 +3,7 @@
 use protocol::{End, FailureCategory, Outcome, Request};
 use serde::{Deserialize, Serialize};
 
-use crate::wanted::ServiceSettings;
+use crate::wanted::Before;
 
 /// A change in progress.
 ///
@@ -18,20 +18,6 @@ pub struct Journal {
     /// How the request ends, once that is known: its result where the new state works, or why it is rolled back.
     #[serde(default)]
     pub end: Option<End>,
-}
-
-/// The state before a change: all that a rollback needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Before {
-    /// Whether the agent kept another request. With neither that nor a service there is nothing to go back to.
-    pub was_kept: bool,
-    /// SHA-256 of csi-proxy's program; absent if there was none.
-    pub sha256: Option<String>,
-    /// The configuration of its service; absent if there was none.
-    pub service: Option<ServiceSettings>,
-    /// Whether it was running.
-    pub was_running: bool,
 }
 
 /// What the agent does with a journal that it finds when it starts.

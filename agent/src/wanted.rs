@@ -8,7 +8,6 @@ use protocol::seen::{DESCRIPTION, SeenProcess, belongs_to, runs};
 use protocol::{Failure, FailureCategory, Request, ServiceState};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Journal;
 use crate::probe::Probe;
 
 /// The start type of a service that starts with the machine, as Windows numbers it.
@@ -38,6 +37,20 @@ impl ServiceSettings {
             start_type: AUTO_START,
         }
     }
+}
+
+/// The state before a change: all that a rollback needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Before {
+    /// Whether the agent kept another request. With neither that nor a service there is nothing to go back to.
+    pub was_kept: bool,
+    /// SHA-256 of csi-proxy's program; absent if there was none.
+    pub sha256: Option<String>,
+    /// The configuration of its service; absent if there was none.
+    pub service: Option<ServiceSettings>,
+    /// Whether it was running.
+    pub was_running: bool,
 }
 
 /// What csi-proxy is to be.
@@ -70,18 +83,18 @@ impl Wanted {
         }
     }
 
-    /// Returns what was there before a change, and a problem if the old program is lost: then what is there stays, because
+    /// Returns what was there before the change of a request, and a problem if the old program is lost: then what is there stays, because
     /// no program at all would be worse.
     ///
     /// `kept` is the request before this one, `current` the SHA-256 of the program in place, `set_aside` that of the file
     /// that the old one was moved to.
     pub fn before(
-        journal: &Journal,
+        request: &Request,
+        before: &Before,
         kept: Option<&Request>,
         current: Option<&str>,
         set_aside: Option<&str>,
     ) -> (Self, Option<String>) {
-        let (request, before) = (&journal.request, &journal.before);
         let wanted = before.sha256.as_deref();
         let is_lost = wanted.is_some() && current != wanted && set_aside != wanted;
         // A program that appeared meanwhile is not the request's, and not the agent's to remove.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::journal::Before;
 
 const THEIRS: &str = r"C:\x\csi-proxy.exe -v=4";
 const UPLOAD: &str = r"C:\k\windows-storage\incoming\new";
@@ -231,25 +230,22 @@ fn every_point_of_a_replacement_goes_back() {
         ("", "", "", "", false),
     ] {
         let content = |digit: &str| (!digit.is_empty()).then(|| sha(digit));
-        let journal = Journal {
-            request: request(),
-            before: Before {
-                was_kept: true,
-                sha256: content(before),
-                service: Some(settings()),
-                was_running: true,
-            },
-            end: None,
+        let before = Before {
+            was_kept: true,
+            sha256: content(before),
+            service: Some(settings()),
+            was_running: true,
         };
         let (current, set_aside) = (content(current), content(set_aside));
         let kept = request();
         let (back, problem) = Wanted::before(
-            &journal,
+            &request(),
+            &before,
             Some(&kept),
             current.as_deref(),
             set_aside.as_deref(),
         );
-        let case = format!("{before} {current:?} {set_aside:?}");
+        let case = format!("{before:?} {current:?} {set_aside:?}");
         assert_eq!(back.sha256, content(wanted), "{case}");
         assert_eq!(problem.is_some(), is_lost, "{case}");
         assert_eq!(back.aside, UPLOAD);
@@ -265,21 +261,16 @@ fn every_point_of_a_replacement_goes_back() {
 
 #[test]
 fn what_was_stopped_or_not_there_goes_back_to_that() {
-    let journal = |service: Option<ServiceSettings>| Journal {
-        request: request(),
-        before: Before {
-            was_kept: true,
-            sha256: None,
-            service,
-            was_running: false,
-        },
-        end: None,
-    };
     let node = done();
-    let back = |journal: &Journal| {
-        let (back, _) = Wanted::before(journal, None, node.sha256.as_deref(), None);
+    let back = |service: Option<ServiceSettings>| {
+        let before = Before {
+            was_kept: true,
+            service,
+            ..Before::default()
+        };
+        let (back, _) = Wanted::before(&request(), &before, None, node.sha256.as_deref(), None);
         outline(&plan(&back, &node).unwrap())
     };
-    assert_eq!(back(&journal(None)), "stop replace delete");
-    assert_eq!(back(&journal(Some(settings()))), "stop replace");
+    assert_eq!(back(None), "stop replace delete");
+    assert_eq!(back(Some(settings())), "stop replace");
 }

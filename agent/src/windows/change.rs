@@ -13,10 +13,10 @@ use protocol::validate::validate;
 use protocol::{End, Failure, FailureCategory, LastResult, Outcome, Request};
 use windows_storage_agent::errors::{Context, named};
 use windows_storage_agent::events::Event;
-use windows_storage_agent::journal::{Before, Journal, Recovery};
+use windows_storage_agent::journal::{Journal, Recovery};
 use windows_storage_agent::keep::Backoff;
 use windows_storage_agent::owners::is_log_folder;
-use windows_storage_agent::wanted::{Step, Wanted, is_up, plan, refuse};
+use windows_storage_agent::wanted::{Before, Step, Wanted, is_up, plan, refuse};
 
 use super::bring::{Limits, Stuck};
 use super::engine::Engine;
@@ -196,8 +196,13 @@ impl Engine {
             files::sha256(CSI_PROXY_PREVIOUS)?,
         );
         let kept = self.kept.request.as_ref();
-        let (mut wanted, lost) =
-            Wanted::before(journal, kept, current.as_deref(), set_aside.as_deref());
+        let (mut wanted, lost) = Wanted::before(
+            &journal.request,
+            &journal.before,
+            kept,
+            current.as_deref(),
+            set_aside.as_deref(),
+        );
         let observed = observe(&self.services.scm, &wanted)?;
         if kept.is_none() && observed.service.is_none() {
             // Its owner has deleted it meanwhile.

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use protocol::paths::{BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought};
 use protocol::validate::validate_request_path;
 use protocol::{End, Failure, FailureCategory, Request};
-use windows_storage_agent::keep::Backoff;
+use windows_storage_agent::keep::{Backoff, Health, Keeper};
 use windows_storage_agent::state::Memory;
 
-use super::keep::Watched;
 use super::observe::Kept;
 use super::process::Event;
 use super::services::Services;
@@ -88,6 +87,22 @@ pub struct Engine {
     beaten: Option<Instant>,
     /// What was seen of csi-proxy since the last request.
     pub(super) watched: Watched,
+}
+
+/// What the engine remembers about csi-proxy since the last request.
+#[derive(Default)]
+pub struct Watched {
+    pub(super) keeper: Keeper,
+    pub(super) process: Option<u32>,
+    /// The process at the time when the configuration was last correct: a running process of a wrong one is replaced.
+    pub(super) right_process: Option<u32>,
+    pub(super) compared: Option<Instant>,
+    /// When csi-proxy last answered on all its pipes.
+    pub(super) answered: Option<Instant>,
+    /// When its configuration was last changed back.
+    pub(super) changed_back: Option<Instant>,
+    /// The last report: the number of attempts, and the state in which csi-proxy is stuck.
+    pub(super) reported: Option<(u32, Option<Health>)>,
 }
 
 impl Engine {

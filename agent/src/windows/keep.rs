@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{Failing, Request, ServiceState};
-use windows_storage_agent::keep::{Health, Keeper};
+use windows_storage_agent::keep::Health;
 use windows_storage_agent::probe::Problem;
 use windows_storage_agent::wanted::{ServiceSettings, Step, Wanted};
 use windows_sys::Win32::Foundation::ERROR_SERVICE_NEVER_STARTED;
@@ -23,22 +23,6 @@ const CONTEST: Duration = Duration::from_secs(3600);
 const ASK: Duration = Duration::from_secs(60);
 const CONTESTED: &str = "its configuration was changed again after the agent had changed it back: another program manages it, so the agent no longer does";
 const MARKED: &str = "it is marked for deletion and goes only when it has stopped and every program that has it open, such as the Services console, has closed it; it is recreated then";
-
-/// What the engine remembers about csi-proxy since the last request.
-#[derive(Default)]
-pub struct Watched {
-    keeper: Keeper,
-    process: Option<u32>,
-    /// The process at the time when the configuration was last correct: a running process of a wrong one is replaced.
-    right_process: Option<u32>,
-    compared: Option<Instant>,
-    /// When csi-proxy last answered on all its pipes.
-    answered: Option<Instant>,
-    /// When its configuration was last changed back.
-    changed_back: Option<Instant>,
-    /// The last report: the number of attempts, and the state in which csi-proxy is stuck.
-    reported: Option<(u32, Option<Health>)>,
-}
 
 /// The state of csi-proxy, and what is wrong with it.
 type Checked = (Health, String);
