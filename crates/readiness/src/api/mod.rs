@@ -3,7 +3,9 @@
 mod definitions;
 mod node_pool;
 mod operator_condition;
+mod pools;
 mod rollout;
+mod values;
 mod windows_node_storage;
 mod windows_storage;
 
@@ -13,14 +15,14 @@ pub use operator_condition::{
     Condition as GateCondition, OperatorCondition, OperatorConditionStatus, UPGRADEABLE,
 };
 pub use rollout::{PoolRolloutStatus, RolloutSpec, RolloutStatus};
+pub use values::PrivateKeySecretRef;
 pub use windows_node_storage::{
     CsiProxyStatus, EXTERNAL, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,
     WindowsNodeStorageStatus,
 };
 pub use windows_storage::{
-    BlockingVolume, Counts, CsiProxySpec, ForeignService, HostKeys, Install, Management,
-    PrivateKeySecretRef, SshSpec, UpgradeGate, UpgradedWhileHeld, WindowsStorage,
-    WindowsStorageSpec, WindowsStorageStatus,
+    BlockingVolume, Counts, CsiProxySpec, ForeignService, HostKeys, Install, Management, SshSpec,
+    UpgradeGate, UpgradedWhileHeld, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus,
 };
 
 /// The group of the operator's own kinds.
