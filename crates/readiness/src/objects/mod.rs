@@ -38,8 +38,10 @@ mod own;
 mod placement;
 mod platform;
 mod pod;
+mod pod_spec;
 mod received;
 mod storage;
+mod volume_source;
 mod workloads;
 
 use serde::de::DeserializeOwned;

@@ -5,15 +5,12 @@ mod paths;
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1 as core;
-use serde::Deserialize;
-
 pub use self::flags::driver_flags;
 use self::flags::{LONGEST_VALUE, is_open};
 use crate::assess::drivers;
 use crate::index::{Image, Name, NodeSide};
 use crate::objects::placement::selection;
-use crate::objects::pod::PodSpec;
+use crate::objects::pod_spec::{Container, PodSpec, SecurityContext};
 
 /// The end of the name of the registrar's image. Some mirrors put a prefix before it.
 const REGISTRAR_IMAGE: &str = "csi-node-driver-registrar";
@@ -27,30 +24,6 @@ const CSI_PROXY_IMAGE: &str = "csi-proxy";
 /// How many containers of a spec are looked at, and how many names of drivers are taken from it. No driver has as many, and
 /// anyone who can create a pod can write thousands.
 const MOST: usize = 32;
-
-/// The fields of a container that can show a driver.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Container {
-    image: Option<String>,
-    command: Option<Vec<String>>,
-    args: Option<Vec<String>>,
-    env: Option<Vec<Variable>>,
-    security_context: Option<SecurityContext>,
-}
-
-/// The Windows part of a pod's or container's security context.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SecurityContext {
-    windows_options: Option<core::WindowsSecurityContextOptions>,
-}
-
-#[derive(Deserialize)]
-struct Variable {
-    name: Option<String>,
-    value: Option<String>,
-}
 
 fn is_host_process(context: Option<&SecurityContext>) -> bool {
     let options = context.and_then(|context| context.windows_options.as_ref());

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::index::{AddedSelector, NodeSelection, Placement, System, intern};
 use crate::objects::metadata::Object;
-use crate::objects::pod::PodSpec;
+use crate::objects::pod_spec::PodSpec;
 
 /// The label with a Node's operating system.
 pub const OS_LABEL: &str = "kubernetes.io/os";
@@ -22,19 +21,6 @@ pub const WINDOWS_OS_ID: &str = "Windows";
 const OS_SKU_LABEL: &str = "kubernetes.azure.com/os-sku";
 const WINDOWS: &str = "windows";
 const LINUX: &str = "linux";
-
-/// `spec.affinity`.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Affinity {
-    node_affinity: Option<NodeAffinity>,
-}
-
-#[derive(Default, Deserialize)]
-struct NodeAffinity {
-    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    required: Option<core::NodeSelector>,
-}
 
 fn required(spec: &PodSpec) -> Option<&core::NodeSelector> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;

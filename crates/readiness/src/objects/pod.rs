@@ -1,25 +1,15 @@
-//! Decodes pods, and the parts of a pod's spec that templates share with them.
+//! Decodes pods.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use k8s_openapi::api::core::v1::{HostPathVolumeSource, PodOS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, de};
+use serde::Deserialize;
 
-use crate::assess::plugins::{self, Plugin};
-use crate::index::{
-    Claim, Cluster, DriverPod, Moving, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, System,
-    Toleration, VolumeType, intern,
-};
-use crate::objects::interned;
+use crate::index::{Cluster, DriverPod, Moving, ObjectKey, Pod, PodVolume, System, intern};
 use crate::objects::metadata::Object;
-use crate::objects::node_side::{Container, SecurityContext, node_side};
-use crate::objects::placement::{Affinity, placement, selection};
-use crate::objects::storage::ClaimTemplateObject;
+use crate::objects::node_side::node_side;
+use crate::objects::placement::{placement, selection};
+use crate::objects::pod_spec::PodSpec;
 
-object_only!(PodSpec, PodStatus, Volume, ClaimSource);
+object_only!(PodStatus);
 
 /// The reasons of a container that waits for its image.
 const WITHOUT_IMAGE: [&str; 6] = [
@@ -30,22 +20,6 @@ const WITHOUT_IMAGE: [&str; 6] = [
     "ImageInspectError",
     "RegistryUnavailable",
 ];
-
-/// The spec of a pod or pod template.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", remote = "Self")]
-pub struct PodSpec {
-    node_name: Option<String>,
-    pub(super) os: Option<PodOS>,
-    pub(super) node_selector: Option<BTreeMap<String, String>>,
-    pub(super) affinity: Option<Affinity>,
-    pub(super) runtime_class_name: Option<String>,
-    pub(super) volumes: Option<Vec<Volume>>,
-    pub(super) containers: Option<Vec<Container>>,
-    pub(super) init_containers: Option<Vec<Container>>,
-    pub(super) tolerations: Option<Vec<Toleration>>,
-    pub(super) security_context: Option<SecurityContext>,
-}
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
@@ -86,146 +60,6 @@ struct ContainerState {
 #[derive(Deserialize)]
 struct Stopped {
     reason: Option<String>,
-}
-
-/// A volume of a pod.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", remote = "Self")]
-pub struct Volume {
-    #[serde(deserialize_with = "interned")]
-    pub(super) name: Name,
-    persistent_volume_claim: Option<ClaimSource>,
-    ephemeral: Option<EphemeralSource>,
-    pub(super) host_path: Option<HostPathVolumeSource>,
-    csi: Option<CsiSource>,
-    #[serde(flatten)]
-    in_tree: InTreeSource,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", remote = "Self")]
-struct ClaimSource {
-    #[serde(deserialize_with = "interned")]
-    claim_name: Name,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EphemeralSource {
-    volume_claim_template: Option<ClaimTemplateObject>,
-}
-
-/// A CSI volume's source. Only the driver is used.
-#[derive(Deserialize)]
-pub(super) struct CsiSource {
-    #[serde(deserialize_with = "interned")]
-    pub(super) driver: Name,
-}
-
-/// The in-tree volume whose field is set in a volume.
-#[derive(Clone, Default)]
-pub(super) struct InTreeSource(pub(super) Option<VolumeType>);
-
-/// An in-tree volume. Only whether an Azure disk is managed matters.
-#[derive(Deserialize)]
-struct Fields {
-    kind: Option<String>,
-    #[serde(rename = "diskURI")]
-    disk_uri: Option<String>,
-}
-
-const AZURE_DISK: &str = "azureDisk";
-/// The only kind of Azure disk that its CSI driver takes over.
-///
-/// Source: Kubernetes' release notes on `CSIMigrationAzureDisk` (kubernetes/kubernetes#103439).
-pub(super) const MANAGED: &str = "Managed";
-
-impl<'de> Deserialize<'de> for InTreeSource {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AnyField;
-        impl<'de> Visitor<'de> for AnyField {
-            type Value = InTreeSource;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a volume")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InTreeSource, A::Error> {
-                let mut found = InTreeSource::default();
-                while let Some(field) = map.next_key::<String>()? {
-                    let Some(plugin) = plugins::by_field(&field) else {
-                        map.next_value::<IgnoredAny>()?;
-                        continue;
-                    };
-                    let source: Option<Fields> = map.next_value().map_err(|error| {
-                        de::Error::custom(format_args!("field {field}: {error}"))
-                    })?;
-                    if let Some(source) = source {
-                        found.0.get_or_insert(source.of(plugin));
-                    }
-                }
-                Ok(found)
-            }
-        }
-        deserializer.deserialize_map(AnyField)
-    }
-}
-
-impl Fields {
-    fn of(&self, plugin: &'static Plugin) -> VolumeType {
-        let uri = self.disk_uri.as_deref().unwrap_or_default();
-        let is_taken_over = match self.kind.as_deref() {
-            // The API server writes `Shared` here, but refuses it for a managed disk: then a manifest has left out the kind.
-            None | Some("") => !uri.to_ascii_lowercase().starts_with("http"),
-            Some(kind) => kind == MANAGED,
-        };
-        if plugin.field == AZURE_DISK && !is_taken_over {
-            VolumeType::NotTakenOver(plugin)
-        } else {
-            VolumeType::InTree(plugin)
-        }
-    }
-}
-
-/// Returns the driver or plugin of a volume. A volume with a CSI driver is not in-tree, whatever other fields are set.
-pub(super) fn volume_type(csi: Option<&CsiSource>, in_tree: InTreeSource) -> Option<VolumeType> {
-    match csi {
-        Some(csi) => Some(VolumeType::Csi(csi.driver.clone())),
-        None => in_tree.0,
-    }
-}
-
-impl PodSpec {
-    /// Returns the node in `spec.nodeName`.
-    pub(super) fn node_name(&self) -> Option<Name> {
-        let name = self.node_name.as_deref().filter(|name| !name.is_empty());
-        name.map(intern)
-    }
-
-    /// Returns the relevant volumes.
-    pub(super) fn volumes(&self) -> impl Iterator<Item = PodVolume> {
-        let volumes = self.volumes.iter().flatten();
-        volumes.filter_map(|volume| {
-            Some(PodVolume {
-                name: volume.name.clone(),
-                source: volume.source()?,
-            })
-        })
-    }
-}
-
-impl Volume {
-    fn source(&self) -> Option<PodVolumeSource> {
-        if let Some(claim) = &self.persistent_volume_claim {
-            return Some(PodVolumeSource::Claim(claim.claim_name.clone()));
-        }
-        if let Some(ephemeral) = &self.ephemeral {
-            let template = ephemeral.volume_claim_template.as_ref();
-            let claim = template.map_or_else(Claim::default, ClaimTemplateObject::claim);
-            return Some(PodVolumeSource::Ephemeral(claim));
-        }
-        volume_type(self.csi.as_ref(), self.in_tree.clone()).map(PodVolumeSource::Inline)
-    }
 }
 
 pub(super) fn row(object: Object<PodSpec, PodStatus>) -> Option<Pod> {

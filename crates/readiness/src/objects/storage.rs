@@ -9,7 +9,7 @@ use crate::index::{
     Access, Claim, ClaimTemplate, NodeSelection, ObjectKey, PersistentVolume, StorageClass, intern,
 };
 use crate::objects::metadata::{Meta, Object, Texts};
-use crate::objects::pod::{CsiSource, InTreeSource, MANAGED, volume_type};
+use crate::objects::volume_source::{CsiSource, InTreeSource, MANAGED, volume_type};
 
 object_only!(ClaimSpec, VolumeSpec);
 

@@ -8,7 +8,8 @@ use crate::index::{NodeSide, Owner, Placement, PodVolume, Revision, intern};
 use crate::objects::metadata::Object;
 use crate::objects::node_side::node_side;
 use crate::objects::placement::placement;
-use crate::objects::pod::{Condition, PodSpec};
+use crate::objects::pod::Condition;
+use crate::objects::pod_spec::PodSpec;
 use crate::objects::storage::ClaimTemplateObject;
 
 object_only!(OwnerSpec, Template, OwnerStatus);
