@@ -2,7 +2,16 @@
 //!
 //! Sources: the drivers' own manifests for Windows nodes.
 
-use crate::index::Image;
+/// The name and version of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The last part of the image's name.
+    pub name: String,
+    /// The tag's major and minor version.
+    pub version: (u64, u64),
+    /// The unparsed tag.
+    pub tag: String,
+}
 
 /// A driver's node side for Windows.
 #[derive(Debug, PartialEq, Eq)]

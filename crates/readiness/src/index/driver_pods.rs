@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::assess::drivers::Image;
 use crate::index::{Name, Node, NodeSelection};
 
 /// The node side of a CSI driver, as a pod template shows it.
@@ -88,17 +89,6 @@ pub struct DriverPod {
     pub image: Option<String>,
     /// See [`NodeSide::may_reach_csi_proxy`].
     pub may_reach_csi_proxy: bool,
-}
-
-/// The name and version of an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
-    /// The last part of the image's name.
-    pub name: String,
-    /// The tag's major and minor version.
-    pub version: (u64, u64),
-    /// The unparsed tag.
-    pub tag: String,
 }
 
 /// A taint that keeps pods off a Node: `NoSchedule` or `NoExecute`.

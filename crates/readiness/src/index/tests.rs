@@ -1,5 +1,6 @@
 use super::*;
 use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
+use crate::objects::KINDS;
 
 type Finish = fn(&mut Cluster) -> bool;
 

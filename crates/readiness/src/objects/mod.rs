@@ -28,6 +28,7 @@ macro_rules! object_only {
     )+};
 }
 
+mod completeness;
 mod gathered;
 mod kinds;
 mod load;
