@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::assess::judgement::Report;
+use crate::assess::judgement::judged::Report;
 use crate::index::{
     Access, Cluster, LeftOut, Moving, Name, Node, NodeSelection, ObjectKey, PersistentVolume, Pod,
     PodVolumeSource, WorkloadKey,

@@ -1,7 +1,7 @@
 //! Finds problems of a csi-proxy that runs as a DaemonSet and is not managed by this operator.
 
 use crate::assess::causes::DaemonSet;
-use crate::assess::judgement::Report;
+use crate::assess::judgement::judged::Report;
 use crate::assess::report::Finding;
 use crate::assess::{advisories, versions};
 use crate::index::{Cluster, NodeSide, ObjectKey, System};

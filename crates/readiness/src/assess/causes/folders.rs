@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::assess::causes::DaemonSet;
-use crate::assess::judgement::Report;
+use crate::assess::judgement::judged::Report;
 use crate::assess::{drivers, plugins};
 use crate::index::{Cluster, Name, System};
 

@@ -18,7 +18,7 @@ use std::iter;
 use std::rc::Rc;
 
 use crate::assess::drivers;
-use crate::assess::judgement::Report;
+use crate::assess::judgement::judged::Report;
 use crate::index::{
     AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System,
     WorkloadKind, list,

@@ -1,42 +1,12 @@
 //! Finds which pods on a node use, or can use, csi-proxy's pipes.
 
-use std::fmt;
-
 use crate::api::{EXTERNAL, Management};
 use crate::assess::causes::DaemonSet;
-use crate::assess::judgement::Report;
+use crate::assess::judgement::judged::{CsiProxyUse, Report};
 use crate::assess::report::Finding;
 use crate::index::{Cluster, Name, Platform, PlatformSignal, Pod};
 
-/// A pod or DaemonSet that uses, or may use, csi-proxy's pipes on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CsiProxyUse {
-    /// The user: `DaemonSet namespace/name` or `pod namespace/name`.
-    pub user: String,
-    /// Whether it mounts the pipes. Otherwise it is a HostProcess container, which can reach them without a mount.
-    pub mounts: bool,
-}
-
-impl fmt::Display for CsiProxyUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { user, mounts } = self;
-        match mounts {
-            true => write!(f, "{user} mounts pipes of csi-proxy"),
-            false => write!(
-                f,
-                "{user} runs a driver in HostProcess containers that is not known to do without csi-proxy"
-            ),
-        }
-    }
-}
-
 impl Report {
-    /// Returns a user of csi-proxy on this Windows node: a DaemonSet that covers the node, else a pod on it. Picks the
-    /// first by namespace and name.
-    pub fn csi_proxy_use(&self, node: &str) -> Option<&CsiProxyUse> {
-        self.csi_proxy_uses.get(node)
-    }
-
     pub(super) fn find_csi_proxy_uses(&mut self, cluster: &Cluster) {
         let sets = DaemonSet::all(cluster).filter(|set| {
             !set.node_side.csi_proxy_pipes.is_empty() || set.node_side.may_reach_csi_proxy

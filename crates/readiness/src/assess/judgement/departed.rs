@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::assess::causes::DaemonSets;
-use crate::assess::judgement::Report;
+use crate::assess::judgement::judged::Report;
 use crate::index::{Cluster, Name};
 
 /// Something that held upgrades and disappeared, instead of getting the missing driver. An object that is deleted and

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::causes::{self, DaemonSets, Place};
+use crate::assess::judgement::csi_proxy;
+use crate::assess::judgement::judged::Report;
 use crate::assess::judgement::provided::PROVIDED;
-use crate::assess::judgement::{Report, csi_proxy};
 use crate::assess::redirection::Loss;
 use crate::assess::report::{
     API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,

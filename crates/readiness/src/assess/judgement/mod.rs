@@ -3,56 +3,30 @@
 mod csi_proxy;
 mod departed;
 mod json;
+pub(in crate::assess) mod judged;
 mod memory;
 mod needs;
 mod ownership;
 mod provided;
 mod workloads;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::api::BlockingVolume;
 use crate::assess::causes::{DaemonSet, DaemonSets};
-use crate::assess::partial::{self, Lacking};
-use crate::assess::plugins::{PLUGINS, Plugin};
-use crate::assess::redirection::{self, Loss};
-use crate::assess::report::Verdict;
+use crate::assess::partial;
+use crate::assess::plugins::PLUGINS;
+use crate::assess::redirection;
 use crate::assess::verdict::{self, BlockingVolumes, Facts, NAMED_VOLUMES, only_fresh_data_opens};
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
-use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey};
+use crate::index::{Cluster, Name, ObjectKey, WorkloadKey};
 use crate::visible::some_of;
-pub use csi_proxy::CsiProxyUse;
 pub use departed::Departed;
+pub use judged::{CsiProxyUse, Report};
 pub use memory::Memory;
 use needs::Needs;
-use workloads::{Used, workloads};
-
-/// What is judged of a cluster.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The verdict. Incomplete inputs make it `ReadinessUnknown`.
-    pub verdict: Verdict,
-    /// The volumes that hold upgrades.
-    pub blocking: BlockingVolumes,
-    /// The Windows nodes.
-    pub windows: BTreeSet<Name>,
-    target: Option<Release>,
-    /// The plugins whose volumes are served in-tree at the target.
-    served: Vec<&'static Plugin>,
-    /// When the volumes of each plugin need their driver; empty if the cluster's version is unknown.
-    losses: Vec<(&'static Plugin, Loss)>,
-    without_csi_node: BTreeSet<Name>,
-    pub(super) workloads: BTreeMap<WorkloadKey, Used>,
-    /// What files have nothing of that the workloads use.
-    lacking: Lacking,
-    needs: Needs,
-    csi_proxy_uses: HashMap<Name, CsiProxyUse>,
-    /// The pods on each Windows node.
-    pods: HashMap<Name, Vec<ObjectKey>>,
-    /// The operating systems that DaemonSets with the node side of a driver ask for.
-    asked: HashMap<ObjectKey, System>,
-}
+use workloads::workloads;
 
 /// Judges a cluster, for a future version if one is given: volumes that in-tree plugins still serve there do not hold
 /// upgrades. `memory` must have learned from this cluster.
@@ -118,29 +92,6 @@ impl Report {
         let mut report = assess(cluster, &memory, target);
         report.verdict = only_fresh_data_opens(None, report.verdict, &cluster.stale());
         report
-    }
-
-    /// Returns the number of volumes that hold upgrades, by driver; `None` for those that no CSI driver takes over.
-    pub fn blocking_by_driver(&self) -> impl Iterator<Item = (Option<&str>, usize)> + Clone {
-        let holding = self.needs.holding();
-        holding
-            .map(|(driver, need)| (Some(driver.as_str()), need.volumes()))
-            .chain([(None, self.needs.abandoned.values().sum())])
-    }
-
-    /// Returns the operating system that a DaemonSet with the node side of a driver asks for.
-    pub fn asked(&self, daemon_set: &ObjectKey) -> Option<System> {
-        self.asked.get(daemon_set).copied()
-    }
-
-    /// Whether a workload needs the driver.
-    pub fn needs(&self, driver: &str) -> bool {
-        self.needs.drivers.contains_key(driver)
-    }
-
-    /// Returns the drivers that workloads need, sorted.
-    pub fn needed_drivers(&self) -> impl Iterator<Item = &Name> {
-        self.needs.drivers.keys()
     }
 
     /// Without Windows nodes, a DaemonSet counts instead of a registration. Returns what stands in for the registrations of the
@@ -217,48 +168,5 @@ impl Report {
         };
         self.verdict = verdict;
         self.blocking = found;
-    }
-
-    /// Iterates over all volumes and their workloads, in report order.
-    fn rows(&self) -> impl Iterator<Item = (&WorkloadKey, &Resolved)> {
-        let workloads = self.workloads.iter();
-        workloads.flat_map(|(key, used)| used.rows.iter().map(move |row| (key, row)))
-    }
-
-    /// Whether an in-tree volume needs no driver, at the target or today.
-    pub(super) fn needs_no_driver(&self, row: &Resolved) -> bool {
-        match self.target {
-            Some(_) => self.is_served(row),
-            None => self.is_redirected(row) == Some(false),
-        }
-    }
-
-    /// Whether the volume's plugin still serves it at the target.
-    fn is_served(&self, row: &Resolved) -> bool {
-        row.plugin()
-            .is_some_and(|plugin| self.served.contains(&plugin))
-    }
-
-    /// Returns when an in-tree volume needs its driver, if the cluster's version is known.
-    fn loss(&self, row: &Resolved) -> Option<Loss> {
-        let plugin = row.plugin()?;
-        let mut losses = self.losses.iter();
-        let (_, loss) = losses.find(|(of, _)| *of == plugin)?;
-        Some(*loss)
-    }
-
-    /// Whether an in-tree volume's plugin is redirected or gone today, if the cluster's version is known.
-    fn is_redirected(&self, row: &Resolved) -> Option<bool> {
-        Some(self.loss(row)? == Loss::Today)
-    }
-
-    pub(super) fn pods_on<'a>(
-        &'a self,
-        cluster: &'a Cluster,
-        node: &str,
-    ) -> Vec<(&'a ObjectKey, &'a Pod)> {
-        let keys = self.pods.get(node).into_iter().flatten();
-        keys.filter_map(|key| Some((key, cluster.pods.get(key)?)))
-            .collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::drivers::VSPHERE;
-use crate::assess::judgement::Report;
+use crate::assess::judgement::judged::Report;
 use crate::assess::report::Finding;
 use crate::assess::verdict::NAMED_VOLUMES;
 use crate::assess::versions::Release;
