@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::error::Problem;
-use super::sources::{STANDARD_INPUT, format_of, name_of};
+use super::names::{STANDARD_INPUT, format_of, name_of};
 use crate::assess::report::shell_word;
 
 /// Endings of compressed files, where their content shows what they are, and what unpacks them.

@@ -6,7 +6,7 @@ use std::{fmt, io};
 use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use super::Origin;
-use super::sources::name_of;
+use super::names::name_of;
 use crate::visible::visible;
 
 /// How much of a text is quoted.

@@ -7,6 +7,7 @@
 mod archive;
 mod error;
 mod kinds;
+mod names;
 mod objects;
 mod sources;
 #[cfg(test)]
@@ -26,7 +27,7 @@ pub use error::{Problem, ReadError, ReadErrors};
 pub use sources::Source;
 
 use error::Failure;
-use sources::{Format, STANDARD_INPUT};
+use names::{Format, STANDARD_INPUT};
 
 /// An object.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +142,7 @@ pub fn read(
         match source {
             Source::StandardInput => reading.file(STANDARD_INPUT, None, io::stdin().lock()),
             Source::Path(path) => match File::open(&path) {
-                Ok(file) => reading.file(&sources::name_of(&path), sources::format_of(&path), file),
+                Ok(file) => reading.file(&names::name_of(&path), names::format_of(&path), file),
                 Err(error) => (reading.outcome.absent).in_file(&path, Problem::Read(error)),
             },
         }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
 use super::error::Problem;
+use super::names::{STANDARD_INPUT, format_of};
 use super::{Outcome, archive};
-use crate::visible::visible;
 
 /// An input that the user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,28 +27,6 @@ impl From<PathBuf> for Source {
             Self::Path(path)
         }
     }
-}
-
-pub(super) const STANDARD_INPUT: &str = "standard input";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Yaml,
-    Json,
-}
-
-/// Returns the format by the file's extension.
-pub(super) fn format_of(path: &Path) -> Option<Format> {
-    let extension = path.extension()?.to_ascii_lowercase();
-    match extension.to_str()? {
-        "yaml" | "yml" => Some(Format::Yaml),
-        "json" => Some(Format::Json),
-        _ => None,
-    }
-}
-
-pub(super) fn name_of(path: &Path) -> String {
-    visible(&path.to_string_lossy())
 }
 
 /// Returns all files to read, each once, in a stable order.

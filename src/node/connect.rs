@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::node::session::Session;
+use crate::node::session::{OPERATION, Session, unreachable};
 use crate::node::{HostKeyPolicy, NodeError, Reason, socket};
 
 /// How long a TCP connection to one address may take.
@@ -14,9 +14,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 const OPEN: Duration = Duration::from_secs(30);
 /// Time limit from the connection to the server's host key.
 pub const HANDSHAKE: Duration = Duration::from_secs(30);
-/// What one operation on a connection may take.
-pub const OPERATION: Duration = Duration::from_secs(60);
-
 /// A connected host and its key, before the login.
 pub struct Connected {
     /// The SSH session.
@@ -132,14 +129,6 @@ pub fn place(address: &str, port: u16) -> String {
         Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),
         _ => format!("{address}:{port}"),
     }
-}
-
-/// Creates the error for a failed connection.
-pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
-    Reason::Unreachable.error(format!(
-        "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no \
-         firewall is in between"
-    ))
 }
 
 #[cfg(test)]

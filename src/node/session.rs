@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use ssh2::{Channel, Sftp};
 
 use crate::lease::Fence;
-use crate::node::connect::{OPERATION, unreachable};
 use crate::node::socket;
 use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms};
 
+/// What one operation on a connection may take.
+pub const OPERATION: Duration = Duration::from_secs(60);
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
 /// How often the server hears from us while a command runs, so that nothing in between drops an idle connection.
@@ -224,6 +225,14 @@ impl Session {
 /// Converts a limit to milliseconds for libssh2. A limit that is too long becomes the longest possible one, not none.
 pub(super) fn milliseconds(limit: Duration) -> u32 {
     u32::try_from(limit.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// Creates the error for a failed connection.
+pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
+    Reason::Unreachable.error(format!(
+        "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no \
+         firewall is in between"
+    ))
 }
 
 /// Tells what a server sent instead of an SSH greeting.

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use ssh2::{File, OpenFlags, OpenType, Sftp};
 
-use crate::node::connect::OPERATION;
-use crate::node::session::{Session, milliseconds};
+use crate::node::session::{OPERATION, Session, milliseconds};
 use crate::node::{NodeError, Reason, socket};
 pub use reading::{Found, Part, ReadFailure};
 

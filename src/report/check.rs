@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::{Block, Span, Style, under};
 use super::notes::{at_their_objects, notes, place_on};
-use super::sentences::{self, count, missing_on};
+use super::sentences::{self, count, missing_on, shorten};
 use super::{html, tables};
 use crate::assess::codes;
 use crate::assess::report::{
@@ -220,12 +220,4 @@ fn nodes(nodes: &[NodeReadiness], room: Room) -> impl Iterator<Item = Block> {
     let table = (!shown.is_empty()).then(|| tables::nodes(&shown));
     let left_out = more.into_iter().chain(ready.map(Block::text));
     table.into_iter().chain(left_out)
-}
-
-/// Shortens a list and returns how much is left out.
-pub(super) fn shorten<T>(list: &mut Vec<T>, most: usize, thing: &str) -> Option<Block> {
-    let more = list.len().saturating_sub(most);
-    list.truncate(most);
-    let more = (more > 0).then(|| count(more, &format!("more {thing}")))?;
-    Some(Block::text(format!("and {more} (-o json lists all)")))
 }

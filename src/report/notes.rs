@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::blocks::{Block, Note};
-use super::check::shorten;
-use super::sentences::{as_sentence, names};
+use super::sentences::{as_sentence, names, shorten};
 use crate::assess::codes;
 use crate::assess::report::Finding;
 

@@ -244,3 +244,11 @@ pub(super) fn as_sentence(message: &str) -> String {
     }
     sentence
 }
+
+/// Shortens a list and returns how much is left out.
+pub(super) fn shorten<T>(list: &mut Vec<T>, most: usize, thing: &str) -> Option<Block> {
+    let more = list.len().saturating_sub(most);
+    list.truncate(most);
+    let more = (more > 0).then(|| count(more, &format!("more {thing}")))?;
+    Some(Block::text(format!("and {more} (-o json lists all)")))
+}

@@ -12,7 +12,8 @@ use crate::node::{self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, check_private_key, pr
 use crate::run::plan::{Inputs, Plan};
 use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
-    NAMED, NewCondition, condition, find, no, settle, unchanged, unknown, yes,
+    NAMED, NewCondition, OPERATOR_CONDITION_WRITTEN, condition, find, no, settle, unchanged,
+    unknown, yes,
 };
 use crate::status::node::has_accepted;
 use crate::status::ready::ready;
@@ -20,9 +21,6 @@ use crate::status::removal::{RemovalProgress, removal_condition};
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
 use crate::status::upgraded::note_upgrade;
 use crate::visible::some_of;
-
-/// Whether the verdict is written to the `OperatorCondition`. Absent if the operator has no `OperatorCondition`.
-pub const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 
 /// WMCO's `ConfigMap` of hosts to configure, by address.
 pub const INSTANCES_CONFIG_MAP: &str = "windows-instances";

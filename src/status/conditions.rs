@@ -5,6 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::status::sentence::sentence;
 
+/// Whether the verdict is written to the `OperatorCondition`. Absent if the operator has no `OperatorCondition`.
+pub const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
+
 /// A condition without its type and times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCondition {

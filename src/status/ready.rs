@@ -1,6 +1,6 @@
 //! The condition that generic tools expect: `Ready` summarizes the other conditions.
 
-use crate::status::cluster::OPERATOR_CONDITION_WRITTEN;
+use crate::status::conditions::OPERATOR_CONDITION_WRITTEN;
 use crate::status::conditions::{NewCondition, no};
 use crate::status::rollout::ROLLOUT_PROGRESSING;
 use crate::status::sentence::sentence;

@@ -1,10 +1,11 @@
 //! What a failed list or watch means, and what is said of it.
 
+use std::time::Duration;
+
 use kube::runtime::watcher;
 
 use crate::client::{WentBack, deadline, forbidden};
 use crate::visible::visible;
-use crate::watch::feed::PAGE;
 
 /// Why a list or a watch failed.
 #[derive(Debug)]
@@ -13,8 +14,8 @@ pub(super) enum Failure {
     Call(kube::Error),
     /// An event of a watch could not be read, so it is missing.
     Lost(kube::Error),
-    /// A page of the list did not arrive in time.
-    SlowList,
+    /// A page of the list did not arrive within this time.
+    SlowList(Duration),
 }
 
 impl From<watcher::Error> for Failure {
@@ -60,14 +61,14 @@ impl Failure {
     pub fn needs_watcher(&self) -> bool {
         match self {
             Self::Call(_) => matches!(self.code(), Some(404 | 410)),
-            Self::Lost(_) | Self::SlowList => true,
+            Self::Lost(_) | Self::SlowList(_) => true,
         }
     }
 
     /// Returns the label value for metrics, out of a fixed set.
     pub fn cause(&self) -> &'static str {
         match (self, self.code()) {
-            (Self::SlowList, _) => "SlowList",
+            (Self::SlowList(_), _) => "SlowList",
             (_, Some(403)) => "Forbidden",
             (_, Some(404)) => "NotFound",
             // The server no longer keeps the changes since then, which is normal after some time.
@@ -89,7 +90,9 @@ impl Failure {
     /// Returns what the log says of it.
     pub fn explain(&self) -> String {
         match self {
-            Self::SlowList => format!("its list did not arrive within {} s", PAGE.as_secs()),
+            Self::SlowList(limit) => {
+                format!("its list did not arrive within {} s", limit.as_secs())
+            }
             Self::Call(kube::Error::Api(status)) if status.code == 404 => {
                 format!(
                     "the API server does not serve it: {}",
@@ -139,6 +142,6 @@ mod tests {
             let is = failure.needs_watcher();
             assert_eq!(is, needs_watcher, "{}", failure.explain());
         }
-        assert!(Failure::SlowList.needs_watcher());
+        assert!(Failure::SlowList(Duration::ZERO).needs_watcher());
     }
 }

@@ -27,7 +27,7 @@ const WATCH: u32 = 60;
 /// Objects per page of a list: a whole page is in memory, and a pod has about ten kilobytes.
 const PAGE_SIZE: u32 = 100;
 /// The timeout for a page of a list, once the client may request it: the API server itself gives up after a minute.
-pub(super) const PAGE: Duration = Duration::from_secs(60);
+const PAGE: Duration = Duration::from_secs(60);
 /// The first pause after a failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// A recovering server may refuse the first watch because its caches are still empty: two such pauses are no long outage.
@@ -190,7 +190,7 @@ impl Feed {
 async fn next(events: &mut Events, is_listing: bool) -> Result<Event<Received>, Failure> {
     let next = if is_listing {
         let next = timeout(PAGE, events.next()).await;
-        next.map_err(|_| Failure::SlowList)?
+        next.map_err(|_| Failure::SlowList(PAGE))?
     } else {
         events.next().await
     };

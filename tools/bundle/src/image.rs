@@ -8,9 +8,7 @@ use semver::Version;
 use serde_yaml::Value;
 
 use crate::PACKAGE;
-use crate::sources::{mappings_at, text};
-
-pub(crate) const KUSTOMIZATION: &str = "manifests/kustomization.yaml";
+use crate::sources::{KUSTOMIZATION, mappings_at, text};
 
 /// Splits a reference into name, tag and digest.
 pub(crate) fn parse(image: &str) -> Result<(&str, Option<&str>, Option<&str>)> {

@@ -83,6 +83,6 @@ pub fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String
         catalog::image_set(release)?,
     );
     let kustomization = image::set_in_kustomization(root, &release.image)?;
-    files.insert(image::KUSTOMIZATION.into(), kustomization);
+    files.insert(sources::KUSTOMIZATION.into(), kustomization);
     Ok(files)
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_yaml::{Mapping, Value};
 
-use crate::image::KUSTOMIZATION;
+pub(crate) const KUSTOMIZATION: &str = "manifests/kustomization.yaml";
 
 /// A CRD: its text, and what the `ClusterServiceVersion` repeats of it.
 pub(crate) struct Crd {
