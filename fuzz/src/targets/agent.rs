@@ -47,10 +47,11 @@ pub fn journal(bytes: &[u8]) {
     let text = serde_json::to_string(&journal).unwrap();
     assert_eq!(serde_json::from_str::<Journal>(&text).unwrap(), journal);
     let _ = journal.bad_end(journal.recovery(), Some("a".to_owned()));
-    let sums = [None, Some("0"), journal.before.sha256.as_deref()];
+    let (request, before) = (&journal.request, &journal.before);
+    let sums = [None, Some("0"), before.sha256.as_deref()];
     for current in sums {
         for set_aside in sums {
-            let (back, _) = Wanted::before(&journal, None, current, set_aside);
+            let (back, _) = Wanted::before(request, before, None, current, set_aside);
             let node = Observed {
                 sha256: current.map(str::to_owned),
                 from_sha256: set_aside.map(str::to_owned),
