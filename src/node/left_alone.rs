@@ -9,6 +9,10 @@ use crate::node::{NodeError, Reason, printable};
 /// Explains why nothing more is done on a node in that state.
 pub fn explain(why: Why, request: &Request, state: Option<&NodeState>) -> NodeError {
     match (why, state) {
+        (Why::Busy, Some(_)) => Reason::CSIProxyFailed.error(format!(
+            "the agent on the node still carries out an earlier request, and the node is looked at again when it may have \
+             ended; {LOGS}"
+        )),
         (Why::Broken, Some(state)) => broken(state),
         (Why::Undone, Some(state)) => undone(state),
         (Why::Foreign, Some(state)) => foreign(request, state),

@@ -60,6 +60,8 @@ pub enum Step {
 /// Why nothing more is done on a node that is not as desired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
+    /// The agent is in the middle of a request: it ends that by itself.
+    Busy,
     /// The agent has the request, but something does not work. The agent keeps retrying with backoff.
     Broken,
     /// An update was rolled back before, and what ran before works.
@@ -114,10 +116,16 @@ fn agent_step(desired: &Desired, state: &NodeState) -> Option<Step> {
 /// Compares a node with the right agent to its desired state.
 fn compare(desired: &Desired, state: &NodeState) -> Step {
     let request = &desired.request;
-    if state.unfinished_request_id.is_some() {
-        return Step::Apply { interrupts: false };
-    }
     let last = state.last_result.as_ref();
+    // One whose end is recorded cannot be undone for now: what follows may help, by the same rules as without it.
+    let has_ended = |id: &String| last.is_some_and(|last| last.id == *id);
+    if state
+        .unfinished_request_id
+        .as_ref()
+        .is_some_and(|id| !has_ended(id))
+    {
+        return Step::Stop(Why::Busy);
+    }
     let was_undone =
         last.is_some_and(|last| last.attempt == request.attempt && speaks_against(last));
     let is_kept = is_kept(request, state);

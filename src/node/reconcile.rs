@@ -177,10 +177,6 @@ impl Work<'_> {
         found.state = host.status()?;
         found.is_of_another_version = host.is_of_another_version;
         found.stand(desired);
-        // Without an answer from an agent, no change that waits for this operator is in progress.
-        if found.state.as_ref().is_none_or(is_at_rest) {
-            self.slots.mark_settled(&self.target.node);
-        }
         if let (false, Some(desired)) = (self.target.is_given, desired) {
             let replaces = desired.request.replace_foreign;
             found.look = match &found.state {
@@ -190,6 +186,14 @@ impl Work<'_> {
                 }
                 _ => Look::Nobody,
             };
+        }
+        // Where no agent is, none changes anything; one that gives no state may be in the middle of a change.
+        let is_settled = match &found.state {
+            Some(state) => is_at_rest(state),
+            None => !host.is_installed,
+        };
+        if is_settled {
+            self.slots.mark_settled(&self.target.node);
         }
         Ok(())
     }

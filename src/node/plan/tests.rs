@@ -86,7 +86,11 @@ fn with(facts: &str) -> (Desired, NodeState) {
             "closed pipe" => state.pipes[0].open = false,
             "no pipe" => state.pipes.clear(),
             "crash loop" => state.csi_proxy.failing = Some(failing(7)),
-            "unfinished" => state.unfinished_request_id = Some("other".to_owned()),
+            "busy" => state.unfinished_request_id = Some("other".to_owned()),
+            "unfinished" => {
+                let id = last(&mut state, Outcome::RolledBack).id.clone();
+                state.unfinished_request_id = Some(id);
+            }
             "failed" => drop(last(&mut state, Outcome::Failed).failures),
             "undone" => drop(last(&mut state, Outcome::RolledBack).failures),
             "another attempt" => desired.request.attempt = "again".to_owned(),
@@ -116,6 +120,7 @@ fn with(facts: &str) -> (Desired, NodeState) {
 fn what_was_seen_on_a_node_decides_what_is_done_there() {
     const FOREIGN: Step = Step::Stop(Why::Foreign);
     const BROKEN: Step = Step::Stop(Why::Broken);
+    const BUSY: Step = Step::Stop(Why::Busy);
     for (facts, expected) in [
         ("good", Step::Finish),
         ("good, process 4711", Step::Finish),
@@ -140,7 +145,15 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
         // Whatever does not work is repaired at once, even after a rollback: there is nothing to interrupt.
         ("nothing kept, no file", REPAIR),
         ("other file, closed pipe", REPAIR),
-        ("unfinished", REPAIR),
+        // What the agent is in the middle of ends by itself; what it cannot end keeps nothing from following, in a slot.
+        ("busy, other request, other file", BUSY),
+        ("busy, stopped", BUSY),
+        ("other request, other file, unfinished", UNDONE),
+        (
+            "other request, other file, unfinished, another attempt",
+            UPDATE,
+        ),
+        ("other request, stopped, unfinished", REPAIR),
         ("other request, other file, closed pipe, failed", REPAIR),
         ("other request, stopped, crash loop", REPAIR),
         ("nothing kept, stopped-service csiproxy", REPAIR),

@@ -2,6 +2,7 @@
 
 mod crowd;
 mod cuts;
+mod doubt;
 mod faults;
 mod lease;
 mod owners;

@@ -17,7 +17,7 @@ use windows_storage_agent::cli::{self, Command};
 
 use super::disk::{Disk, Refusal};
 use super::file::File;
-use super::handed::{remove_brought, sweep_brought, unpack_program};
+use super::handed::{remove_brought, unpack_program};
 use super::profile::Shell;
 
 /// Error of both shells for a program that another process has opened without sharing.
@@ -220,7 +220,6 @@ impl Agent {
         let ending = validate(&request).and_then(|()| self.carry_out(disk, &request));
         if ending.is_ok() {
             self.kept = Some(request.clone());
-            sweep_brought(disk, path);
         }
         let end = match ending {
             Ok(outcome) => End::good(outcome, None),

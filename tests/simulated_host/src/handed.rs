@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
+use protocol::paths::{CSI_PROXY_EXE, is_brought, to_sftp};
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Request};
 use windows_storage_agent::cli::{self, Command};
@@ -66,18 +66,6 @@ pub fn unpack_program(disk: &mut Disk, request: &Request) -> Result<(), Failure>
 pub fn remove_brought(disk: &mut Disk, request: &str) {
     if to_sftp(request).rsplit('/').next().is_some_and(is_brought) {
         let _ = disk.remove(request);
-    }
-}
-
-/// Removes the uploads of earlier, interrupted attempts.
-pub fn sweep_brought(disk: &mut Disk, request: &str) {
-    let incoming = format!("{}/", to_sftp(INCOMING_DIR).to_lowercase());
-    for path in disk.files() {
-        let name = path.strip_prefix(&incoming);
-        if name.is_some_and(is_brought) && path != to_sftp(request).to_lowercase() {
-            // A locked file stays.
-            let _ = disk.remove(&path);
-        }
     }
 }
 
