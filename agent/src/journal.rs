@@ -61,7 +61,7 @@ impl Journal {
         });
         if recovery == Recovery::Leave {
             why.message +=
-                "; there was no working version to roll back to, so the node was left as it is";
+                "; there was no working version to roll back to, so nothing was rolled back";
         }
         let incomplete = problem.is_some();
         let mut outcome = Outcome::Failed;

@@ -11,7 +11,7 @@ use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
 
 use crate::node::answer::{answer, brief, is_other_status, parse, unanswered};
 use crate::node::payload::{Payload, Program};
-use crate::node::session::Session;
+use crate::node::session::{Output, Session};
 use crate::node::{NodeError, Reason, look};
 
 /// Time limit for the agent's `status` command.
@@ -56,8 +56,7 @@ impl Host {
         if !self.is_installed {
             return Ok(None);
         }
-        let command = format!("{AGENT_EXE} status");
-        let output = self.session.query(&command, COMMAND)?;
+        let output = self.ask_status()?;
         match parse(&output) {
             Some(Answer::Status(state)) => Ok(Some(state)),
             _ if is_other_status(&output) => {
@@ -70,6 +69,10 @@ impl Host {
                 Ok(None)
             }
         }
+    }
+
+    fn ask_status(&mut self) -> Result<Output, NodeError> {
+        self.session.query(&format!("{AGENT_EXE} status"), COMMAND)
     }
 
     /// Uploads the payload's agent and installs it. Returns the node's state from the new agent.
@@ -146,9 +149,13 @@ impl Host {
             return Err(unanswered(&output, problem, hint));
         };
         tracing::info!(sha256, "the agent is installed and its service runs");
-        match state {
-            Some(state) => Ok(Some(*state)),
-            None => self.status(),
+        if let Some(state) = state {
+            return Ok(Some(*state));
+        }
+        // It says why.
+        match answer(&self.ask_status()?)? {
+            Some(Answer::Status(state)) => Ok(Some(state)),
+            _ => Ok(None),
         }
     }
 

@@ -155,7 +155,7 @@ impl Engine {
                 end
             }
             Err(failure) => {
-                let end = journal.bad_end(Recovery::Undo, Some(format!("{failure}; retrying")));
+                let end = stays_undone(journal, &failure);
                 self.note(&journal.request, &end);
                 end
             }
@@ -185,6 +185,16 @@ impl Engine {
         point("undone");
         self.close(&journal.request, &end);
         Ok(end)
+    }
+
+    /// Records that a rollback is in the way of something, unless that is known of this request.
+    fn note_stuck(&mut self, journal: &Journal, why: &Failure) {
+        let request = &journal.request;
+        let last = self.kept.memory.last_result.as_ref();
+        let is_known = last.is_some_and(|last| last.end.incomplete && last.id == request.id);
+        if !is_known {
+            self.note(request, &stays_undone(journal, why));
+        }
     }
 
     /// Restores what was there before; returns a problem that a repetition does not solve.
@@ -269,7 +279,10 @@ impl Engine {
         ));
         match recovery {
             Recovery::Commit => self.commit(&journal).map(drop),
-            Recovery::Undo => self.go_back(&journal).map(drop),
+            Recovery::Undo => {
+                let back = self.go_back(&journal).map(drop);
+                back.inspect_err(|failure| self.note_stuck(&journal, failure))
+            }
             Recovery::Leave => {
                 let in_place = files::sha256(CSI_PROXY_EXE);
                 let in_place = in_place.inspect_err(|_| self.try_again_later())?;
@@ -349,6 +362,11 @@ impl Engine {
         self.again
             .get_or_insert_with(|| Backoff::after_first(Instant::now()));
     }
+}
+
+/// Returns how a request ends whose rollback is in the way of something.
+fn stays_undone(journal: &Journal, why: &Failure) -> End {
+    journal.bad_end(Recovery::Undo, Some(format!("{why}; retrying")))
 }
 
 /// Adds the program to a failure that is about a blocked one.

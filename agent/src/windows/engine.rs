@@ -60,17 +60,18 @@ pub fn run(signals: &Signals, is_up: impl FnOnce()) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the path of a request that was handed over, if there is one.
+/// Returns the path of the request that was handed over first, if there is one.
 fn handed() -> Option<String> {
     let entries = std::fs::read_dir(INCOMING_DIR).ok()?.flatten();
-    let mut found = entries.filter_map(|entry| {
+    let found = entries.filter_map(|entry| {
         let path = entry.path().into_os_string().into_string().ok()?;
         let path = path.strip_suffix(apply::HANDED)?.to_owned();
-        let written = entry.metadata().and_then(|file| file.modified());
-        let age = written.ok().and_then(|time| time.elapsed().ok());
-        age.is_none_or(|age| age < WAITED_FOR).then_some(path)
+        let written = entry.metadata().and_then(|file| file.modified()).ok();
+        let age = written.and_then(|time| time.elapsed().ok());
+        age.is_none_or(|age| age < WAITED_FOR)
+            .then_some((written, path))
     });
-    found.next()
+    found.min().map(|(_, path)| path)
 }
 
 /// The state of the engine's thread.

@@ -17,7 +17,7 @@ use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::Journal;
 use windows_storage_agent::state::Memory;
 
-use super::install::{end_running, lock};
+use super::install::{end_running, install, lock};
 use super::observe::Kept;
 use super::services::Services;
 use super::{events, files, log, point, store};
@@ -38,7 +38,19 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     let ended = end_running(&mut services);
     services.set_recovery(AGENT_SERVICE, true);
     ended?;
-    finish_change(&mut services)?;
+    if is_unfinished()? {
+        if services
+            .start(AGENT_SERVICE, Instant::now() + STOP)
+            .is_err()
+        {
+            // Its program is gone, or the service itself: this program takes its place.
+            drop(lock);
+            install(None)?;
+        }
+        return Err(FailureCategory::Other.failure(
+            "a change of csi-proxy was cut off in the middle, and the agent finishes it first; run uninstall again after that",
+        ));
+    }
     point("uninstall: agent's service ended");
     if !keeps_csi_proxy {
         remove_csi_proxy(&mut services)?;
@@ -60,23 +72,17 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     Ok(Answer::Uninstalled {})
 }
 
-/// Leaves an interrupted change to the agent's service, which finishes it or rolls it back when it starts.
-fn finish_change(services: &mut Services) -> Result<(), Failure> {
+/// Returns whether a change was cut off that the agent's service finishes, or rolls back, when it starts.
+fn is_unfinished() -> Result<bool, Failure> {
     // Whatever its form: the installed agent may be of another version.
     if !fs::exists(JOURNAL_FILE).context(format_args!("looking for {JOURNAL_FILE}"))? {
-        return Ok(());
+        return Ok(false);
     }
     let journal: Option<Journal> = store::load(JOURNAL_FILE).unwrap_or_default();
     let memory: Memory = store::load(STATE_FILE)?.unwrap_or_default();
     let last = memory.last_result.filter(|last| last.end.incomplete);
-    if last.is_some_and(|last| journal.is_some_and(|it| it.request.id == last.id)) {
-        // It was rolled back as far as it can be, and has said so.
-        return Ok(());
-    }
-    services.start(AGENT_SERVICE, Instant::now() + STOP)?;
-    Err(FailureCategory::Other.failure(
-        "a change of csi-proxy was cut off in the middle, and the agent finishes it first; run uninstall again after that",
-    ))
+    // Where it was rolled back as far as it can be, it has said so.
+    Ok(last.is_none_or(|last| journal.is_none_or(|it| it.request.id != last.id)))
 }
 
 /// Stops and removes csi-proxy if it is the agent's. Other services stay as they are.

@@ -1,7 +1,9 @@
 //! Faults of a node, of its files and of requests.
 
 use std::fs;
+use std::path::PathBuf;
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use protocol::paths::{CSI_PROXY_EXE, DESIRED_FILE, INCOMING_DIR, JOURNAL_FILE};
 use protocol::{Answer, End, Failure, FailureCategory, Outcome, ServiceState};
@@ -138,18 +140,37 @@ fn what_is_handed_over_and_is_no_request_is_refused() {
         assert!(!beside(".handed").exists(), "{name}");
     }
     // Nobody waits for one of long ago.
-    let (old, handed) = (
-        variant(1),
-        node.local(&format!(r"{INCOMING_DIR}\old.json.handed")),
-    );
-    node.upload("old", &old, &sha256(&old));
-    let file = fs::File::create(&handed).unwrap();
-    let hour = std::time::Duration::from_secs(3_000);
-    file.set_modified(std::time::SystemTime::now() - hour)
-        .unwrap();
+    let (old, handed) = (variant(1), node.hand_over("old", &variant(1), 3_000));
     let state = node.applied("first", &variant(0)).state;
     assert_eq!(state.request_id.as_deref(), Some("first"));
-    assert!(handed.exists() && is_well(&node.state(), &variant(0)));
+    assert!(handed.exists() && !is_well(&node.state(), &old));
+}
+
+impl Node {
+    /// Hands over a request as if so many seconds ago. Returns the file that does that.
+    fn hand_over(&self, id: &str, content: &[u8], seconds: u64) -> PathBuf {
+        self.upload(id, content, &sha256(content));
+        let answered = format!(r"{INCOMING_DIR}\{id}.json.answered");
+        fs::write(self.local(&answered), [b' '; 4096]).unwrap();
+        let path = self.local(&format!(r"{INCOMING_DIR}\{id}.json.handed"));
+        let file = fs::File::create(&path).unwrap();
+        let then = SystemTime::now() - Duration::from_secs(seconds);
+        file.set_modified(then).unwrap();
+        path
+    }
+}
+
+#[test]
+fn what_was_handed_over_last_is_kept_in_the_end() {
+    let node = Node::new();
+    node.stop_agent();
+    let first = node.hand_over("request-2", &variant(0), 60);
+    let last = node.hand_over("request-1", &variant(1), 5);
+    node.start_agent();
+    node.until("both are done", || !first.exists() && !last.exists());
+    node.eventually("the last one is kept", |state| {
+        state.request_id.as_deref() == Some("request-1") && is_well(state, &variant(1))
+    });
 }
 
 /// Windows then reports "The pipe has been ended" to the caller that requested the stop.

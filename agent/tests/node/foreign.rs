@@ -78,7 +78,6 @@ fn are_let_alone_unless_they_may_be_replaced() {
     assert!(next.state.csi_proxy.failing.is_none());
 }
 
-/// Nobody else starts it: the agent does not keep a request yet.
 /// Starts a csi-proxy of another owner that ends at each start once [`CRASH`] is there.
 fn start_theirs(node: &Node) {
     let theirs = r"C:\theirs\csi-proxy.exe";
@@ -149,6 +148,23 @@ fn one_that_cannot_start_again_does_not_hold_up_the_end_of_the_agent() {
     start_theirs(&node);
     fail_to_go_back(&node, "first");
     node.uninstalled(Build::Payload, "--keep-csi-proxy");
+
+    // The same where the agent was killed in between.
+    let node = Node::with(Build::FaultInjection);
+    start_theirs(&node);
+    node.die_at("configure service");
+    let broken = standin(Behaviour::Well, &["csi-proxy-disk-v1"]);
+    let mut replace = request_for("first", &broken);
+    replace.replace_foreign = true;
+    node.apply_request(&replace, Some(&broken));
+    node.points();
+    fs::write(node.local(CRASH), "").unwrap();
+    node.start_agent();
+    node.eventually("it is told", |state| {
+        let last = state.last_result.as_ref();
+        state.unfinished_request_id.is_some() && last.is_some_and(|last| last.end.incomplete)
+    });
+    node.uninstalled(Build::FaultInjection, "--keep-csi-proxy");
 }
 
 /// Windows does not stop a service while others that need it run.

@@ -157,6 +157,30 @@ fn a_change_that_was_cut_off_is_finished_first() {
     assert!(node.ask("sc query csi-proxy").contains("RUNNING"));
 }
 
+/// By hand, or by a virus scanner.
+#[test]
+fn a_change_whose_agent_was_taken_away_keeps_nothing_from_being_removed() {
+    for gone in ["service", "program"] {
+        let node = Node::with(Build::FaultInjection);
+        node.applied("old", &variant(0));
+        node.die_at("old file set aside");
+        node.apply("new", &variant(1));
+        node.points();
+        assert!(node.is_there(JOURNAL_FILE));
+        if gone == "service" {
+            node.run(&format!("sc delete {AGENT_SERVICE}"));
+        } else {
+            fs::remove_file(node.local(AGENT_EXE)).unwrap();
+        }
+        node.until(gone, || {
+            node.uninstall(Build::FaultInjection, "") == Some(Answer::Uninstalled {})
+        });
+        node.assert_agent_is_gone();
+        assert!(!node.is_there(CSI_PROXY_EXE), "{gone}");
+        assert!(!node.has_service("csi-proxy"), "{gone}");
+    }
+}
+
 #[test]
 fn a_change_of_an_agent_of_another_version_holds_it_up_only_once() {
     let node = Node::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR};
+use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE};
 use rustix::time::{ClockId, clock_gettime};
 use simulated_host::{Greeting, KeyKind, Moment, SimulatedHost, Speech};
 
@@ -178,6 +178,17 @@ async fn what_is_no_answer_is_not_taken_for_one() {
         host.set_faults(|faults| faults.speech = Speech::Plain);
         scene.is_well(&host).await;
     }
+}
+
+#[tokio::test]
+async fn why_an_agent_gives_no_state_is_told_in_its_words() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    host.with_disk(|disk| disk.lock(CSI_PROXY_EXE, true));
+    let words = r"reading C:\k\csi-proxy.exe: The process cannot access the file";
+    scene.fails(&host, Reason::AgentFailed, words).await;
+    host.with_disk(|disk| disk.lock(CSI_PROXY_EXE, false));
+    scene.is_well(&host).await;
 }
 
 #[tokio::test]

@@ -108,7 +108,7 @@ impl Agent {
         }
         let answer = match cli::parse(words.map(str::to_owned)) {
             Ok(Command::Install { sha256 }) => self.install(disk, program, sha256.as_deref()),
-            Ok(Command::Status { pipes }) => Ok(Answer::Status(self.state(disk, &pipes))),
+            Ok(Command::Status { pipes }) => self.status(disk, &pipes).map(Answer::Status),
             Ok(Command::Apply { request, .. }) => {
                 let answer = self.apply(disk, &request);
                 remove_brought(disk, &request);
@@ -165,8 +165,7 @@ impl Agent {
         let (outcome, what) = if self.kept.is_some() {
             (Outcome::RolledBack, "the previous state is restored")
         } else {
-            let what =
-                "there was no working version to roll back to, so the node was left as it is";
+            let what = "there was no working version to roll back to, so nothing was rolled back";
             (Outcome::Failed, what)
         };
         let message = format!("the agent ended in the middle of the request; {what}");
@@ -192,10 +191,9 @@ impl Agent {
         disk.put(AGENT_EXE, file);
         self.service = ServiceState::Running;
         self.running = Some(sha256.clone());
-        let state = self.state(disk, &[]);
         Ok(Answer::Installed {
             sha256,
-            state: Some(Box::new(state)),
+            state: self.status(disk, &[]).ok().map(Box::new),
         })
     }
 
@@ -287,6 +285,17 @@ impl Agent {
             end,
             finished: "2026-01-01T00:00:00Z".to_owned(),
         });
+    }
+
+    /// Returns the state, unless a program holds csi-proxy's file.
+    fn status(&self, disk: &Disk, pipes: &[String]) -> Result<NodeState, Failure> {
+        match disk.read_locally(CSI_PROXY_EXE) {
+            Err(Refusal::Shared) => {
+                let message = format!("reading {CSI_PROXY_EXE}: {}", IN_USE.trim());
+                Err(FailureCategory::Other.failure(message))
+            }
+            _ => Ok(self.state(disk, pipes)),
+        }
     }
 
     fn state(&self, disk: &Disk, pipes: &[String]) -> NodeState {
