@@ -16,12 +16,11 @@ pub fn program(command: &str) -> Option<&str> {
 pub fn log_folders(command: &str) -> Vec<&str> {
     command
         .split([' ', '\t'])
-        .map(|word| word.trim_matches('"'))
         .filter_map(|word| {
             word.strip_prefix("--log_file=")
                 .or_else(|| word.strip_prefix("-log_file="))
         })
-        .filter_map(|file| file.trim_matches('"').rsplit_once('\\'))
+        .filter_map(|file| file.rsplit_once('\\'))
         .map(|(folder, _)| folder)
         .collect()
 }
@@ -63,10 +62,6 @@ mod tests {
                 r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -logtostderr=false"
             ),
             [r"C:\var\log\csi-proxy"]
-        );
-        assert_eq!(
-            log_folders(r#"a.exe --log_file="C:\logs\a.log""#),
-            [r"C:\logs"]
         );
         assert!(log_folders("a.exe -log_file_max_size=3").is_empty());
     }

@@ -4,7 +4,7 @@ use crate::command::{program, same_name, same_path};
 use crate::paths::CSI_PROXY_SERVICE;
 use crate::{ForeignInstance, ForeignKind};
 
-/// The description of our csi-proxy service. It begins alike in every version.
+/// The description of our csi-proxy service, by which it is told from others'.
 pub const DESCRIPTION: &str = "Managed by windows-storage-operator: csi-proxy";
 
 const NAMES: [&str; 2] = ["csi-proxy", "csiproxy"];
