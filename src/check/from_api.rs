@@ -120,9 +120,9 @@ impl Reading<'_> {
         };
         let table = kind.table_mut(&mut self.cluster);
         match problem {
-            Some(problem) => table.fail(problem),
+            Some(problem) => drop(table.fail(problem)),
             None => table.finish(),
-        };
+        }
         (self.report)(Read::End {
             resource: &kind.resource,
             is_complete: table.is_complete(),

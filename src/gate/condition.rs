@@ -17,6 +17,12 @@ pub fn holds(object: &OperatorCondition) -> Option<bool> {
     Some(is_held(text("status"), text("reason")))
 }
 
+/// Returns whether our condition allows upgrades.
+pub fn allows(object: &OperatorCondition) -> bool {
+    let ours = ours(&object.spec.conditions);
+    ours.is_some_and(|ours| ours["status"] == Upgradeable::True.as_str())
+}
+
 /// Returns all conditions with ours set to the decision; `None` if nothing is to be written. The API server treats the list
 /// as atomic, so it is merged by type here.
 pub fn merged(existing: &[Value], decision: &Decision, now: Timestamp) -> Option<Vec<Value>> {

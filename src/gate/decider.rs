@@ -13,7 +13,7 @@ use crate::visible::some_of;
 /// is deleted and recreated is missing for a moment, and so is a pod between two that its owner creates.
 pub const MINUTE: Duration = Duration::from_secs(60);
 /// How long after the last list the gate opens: what happened while it ran comes right at the start of the next watch.
-const AFTER_LISTS: Duration = Duration::from_secs(1);
+pub const AFTER_LISTS: Duration = Duration::from_secs(1);
 /// How long a process that has just started keeps an existing reason for holding upgrades.
 const START: Duration = Duration::from_secs(30);
 /// How many kinds a message names; the rest is only counted.
@@ -30,6 +30,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// When it turned to what it is.
     pub turned: Turned,
+    /// When this was judged.
+    pub at: Instant,
     /// When each kind that the verdict rests on was last listed.
     pub lists: Vec<(&'static str, Option<Listed>)>,
     /// When something last disappeared, rather than got what it lacked, that would hold upgrades if it came back.
@@ -135,6 +137,8 @@ pub fn is_held(status: &str, reason: &str) -> bool {
 pub struct Judgement {
     /// What the condition is to say.
     pub decision: Decision,
+    /// Whether it may be written over anything but `True`: it rests on lists since the gate was last closed.
+    pub opens: bool,
     /// Since when lists are wanted to open the gate; `None` if they are there, or it is not time yet.
     pub wants_lists: Option<Instant>,
     /// When to judge again if nothing changes.
@@ -150,6 +154,9 @@ pub struct Decider {
     /// "What another process left is kept for a minute": whether the condition held upgrades before this one wrote it, once
     /// that is known.
     pub was_held: Option<bool>,
+    /// "Each write of True rests on such a list, a repeated one included": when something besides the verdict last closed the
+    /// gate, an operation on a node or another client.
+    closed_at: Option<Instant>,
     operations: Operations,
 }
 
@@ -164,6 +171,9 @@ impl Decider {
         let (verdict, turned) = (&judged.verdict, judged.turned);
         let holding = self.operations.holding(&judged.in_progress, now);
         let operation = (!holding.is_empty()).then(|| operation(&holding));
+        if operation.is_some() {
+            self.closed_at = Some(now);
+        }
         let ends = self.operations.next_end(now);
         if verdict.upgradeable == Upgradeable::False {
             let insists = turned.started + START;
@@ -178,6 +188,7 @@ impl Decider {
             let due = ends.into_iter().chain(yields.then_some(insists)).min();
             return Judgement {
                 decision,
+                opens: false,
                 wants_lists: None,
                 due,
             };
@@ -187,7 +198,8 @@ impl Decider {
         let from = self.opens_from(judged).filter(|_| !is_open);
         let at = from.and_then(|from| opens_at(judged, from));
         let may_be_listed = from.filter(|from| *from <= now);
-        let is_time = at.is_some_and(|at| at <= now);
+        // What happened until then has been judged.
+        let is_time = at.is_some_and(|at| at <= judged.at);
         if is_open || is_time || (may_be_listed.is_some() && operation.is_some()) {
             let decision = Decision {
                 false_at: turned.false_at,
@@ -195,6 +207,7 @@ impl Decider {
             };
             return Judgement {
                 decision,
+                opens: is_time,
                 wants_lists: None,
                 due: ends,
             };
@@ -210,9 +223,15 @@ impl Decider {
         };
         Judgement {
             decision,
+            opens: false,
             wants_lists,
             due: due.into_iter().flatten().filter(|at| *at > now).min(),
         }
+    }
+
+    /// Closes the gate until lists show that it may open: another client has closed it, or changed what says so.
+    pub fn close(&mut self, now: Instant) {
+        self.closed_at = Some(now);
     }
 
     /// Has operations begin anew: none goes on while nobody can be told of it.
@@ -223,6 +242,7 @@ impl Decider {
     /// Returns since when lists must have begun that open the gate; `None` if this process must not open it.
     fn opens_from(&self, judged: &Judged) -> Option<Instant> {
         let since = judged.turned.true_since?;
+        let since = since.max(self.closed_at.unwrap_or(since));
         let was_held = self.was_held?;
         if judged.verdict.reason == Reason::Override {
             return Some(since);

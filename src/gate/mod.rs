@@ -11,14 +11,17 @@ mod object;
 mod operations;
 mod report;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use tokio::sync::watch;
 
+use crate::api::OperatorCondition;
 use crate::http::Metrics;
+use condition::allows;
+pub use decider::{AFTER_LISTS, Decision, Judged, Turned, is_held};
 use decider::{Decider, Judgement};
-pub use decider::{Decision, Judged, Turned, is_held};
 pub use error::GateError;
 pub use object::GateObject;
 pub use report::GateReport;
@@ -63,16 +66,8 @@ impl Gate {
         if self.object.is_none() {
             self.decider.was_held = judged.was_held;
         }
-        let now = Instant::now();
-        let decision = self.decide(judged, now).decision;
-        if self.track.is_due(&decision, now) {
-            if !decision.holds() {
-                // Before `opens` is asked: work that begins on a node is seen here, or the node waits for this to be done.
-                self.report
-                    .send_if_modified(|report| !std::mem::take(&mut report.knows).is_empty());
-            }
-            self.ensure(&decision, judged.was_held, opens).await;
-        }
+        // Once more where another client has changed what allowed upgrades: that is held at once.
+        while self.tell(judged, &opens).await {}
         if self.track.may_say_something_else() {
             self.decider.begin_operations_anew();
         }
@@ -97,16 +92,33 @@ impl Gate {
         next.due.into_iter().chain(checks).min().unwrap_or(now)
     }
 
+    /// Writes what differs from the decision. Returns whether another client has changed what allowed upgrades.
+    async fn tell(&mut self, judged: &Judged, opens: &impl Fn() -> bool) -> bool {
+        let now = Instant::now();
+        let judgement = self.decide(judged, now);
+        if !self.track.is_due(&judgement.decision, now) {
+            return false;
+        }
+        if !judgement.decision.holds() {
+            // Before `opens` is asked: work that begins on a node is seen here, or the node waits for this to be done.
+            self.report
+                .send_if_modified(|report| !std::mem::take(&mut report.knows).is_empty());
+        }
+        self.ensure(&judgement, judged.was_held, opens).await
+    }
+
     fn decide(&mut self, judged: &Judged, now: Instant) -> Judgement {
         self.decider.judge(judged, self.track.written(), now)
     }
 
     async fn ensure(
         &mut self,
-        decision: &Decision,
+        judgement: &Judgement,
         was_held: Option<bool>,
         opens: impl Fn() -> bool,
-    ) {
+    ) -> bool {
+        let decision = &judgement.decision;
+        let is_lost = Cell::new(false);
         // A `True` must not be written once the verdict is another, however slow the server is.
         let is_wanted = || decision.holds() || opens();
         let Some(object) = &self.object else {
@@ -114,7 +126,12 @@ impl Gate {
                 let now = Instant::now();
                 self.track.saw(decision.clone(), None, now);
             }
-            return;
+            return false;
+        };
+        let is_wanted_over = |found: &OperatorCondition| {
+            // What stays open rests on lists from before.
+            is_lost.set(!decision.holds() && !judgement.opens && !allows(found));
+            is_wanted() && !is_lost.get()
         };
         let ensuring = async {
             if !self.has_read {
@@ -124,11 +141,19 @@ impl Gate {
                 self.has_read = true;
                 return Ok(None);
             }
-            object.ensure(decision, is_wanted).await
+            object.ensure(decision, is_wanted_over).await
         };
         let ensured = ensuring.await;
         let (name, now) = (&object.name, Instant::now());
         match ensured {
+            Ok(None) if is_lost.get() => {
+                tracing::warn!(
+                    "another client had changed the condition Upgradeable of OperatorCondition {name}; it says False until \
+                     everything has been listed anew"
+                );
+                self.track.lost(now);
+                self.decider.close(now);
+            }
             Ok(None) => {}
             Ok(Some(found)) => {
                 let (_, is_changed) = &found;
@@ -152,6 +177,7 @@ impl Gate {
                 self.track.failed(decision, error, now);
             }
         }
+        is_lost.get()
     }
 
     fn publish(&self, report: GateReport) {
@@ -198,6 +224,7 @@ mod tests {
             let judged = Judged {
                 verdict: verdict.clone(),
                 turned,
+                at: Instant::now(),
                 lists: vec![("Pod", Some(Listed { begun, ended }))],
                 gone,
                 in_progress: BTreeSet::new(),
@@ -252,6 +279,7 @@ mod tests {
             let judged = Judged {
                 verdict: verdict.clone(),
                 turned,
+                at: Instant::now() + AFTER_LISTS,
                 lists: Vec::new(),
                 gone: None,
                 in_progress: in_progress.clone(),
@@ -299,6 +327,7 @@ mod tests {
         let mut judged = Judged {
             verdict,
             turned,
+            at: Instant::now(),
             lists: Vec::new(),
             gone: Some(ago(8)),
             in_progress: BTreeSet::new(),

@@ -36,11 +36,12 @@ impl GateObject {
     }
 
     /// Makes the condition say what was decided. Reads first, writes only a difference, and keeps what others wrote. Returns the
-    /// object, and whether it had to be written; `None` if the decision is no longer wanted and nothing was written.
+    /// object, and whether it had to be written; `None` if the decision is not wanted over what was read, and nothing was
+    /// written.
     pub async fn ensure(
         &self,
         decision: &Decision,
-        is_wanted: impl Fn() -> bool,
+        is_wanted: impl Fn(&OperatorCondition) -> bool,
     ) -> Result<Option<(OperatorCondition, bool)>, GateError> {
         let mut attempts = 0;
         loop {
@@ -50,7 +51,7 @@ impl GateObject {
             let Some(conditions) = conditions else {
                 return Ok(Some((existing, false)));
             };
-            if !is_wanted() {
+            if !is_wanted(&existing) {
                 return Ok(None);
             }
             let patch = Patch::Merge(json!({

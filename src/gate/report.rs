@@ -123,6 +123,15 @@ impl Track {
         is_disturbed
     }
 
+    /// Records that the object does not say any more what was written, and another client has changed it.
+    pub fn lost(&mut self, now: Instant) {
+        self.written = None;
+        // One that was deleted comes back empty: nobody's doing.
+        if self.failure.take().is_none() {
+            self.changes.push(now);
+        }
+    }
+
     /// Returns whether the object may say something else for a moment: a call has failed.
     pub fn may_say_something_else(&self) -> bool {
         matches!(self.failure, Some((GateError::Call(_), _)))

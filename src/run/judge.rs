@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 
 use crate::assess::{Memory, Report, assess};
-use crate::gate::GateReport;
+use crate::gate::{AFTER_LISTS, GateReport};
 use crate::http::Shown;
 use crate::index::{self, AnyTable, Cluster, list_unread};
 use crate::node::payload::Payload;
@@ -94,6 +94,10 @@ impl Judge {
                 given_back = judged;
             }
             let mut next = (judged + IDLE).min(plan.due.unwrap_or(judged + IDLE));
+            // The gate opens on a judgement of what came until then.
+            let listed = self.cluster.listed();
+            let listed = listed.map(|lists| lists.ended + AFTER_LISTS);
+            next = next.min(listed.filter(|at| *at > began).unwrap_or(next));
             let by_plan = plan.wants_lists;
             drop(plan);
             let rested = pace.rested(began, judged);

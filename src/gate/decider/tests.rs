@@ -110,17 +110,28 @@ impl Rig {
     ) -> Decision {
         let now = self.after(milliseconds);
         self.turned.note(verdict, is_readable, now);
-        let judged = Judged {
+        let judged = self.judged(milliseconds, verdict, in_progress);
+        let written = self.written.as_ref();
+        self.said = Some(self.decider.judge(&judged, written, now));
+        self.said()
+    }
+
+    /// Returns what was judged this many milliseconds after the start.
+    fn judged(
+        &self,
+        milliseconds: u64,
+        verdict: &Verdict,
+        in_progress: &BTreeSet<String>,
+    ) -> Judged {
+        Judged {
             verdict: verdict.clone(),
             turned: self.turned,
+            at: self.after(milliseconds),
             lists: vec![("Node", Some(self.listed)), ("Pod", Some(self.listed))],
             gone: self.gone,
             in_progress: in_progress.clone(),
             was_held: None,
-        };
-        let written = self.written.as_ref();
-        self.said = Some(self.decider.judge(&judged, written, now));
-        self.said()
+        }
     }
 
     fn judgement(&self) -> &Judgement {
@@ -332,6 +343,7 @@ fn one_kind_that_was_not_listed_since_keeps_the_gate_closed() {
             let judged = Judged {
                 verdict: verdict.clone(),
                 turned: rig.turned,
+                at,
                 lists: lists.to_vec(),
                 gone: None,
                 in_progress: NOBODY.clone(),
@@ -362,6 +374,35 @@ fn it_is_judged_again_when_the_minute_is_over() {
     let other = verdict(Upgradeable::True, Reason::NoInTreeVolumes);
     let said = rig.decide(61_200, &other, READABLE, NOBODY).verdict;
     assert_eq!(said, other, "what stays open may say so otherwise");
+}
+
+#[test]
+fn what_another_client_has_closed_opens_from_new_lists_only() {
+    let mut rig = Rig::new();
+    rig.at(0, "open");
+    assert_eq!(rig.at(1_500, "open"), OPEN);
+    assert!(rig.judgement().opens, "the lists at the start count");
+    rig.at(2_000, "open");
+    assert!(!rig.judgement().opens, "it only stays open");
+    rig.decider.close(rig.after(3_600_000));
+    rig.written = None;
+    assert_eq!(rig.at(3_600_000, "open~"), UNKNOWN);
+    assert_eq!(rig.wants_lists(), Some(rig.after(3_600_000)));
+    rig.at(3_601_000, "open");
+    assert_eq!(rig.at(3_602_000, "open"), OPEN);
+}
+
+#[test]
+fn what_happened_until_a_second_after_the_lists_is_judged_before_it_opens() {
+    let mut rig = Rig::new();
+    rig.at(0, "held");
+    rig.at(1_000, "open");
+    let judged = rig.judged(1_999, &open(), NOBODY);
+    for (judged, is_open) in [(judged, false), (rig.judged(2_000, &open(), NOBODY), true)] {
+        let now = rig.after(9_000);
+        let said = rig.decider.judge(&judged, rig.written.as_ref(), now);
+        assert_eq!(!said.decision.holds(), is_open);
+    }
 }
 
 #[test]
@@ -401,6 +442,7 @@ fn a_true_is_written_only_while_the_verdict_has_been_true_all_the_time() {
     let judged = |turned| Judged {
         verdict: open(),
         turned,
+        at: Instant::now(),
         lists: Vec::new(),
         gone: None,
         in_progress: BTreeSet::new(),
@@ -463,16 +505,19 @@ fn a_node_in_the_middle_of_an_update_holds_what_else_would_go_on() {
 }
 
 #[test]
-fn the_end_of_an_update_opens_at_once_what_was_open_and_no_minute_is_lost_by_it() {
+fn the_end_of_an_update_opens_after_lists_and_no_minute_is_lost_by_it() {
     let mut rig = Rig::new();
     let nodes = BTreeSet::from(["win-1".to_owned()]);
     rig.at(0, "open");
     rig.at(1_500, "open");
     let during = rig.decide(2_000, &open(), READABLE, &nodes);
     rig.written = Some(during);
-    assert_eq!(rig.at(3_000, "open~"), OPEN);
+    assert_eq!(rig.at(3_000, "open~"), "NodeOperationInProgress");
+    assert_eq!(rig.wants_lists(), Some(rig.after(2_000)));
+    rig.at(3_000, "open");
+    assert_eq!(rig.at(4_000, "open"), OPEN);
 
-    rig.at(4_000, "held");
+    rig.at(4_100, "held");
     rig.at(5_000, "open!");
     let during = rig.decide(6_000, &open(), READABLE, &nodes).verdict;
     assert_eq!(

@@ -145,6 +145,7 @@ impl Plan {
             judged: Judged {
                 verdict: verdict.unwrap_or(&inputs.report.verdict).clone(),
                 turned: history.turned,
+                at: inputs.instant,
                 lists: cluster.lists(),
                 gone: history.gone(cluster, inputs.report),
                 in_progress: BTreeSet::new(),

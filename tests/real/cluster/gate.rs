@@ -228,7 +228,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
             message: format!("message {number}"),
         };
         let decision = Decision::of(verdict);
-        match gate.ensure(&decision, || true).await {
+        match gate.ensure(&decision, |_| true).await {
             Ok(_) => {
                 let object = api.get(OPERATOR_CONDITION).await.unwrap();
                 let ours = object.spec.conditions.iter();
@@ -261,7 +261,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
         message: "open".to_owned(),
     };
     let open = Decision::of(verdict);
-    assert!(gate.ensure(&open, || false).await.unwrap().is_none());
+    assert!(gate.ensure(&open, |_| false).await.unwrap().is_none());
     let after = api.get(OPERATOR_CONDITION).await.unwrap();
     assert_eq!(after.spec.conditions, object.spec.conditions);
 }

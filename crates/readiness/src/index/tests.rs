@@ -2,7 +2,7 @@ use super::*;
 use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 use crate::objects::KINDS;
 
-type Finish = fn(&mut Cluster) -> bool;
+type Finish = fn(&mut Cluster);
 
 /// Returns a cluster where only the kinds for node management have been read, except `left_out`.
 fn configured(left_out: &str) -> Cluster {
@@ -13,13 +13,12 @@ fn configured(left_out: &str) -> Cluster {
             for name in cluster.wanted().secrets() {
                 cluster.secrets.insert(name.to_owned(), Secret::Missing);
             }
-            true
         }),
         ("WindowsStorage", |cluster| cluster.settings.finish()),
         ("Node", |cluster| cluster.nodes.finish()),
         ("Node's status", |cluster| cluster.node_statuses.finish()),
         ("DaemonSet", |cluster| {
-            cluster.owners[WorkloadKind::DaemonSet].finish()
+            cluster.owners[WorkloadKind::DaemonSet].finish();
         }),
     ];
     for (kind, finish) in kinds {

@@ -85,6 +85,11 @@ pub struct FieldError {
 impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
     fn from(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
         let field = error.path().to_string();
+        // The place is one of the JSON that was made for this object.
+        let what = error.into_inner().to_string();
+        let what = what
+            .rsplit_once(" at line ")
+            .map_or(&*what, |(what, _)| what);
         Self {
             // The path may contain keys from the input, and the message may quote values.
             field: visible(if field == "." {
@@ -92,7 +97,7 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
             } else {
                 &field
             }),
-            what: visible(&error.into_inner().to_string()),
+            what: visible(what),
         }
     }
 }

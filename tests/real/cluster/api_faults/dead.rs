@@ -1,6 +1,8 @@
 //! Watches that end, and watches that are dead but stay open.
 
+use serde_json::json;
 use testbed::api_proxy::{End, Fault, On, Verb};
+use testbed::objects::OPERATOR_CONDITION;
 
 use super::{Rig, pod_that_needs_another_driver};
 
@@ -23,6 +25,27 @@ fn a_watch_whose_connection_is_dead_but_open_does_not_open_the_gate() {
         rig.sandbox.register(node, &drivers).unwrap();
     }
     rig.expect_open();
+    running.assert_well();
+}
+
+#[test]
+fn what_another_client_has_cleared_is_not_written_again_on_a_dead_watch() {
+    let rig = Rig::new();
+    let running = rig.start();
+    for node in ["win-1", "win-2"] {
+        rig.register(node, true);
+    }
+    rig.expect_open();
+    let openings = rig.openings();
+    rig.proxy.end_watches(Some("pods"), End::Silent);
+    let control_plane = rig.control_plane();
+    control_plane
+        .apply(&pod_that_needs_another_driver())
+        .unwrap();
+    let object = format!("operatorcondition/{OPERATOR_CONDITION}");
+    rig.patch(&object, &json!({"spec": {"conditions": []}}));
+    rig.expect_gate("False", "DriversMissing", &["pod shop/late"]);
+    assert_eq!(rig.openings(), openings);
     running.assert_well();
 }
 

@@ -36,7 +36,7 @@ fn what_changes_of_a_pod_on_another_system_is_kept_and_nobodys_news() {
     node(&mut cluster, "win", "windows");
     assert!(!pod(&mut cluster, Some("lin"), "a"), "new on Linux");
     assert!(!pod(&mut cluster, Some("lin"), "b"), "changed on Linux");
-    assert_eq!(cluster.pods.count(), 1);
+    assert_eq!(cluster.pods.iter().count(), 1);
     // The node is a Windows node after all.
     node(&mut cluster, "lin", "windows");
     assert!(pod(&mut cluster, Some("lin"), "c"));
