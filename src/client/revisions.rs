@@ -8,10 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::Deserialize;
+use tokio::sync::watch;
 
-/// The highest resourceVersion that was seen of each collection. Clones share it.
+/// The highest resourceVersion that was seen of each collection, and of objects that are read alone. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Revisions(Arc<Mutex<HashMap<String, u64>>>);
+pub struct Revisions {
+    highest: Arc<Mutex<HashMap<String, u64>>>,
+    went_back: watch::Sender<Option<WentBack>>,
+}
 
 /// The API server has answered from another store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,26 +24,28 @@ pub struct Revisions(Arc<Mutex<HashMap<String, u64>>>);
      restore from a backup; everything has to be read anew"
 )]
 pub struct WentBack {
-    /// The path of the collection.
+    /// The path of the collection or object.
     of: String,
     before: u64,
     now: u64,
 }
 
 impl Revisions {
-    /// Notes a version of a collection, by the collection's path; returns the highest. One that is no number is not compared.
+    /// Notes a version of a collection or object, by its path; returns the highest. One that is no number is not compared.
     pub fn see(&self, of: &str, version: &str) -> Result<u64, WentBack> {
         let Ok(now) = version.parse() else {
             return Ok(self.highest(of));
         };
-        let mut highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut highest = self.highest.lock().unwrap_or_else(PoisonError::into_inner);
         let known = highest.entry(of.to_owned()).or_insert(now);
         if now < *known {
-            return Err(WentBack {
+            let went_back = WentBack {
                 of: of.to_owned(),
                 before: *known,
                 now,
-            });
+            };
+            self.went_back.send_replace(Some(went_back.clone()));
+            return Err(went_back);
         }
         *known = now;
         Ok(now)
@@ -56,8 +62,19 @@ impl Revisions {
 
     /// Returns the highest version of a collection; 0 if none was seen.
     pub fn highest(&self, of: &str) -> u64 {
-        let highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let highest = self.highest.lock().unwrap_or_else(PoisonError::into_inner);
         highest.get(of).copied().unwrap_or_default()
+    }
+
+    /// Waits until a version has gone back, whoever has seen it.
+    pub async fn went_back(&self) -> WentBack {
+        let mut went_back = self.went_back.subscribe();
+        let seen = went_back.wait_for(Option::is_some).await;
+        match seen.ok().and_then(|seen| seen.clone()) {
+            Some(went_back) => went_back,
+            // The sender is in this.
+            None => std::future::pending().await,
+        }
     }
 }
 

@@ -201,6 +201,7 @@ mod tests {
 
     use super::*;
     use crate::assess::report::{Reason, Upgradeable, Verdict};
+    use crate::client::Revisions;
     use crate::client::answering::{answering, failure};
     use crate::index::Listed;
 
@@ -311,7 +312,7 @@ mod tests {
         let answered = Arc::clone(&answer);
         let client = answering(move |_, _, _| answered.lock().unwrap().clone());
         let api = kube::Api::namespaced(client, "default");
-        let gate = GateObject::new(api, "gate".to_owned());
+        let gate = GateObject::new(api, "gate".to_owned(), Revisions::default());
         let mut gate = Gate::new(Some(gate), Metrics::default());
         let reports = gate.reports();
         let now = Instant::now();

@@ -5,6 +5,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use crate::api::OperatorCondition;
+use crate::client::Revisions;
 use crate::client::deadline::{self, CallError};
 use crate::gate::condition::{holds, merged};
 use crate::gate::{Decision, GateError};
@@ -22,12 +23,18 @@ pub struct GateObject {
     api: Api<OperatorCondition>,
     /// Its name.
     pub name: String,
+    /// "Its store is another one": how far it has come.
+    revisions: Revisions,
 }
 
 impl GateObject {
     /// Creates the gate in the object of that name.
-    pub fn new(api: Api<OperatorCondition>, name: String) -> Self {
-        Self { api, name }
+    pub fn new(api: Api<OperatorCondition>, name: String, revisions: Revisions) -> Self {
+        Self {
+            api,
+            name,
+            revisions,
+        }
     }
 
     /// Returns whether the condition holds upgrades; nothing if nobody has written it, which OLM takes as permission.
@@ -71,6 +78,10 @@ impl GateObject {
     async fn read(&self) -> Result<OperatorCondition, GateError> {
         let read = deadline::call("read OperatorCondition", self.api.get(&self.name)).await;
         let read = read.map_err(|error| self.explain(error))?;
+        let at = format!("{}/{}", self.api.resource_url(), self.name);
+        let version = read.metadata.resource_version.as_deref();
+        let seen = self.revisions.see(&at, version.unwrap_or_default());
+        seen.map_err(|went_back| GateError::Call(CallError::NotMade(went_back.to_string())))?;
         match owner_of_another(&read) {
             Some(csv) => Err(GateError::NotOurs(self.name.clone(), visible(csv))),
             None => Ok(read),

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use kube::Client;
 
+use crate::client::Revisions;
 use crate::client::deadline::Unwritten;
 use crate::gate::Gate;
 use crate::http::Metrics;
@@ -34,6 +35,8 @@ pub struct Actors<'a> {
     pub events: EventSink,
     /// The pinned host keys.
     pub pins: Pins,
+    /// How far what was read has come.
+    pub revisions: &'a Revisions,
 }
 
 impl Actors<'_> {
@@ -78,7 +81,8 @@ impl Actors<'_> {
 
     /// Keeps the status of `WindowsStorage`.
     pub async fn settings(&self) -> Infallible {
-        let mut writer = SettingsWriter::new(self.client, self.events.clone());
+        let mut writer =
+            SettingsWriter::new(self.client, self.events.clone(), self.revisions.clone());
         self.keep("WindowsStorage", async |plan| {
             if let Some((previous, status)) = &plan.settings {
                 let read_up_to = plan.settings_version;

@@ -74,6 +74,7 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         metrics: &metrics,
         events: EventSink::new(&client, options.instance.clone()),
         pins,
+        revisions: &options.revisions,
     };
     tokio::select! {
         never = judge.run() => match never {},
@@ -84,9 +85,7 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
         node = actors.nodes(workers) => RunError::Worker(node),
         never = actors.leftovers() => match never {},
         never = follow(&client, &version) => match never {},
-        ended = feeds.join_next() => match ended {
-            Some(Ok(went_back)) => went_back.into(),
-            _ => RunError::Watch,
-        },
+        _ = feeds.join_next() => RunError::Watch,
+        went_back = options.revisions.went_back() => went_back.into(),
     }
 }

@@ -49,7 +49,7 @@ impl Options {
     pub(super) fn gate(&self, client: &Client) -> Option<GateObject> {
         let name = self.operator_condition.clone()?;
         let api = Api::namespaced(client.clone(), &self.namespace);
-        Some(GateObject::new(api, name))
+        Some(GateObject::new(api, name, self.revisions.clone()))
     }
 }
 

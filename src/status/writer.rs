@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::client::deadline::{self, CallError, Unwritten};
-use crate::client::version;
+use crate::client::{Revisions, version};
 use crate::status::EventSink;
 use crate::status::conditions::{is_fault, news};
 use crate::status::events::log;
@@ -38,15 +38,17 @@ pub struct SettingsWriter {
     events: EventSink,
     /// "An answer to a write never replaces what a watch has delivered": the resourceVersion that was written last.
     written: u64,
+    revisions: Revisions,
 }
 
 impl SettingsWriter {
     /// Creates a writer.
-    pub fn new(client: &Client, events: EventSink) -> Self {
+    pub fn new(client: &Client, events: EventSink, revisions: Revisions) -> Self {
         Self {
             api: Api::all(client.clone()),
             events,
             written: 0,
+            revisions,
         }
     }
 
@@ -67,6 +69,12 @@ impl SettingsWriter {
         let what = ("create WindowsStorage", "write WindowsStorage status");
         let written = write_status(&self.api, &object, previous.is_some(), what).await;
         let written = written.map_err(unwritten)?;
+        // In another store than the one that was read, this would be written again and again: that ends the process.
+        for object in previous.into_iter().chain([&written]) {
+            let at = format!("{}/{SETTINGS_NAME}", self.api.resource_url());
+            let version = object.metadata.resource_version.as_deref();
+            let _ = self.revisions.see(&at, version.unwrap_or_default());
+        }
         self.written = version(&written);
         let reference = written.object_ref(&());
         let conditions = before.map_or(&[][..], |status| &status.conditions);
@@ -184,7 +192,8 @@ mod tests {
     async fn what_was_written_is_not_written_again_before_the_watch_brings_it() {
         let server = crate::status::server::Server::default();
         let client = server.client();
-        let mut writer = SettingsWriter::new(&client, EventSink::new(&client, None));
+        let mut writer =
+            SettingsWriter::new(&client, EventSink::new(&client, None), Revisions::default());
         let object = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
         let status = WindowsStorageStatus::default();
         for (read_up_to, asked) in [(0, 1), (0, 0), (1, 1), (1, 0), (2, 1)] {

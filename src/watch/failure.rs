@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::runtime::watcher;
 
-use crate::client::{WentBack, deadline, forbidden};
+use crate::client::{deadline, forbidden};
 use crate::visible::visible;
 
 /// Why a list or a watch failed.
@@ -46,14 +46,6 @@ impl Failure {
 
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
-    }
-
-    /// Returns whether the store turned out to be another one.
-    pub fn went_back(&self) -> Option<WentBack> {
-        match self {
-            Self::Call(kube::Error::Service(cause)) => cause.downcast_ref().cloned(),
-            _ => None,
-        }
     }
 
     /// Returns whether the kind must be listed by another `watcher`, because this one would not: the server no longer keeps

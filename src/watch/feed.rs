@@ -4,6 +4,7 @@
 //! where the start of a watch is answered by 410 or 404; it gives no page a deadline; and it does not say that a watch works
 //! again after an error.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use kube::{Api, Resource};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{sleep, sleep_until, timeout};
 
-use crate::client::{Revisions, WentBack, backoff};
+use crate::client::{Revisions, backoff};
 use crate::http::Metrics;
 use crate::index::Listed;
 use crate::objects::{Kind, Received, Scope};
@@ -63,17 +64,15 @@ struct Listing {
 }
 
 impl Feed {
-    /// Feeds the owner, until the store turns out to be another one.
-    pub async fn run(mut self) -> WentBack {
+    /// Feeds the owner.
+    pub async fn run(mut self) -> Infallible {
         loop {
-            if let Err(went_back) = self.list_and_watch().await {
-                return went_back;
-            }
+            self.list_and_watch().await;
         }
     }
 
     /// Lists the kind, then watches it, until it has to be listed anew.
-    async fn list_and_watch(&mut self) -> Result<(), WentBack> {
+    async fn list_and_watch(&mut self) {
         let mut config = watcher::Config::default()
             .timeout(WATCH)
             .page_size(PAGE_SIZE);
@@ -85,7 +84,7 @@ impl Feed {
         loop {
             let next = tokio::select! {
                 next = next(&mut events, listing.is_some()) => next,
-                Ok(()) = self.wanted.changed(), if listing.is_none() && self.kind.decides => return Ok(()),
+                Ok(()) = self.wanted.changed(), if listing.is_none() && self.kind.decides => return,
                 // A part of a list says nothing of the rest.
                 () = self.failures.lapsed(), if listing.is_none() => {
                     self.tell(What::Resumed).await;
@@ -93,27 +92,20 @@ impl Feed {
                 }
             };
             match next {
-                Ok(event) => self.take(event, &mut listing).await?,
+                Ok(event) => self.take(event, &mut listing).await,
                 Err(failure) => {
-                    if let Some(went_back) = failure.went_back() {
-                        return Err(went_back);
-                    }
                     let begun = listing.take().map(|listing: Listing| listing.begun);
                     let pause = self.fail(&failure, begun).await;
                     sleep(pause).await;
                     if failure.needs_watcher() {
-                        return Ok(());
+                        return;
                     }
                 }
             }
         }
     }
 
-    async fn take(
-        &mut self,
-        event: Event<Received>,
-        listing: &mut Option<Listing>,
-    ) -> Result<(), WentBack> {
+    async fn take(&mut self, event: Event<Received>, listing: &mut Option<Listing>) {
         match event {
             // The request follows when the next event is asked for.
             Event::Init => {
@@ -133,21 +125,22 @@ impl Feed {
                 }
             }
             Event::Apply(object) => {
-                let version = self.see(&object)?;
+                let version = self.see(&object);
                 self.tell(What::Applied(object, version)).await;
             }
             Event::Delete(object) => {
-                let version = self.see(&object)?;
+                let version = self.see(&object);
                 self.tell(What::Deleted(object, version)).await;
             }
         }
-        Ok(())
     }
 
-    fn see(&self, object: &Received) -> Result<u64, WentBack> {
+    /// Notes how far the kind has come, and returns that. Where that went back, the process ends.
+    fn see(&self, object: &Received) -> u64 {
         let path = self.api.resource_url();
         let version = object.meta().resource_version.as_deref();
-        self.revisions.see(path, version.unwrap_or_default())
+        let seen = self.revisions.see(path, version.unwrap_or_default());
+        seen.unwrap_or_else(|_| self.revisions.highest(path))
     }
 
     /// Returns when the list ran that ends now, and how far it has read.

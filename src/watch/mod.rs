@@ -7,13 +7,14 @@ mod news;
 mod secrets;
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use kube::{Api, Client};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::client::{Revisions, WentBack};
+use crate::client::Revisions;
 use crate::http::Metrics;
 use crate::objects::{KINDS, Scope};
 use feed::{Failures, Feed, LISTS};
@@ -26,8 +27,8 @@ const UNREAD: usize = 16;
 
 /// The watches of a cluster.
 pub struct Watches {
-    /// One feed per kind. They run until this is dropped, or the store turns out to be another one.
-    pub feeds: JoinSet<WentBack>,
+    /// One feed per kind. They run until this is dropped.
+    pub feeds: JoinSet<Infallible>,
     /// What they bring.
     pub news: mpsc::Receiver<News>,
     /// Asks for new lists.
@@ -68,7 +69,7 @@ pub fn start(
     let secrets = watch::Sender::default();
     let api = Api::namespaced(client.clone(), namespace);
     let reading = secrets::follow(api, secrets.subscribe(), sender);
-    feeds.spawn(async { match reading.await {} });
+    feeds.spawn(reading);
     Watches {
         feeds,
         news,

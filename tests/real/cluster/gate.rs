@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use windows_storage_operator::api::OperatorCondition;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
+use windows_storage_operator::client::Revisions;
 use windows_storage_operator::gate::{Decision, GateError, GateObject};
 
 use crate::cluster::harness::{Harness, SETTINGS, assert_has, client_of};
@@ -217,7 +218,11 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
     let api: Api<OperatorCondition> = Api::namespaced(client, NAMESPACE);
     let others = tokio::spawn(write_others_conditions(api.clone()));
 
-    let gate = GateObject::new(api.clone(), OPERATOR_CONDITION.to_owned());
+    let gate = GateObject::new(
+        api.clone(),
+        OPERATOR_CONDITION.to_owned(),
+        Revisions::default(),
+    );
     let mut contended = 0;
     let mut number = 0;
     while !others.is_finished() || contended == number {
