@@ -420,7 +420,7 @@ fn folder(kind: &str) -> String {
     }
 }
 
-fn find_condition(conditions: &Value, type_: &str) -> (String, String, String) {
+pub fn find_condition(conditions: &Value, type_: &str) -> (String, String, String) {
     let found = conditions
         .as_array()
         .into_iter()
