@@ -14,6 +14,8 @@ use crate::visible::some_of;
 pub const MINUTE: Duration = Duration::from_secs(60);
 /// How long after the last list the gate opens: what happened while it ran comes right at the start of the next watch.
 pub const AFTER_LISTS: Duration = Duration::from_secs(1);
+/// How old lists may be that open the gate: while nothing can be written, they are made anew.
+const RECENT: Duration = Duration::from_secs(600);
 /// How long a process that has just started keeps an existing reason for holding upgrades.
 const START: Duration = Duration::from_secs(30);
 /// How many kinds a message names; the rest is only counted.
@@ -195,7 +197,11 @@ impl Decider {
         }
         // Data that was right a while ago keeps an open gate open, unless the verdict was False meanwhile.
         let is_open = written.is_some_and(|written| written.is_open(&turned));
+        let begun = judged.lists.iter().filter_map(|(_, list)| list.as_ref());
+        let expired = begun.map(|list| list.begun + RECENT).min();
+        let expired = expired.filter(|expired| *expired <= now);
         let from = self.opens_from(judged).filter(|_| !is_open);
+        let from = from.map(|from| from.max(expired.unwrap_or(from)));
         let at = from.and_then(|from| opens_at(judged, from));
         let may_be_listed = from.filter(|from| *from <= now);
         // What happened until then has been judged.

@@ -169,7 +169,7 @@ impl Track {
         if self.changes.iter().filter(recent).count() >= CONTESTED {
             let message = format!(
                 "another client changes the condition Upgradeable of OperatorCondition {name} again and again; it is \
-                 written again each time. Only this operator may write it: is it running twice, or is there a client \
+                 corrected each time. Only this operator may write it: is it running twice, or is there a client \
                  that writes the object whole, or in version v1?"
             );
             return ("False", "Contested", message);

@@ -18,7 +18,7 @@ use crate::node::{NodeError, Reason, look};
 const COMMAND: Duration = Duration::from_secs(60);
 /// Time limit for the agent to install or remove itself. The agent's own limits add up to less: waiting for another
 /// install, stopping the old service, a start on a slow disk, and another start on a rollback.
-const INSTALL: Duration = Duration::from_secs(4 * 60);
+const INSTALL: Duration = Duration::from_secs(5 * 60);
 /// How much longer than the agent's own limits its answer may take.
 const MARGIN: Duration = Duration::from_secs(60);
 /// How many leftover agents are removed at a time.

@@ -9,16 +9,26 @@ use crate::node::{NodeError, Reason, printable};
 /// Explains why nothing more is done on a node in that state.
 pub fn explain(why: Why, request: &Request, state: Option<&NodeState>) -> NodeError {
     match (why, state) {
-        (Why::Busy, Some(_)) => Reason::CSIProxyFailed.error(format!(
-            "the agent on the node still carries out an earlier request, and the node is looked at again when it may have \
-             ended; {LOGS}"
-        )),
+        (Why::Busy, Some(state)) => busy(state),
         (Why::Broken, Some(state)) => broken(state),
         (Why::Undone, Some(state)) => undone(state),
         (Why::Foreign, Some(state)) => foreign(request, state),
         (_, None) | (Why::Stuck, _) => Reason::AgentFailed.error(
             r"the agent on the node reports no valid state, or not the one that was asked for; see C:\var\log\windows-storage-agent on the node",
         ),
+    }
+}
+
+/// Explains why a node in the middle of a request gets no other one.
+fn busy(state: &NodeState) -> NodeError {
+    let last = state.last_result.as_ref();
+    let last = last.filter(|last| state.unfinished_request_id.as_ref() == Some(&last.id));
+    match last.and_then(|last| last.end.failure.as_ref()) {
+        Some(failure) => NodeError::from_agent(failure, Reason::CSIProxyFailed),
+        None => Reason::CSIProxyFailed.error(format!(
+            "the agent on the node still carries out an earlier request, and the node is looked at again when it may have \
+             ended; {LOGS}"
+        )),
     }
 }
 

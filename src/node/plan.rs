@@ -46,7 +46,7 @@ pub enum Step {
         /// See [`Step`].
         interrupts: bool,
     },
-    /// Send the request: the agent has another one or none, or was interrupted.
+    /// Send the request: the agent has another one or none, or cannot undo one.
     Apply {
         /// See [`Step`].
         interrupts: bool,
@@ -117,13 +117,10 @@ fn agent_step(desired: &Desired, state: &NodeState) -> Option<Step> {
 fn compare(desired: &Desired, state: &NodeState) -> Step {
     let request = &desired.request;
     let last = state.last_result.as_ref();
-    // One whose end is recorded cannot be undone for now: what follows may help, by the same rules as without it.
-    let has_ended = |id: &String| last.is_some_and(|last| last.id == *id);
-    if state
-        .unfinished_request_id
-        .as_ref()
-        .is_some_and(|id| !has_ended(id))
-    {
+    // What cannot be undone for now may be helped by what follows, by the same rules as without it.
+    let is_stuck = |id: &String| last.is_some_and(|last| last.id == *id && last.end.incomplete);
+    let unfinished = state.unfinished_request_id.as_ref();
+    if unfinished.is_some_and(|id| !is_stuck(id)) {
         return Step::Stop(Why::Busy);
     }
     let was_undone =

@@ -22,8 +22,8 @@ use crate::node::{Desired, Look, NodeError, Pins, Purpose, Reason, Target, left_
 /// Time limit for the work on a node from the login on, for slow links too.
 const WORK: Duration = Duration::from_secs(20 * 60);
 /// How many connections may be in progress, or wait for a place to work, at a time. Dead hosts occupy only these, each for up to
-/// half a minute: a rack of them must not keep the others waiting.
-const CONCURRENT_CONNECTS: usize = 256;
+/// a minute: a rack of them must not keep the others waiting. sshd gives those that wait two minutes to log in.
+const CONCURRENT_CONNECTS: usize = 128;
 /// How many nodes are worked on at a time. Each may hold some megabytes of a transfer.
 const CONCURRENT_WORK: usize = 32;
 /// How long a node keeps its place among those. Then its work goes on without one: most is done within seconds, and a host

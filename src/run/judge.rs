@@ -24,6 +24,8 @@ use crate::watch::{Lists, News, Wish};
 
 /// News within this time are judged together.
 const GATHER: Duration = Duration::from_millis(10);
+/// How much news is taken in right before a judgement, at most: it must come to one.
+const MOST_AT_ONCE: usize = 1000;
 /// Judging takes at most one of so many parts of a core, over time.
 const PARTS: u32 = 5;
 /// How far judgements may be ahead of that part, so that the first ones after a quiet time follow their news at once.
@@ -84,6 +86,13 @@ impl Judge {
         loop {
             observed.mark_unchanged();
             problems.mark_unchanged();
+            // What has come by now is judged too: the gate may open on it.
+            for _ in 0..MOST_AT_ONCE {
+                let Ok(news) = self.news.try_recv() else {
+                    break;
+                };
+                self.absorb(news);
+            }
             let began = Instant::now();
             // It may take long in a large cluster: other tasks go on meanwhile.
             let plan = tokio::task::block_in_place(|| self.judge(began));

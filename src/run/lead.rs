@@ -25,7 +25,7 @@ pub async fn lead(client: Client, options: &Options, payload: Payload, shown: Sh
     let config_maps = Api::namespaced(client.clone(), &options.namespace);
     let pins = Pins::new(config_maps, options.namespace.clone());
     let metrics = shown.metrics.clone();
-    let gate = Gate::new(options.gate(&client), metrics.clone());
+    let gate = Gate::new(options.gate(&client, &options.revisions), metrics.clone());
     let version = watch::Sender::new(options.kubernetes_version.clone());
     // Before the first lists begin: they count for what this process opens first.
     let started = Instant::now();

@@ -45,11 +45,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the gate, if there is one to write.
-    pub(super) fn gate(&self, client: &Client) -> Option<GateObject> {
+    /// Returns the gate, if there is one to write, and notes how far it has come.
+    pub(super) fn gate(&self, client: &Client, revisions: &Revisions) -> Option<GateObject> {
         let name = self.operator_condition.clone()?;
         let api = Api::namespaced(client.clone(), &self.namespace);
-        Some(GateObject::new(api, name, self.revisions.clone()))
+        Some(GateObject::new(api, name, revisions.clone()))
     }
 }
 

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Options, RunError};
-use crate::client::backoff;
 use crate::client::installed::{self, OPERATOR};
+use crate::client::{Revisions, backoff};
 use crate::gate::GateObject;
 use crate::http::Shown;
 use crate::lease::{Election, LEASE, Standby};
@@ -43,7 +43,8 @@ impl Term {
             let election = Election::new(client.clone(), &options.namespace, identity, fence);
             Arc::new(Mutex::new(election))
         });
-        let gate = options.gate(client);
+        // Of its own: who stands by has read nothing that a restored store would contradict.
+        let gate = options.gate(client, &Revisions::default());
         Self {
             client: client.clone(),
             namespace: options.namespace.clone(),

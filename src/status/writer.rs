@@ -69,12 +69,10 @@ impl SettingsWriter {
         let what = ("create WindowsStorage", "write WindowsStorage status");
         let written = write_status(&self.api, &object, previous.is_some(), what).await;
         let written = written.map_err(unwritten)?;
-        // In another store than the one that was read, this would be written again and again: that ends the process.
-        for object in previous.into_iter().chain([&written]) {
-            let at = format!("{}/{SETTINGS_NAME}", self.api.resource_url());
-            let version = object.metadata.resource_version.as_deref();
-            let _ = self.revisions.see(&at, version.unwrap_or_default());
-        }
+        // In another store than before, this would be written again and again: that ends the process.
+        let at = format!("{}/{SETTINGS_NAME}", self.api.resource_url());
+        let came_to = written.metadata.resource_version.as_deref();
+        let _ = self.revisions.see(&at, came_to.unwrap_or_default());
         self.written = version(&written);
         let reference = written.object_ref(&());
         let conditions = before.map_or(&[][..], |status| &status.conditions);

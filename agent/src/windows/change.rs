@@ -187,13 +187,15 @@ impl Engine {
         Ok(end)
     }
 
-    /// Records that a rollback is in the way of something, unless that is known of this request.
-    fn note_stuck(&mut self, journal: &Journal, why: &Failure) {
-        let request = &journal.request;
+    /// Records an end that is not the last one, unless it is known of this request.
+    fn note_once(&mut self, request: &Request, end: &End) {
         let last = self.kept.memory.last_result.as_ref();
-        let is_known = last.is_some_and(|last| last.end.incomplete && last.id == request.id);
+        let is_known = last.is_some_and(|last| {
+            let same = (last.end.outcome, last.end.incomplete) == (end.outcome, end.incomplete);
+            same && last.id == request.id
+        });
         if !is_known {
-            self.note(request, &stays_undone(journal, why));
+            self.note(request, end);
         }
     }
 
@@ -278,10 +280,15 @@ impl Engine {
             journal.request.id
         ));
         match recovery {
-            Recovery::Commit => self.commit(&journal).map(drop),
+            Recovery::Commit => self.commit(&journal).map(drop).inspect_err(|failure| {
+                let end = End::bad(Outcome::Failed, failure.clone());
+                self.note_once(&journal.request, &end);
+            }),
             Recovery::Undo => {
                 let back = self.go_back(&journal).map(drop);
-                back.inspect_err(|failure| self.note_stuck(&journal, failure))
+                back.inspect_err(|failure| {
+                    self.note_once(&journal.request, &stays_undone(&journal, failure));
+                })
             }
             Recovery::Leave => {
                 let in_place = files::sha256(CSI_PROXY_EXE);

@@ -393,6 +393,22 @@ fn what_another_client_has_closed_opens_from_new_lists_only() {
 }
 
 #[test]
+fn lists_of_long_ago_open_nothing_that_could_not_be_written_then() {
+    let mut rig = Rig::new();
+    rig.at(0, "held");
+    rig.at(1_000, "open");
+    // Nothing can be written for half an hour.
+    for at in [601_100, 1_800_000] {
+        let said = rig.decide(at, &open(), READABLE, NOBODY);
+        assert!(said.holds());
+        assert_eq!(rig.wants_lists(), Some(rig.after(601_000)), "once");
+    }
+    rig.list(1_801_000);
+    assert!(rig.decide(1_801_999, &open(), READABLE, NOBODY).holds());
+    assert!(!rig.decide(1_802_000, &open(), READABLE, NOBODY).holds());
+}
+
+#[test]
 fn what_happened_until_a_second_after_the_lists_is_judged_before_it_opens() {
     let mut rig = Rig::new();
     rig.at(0, "held");

@@ -87,9 +87,14 @@ fn with(facts: &str) -> (Desired, NodeState) {
             "no pipe" => state.pipes.clear(),
             "crash loop" => state.csi_proxy.failing = Some(failing(7)),
             "busy" => state.unfinished_request_id = Some("other".to_owned()),
-            "unfinished" => {
+            "busy again" => {
                 let id = last(&mut state, Outcome::RolledBack).id.clone();
                 state.unfinished_request_id = Some(id);
+            }
+            "unfinished" => {
+                let last = last(&mut state, Outcome::Failed);
+                last.end.incomplete = true;
+                state.unfinished_request_id = Some(last.id.clone());
             }
             "failed" => drop(last(&mut state, Outcome::Failed).failures),
             "undone" => drop(last(&mut state, Outcome::RolledBack).failures),
@@ -148,6 +153,7 @@ fn what_was_seen_on_a_node_decides_what_is_done_there() {
         // What the agent is in the middle of ends by itself; what it cannot end keeps nothing from following, in a slot.
         ("busy, other request, other file", BUSY),
         ("busy, stopped", BUSY),
+        ("other request, stopped, busy again", BUSY),
         ("other request, other file, unfinished", UNDONE),
         (
             "other request, other file, unfinished, another attempt",
