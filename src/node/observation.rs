@@ -186,7 +186,7 @@ mod tests {
     fn what_failed_in_its_slot_counts_until_it_has_worked_or_something_else_is_desired() {
         let observations = Observations::default();
         let mut target = Target::of_test_host(22);
-        target.desired = Ok(Desired::of_test("1", ""));
+        target.desired = Ok(Desired::of_test("1", "").into());
         let see = |target: &Target, standing, reason: Option<Reason>| {
             let reconciled = Reconciled {
                 standing,
@@ -204,7 +204,7 @@ mod tests {
             let waits = see(&target, Standing::Waiting, None);
             assert_eq!(waits, (failures, Some(Reason::DiskFull)));
         }
-        target.desired = Ok(Desired::of_test("2", ""));
+        target.desired = Ok(Desired::of_test("2", "").into());
         assert_eq!(see(&target, Standing::Waiting, None), (0, None));
         see(&target, Standing::Waiting, Some(Reason::DiskFull));
         assert_eq!(see(&target, Standing::Current, None), (0, None));

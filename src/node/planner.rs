@@ -115,7 +115,7 @@ pub struct Target {
     /// Why the operator connects to it.
     pub purpose: Purpose,
     /// The desired state; if that is unknown, the node is only observed.
-    pub desired: Result<Desired, NodeError>,
+    pub desired: Result<Arc<Desired>, NodeError>,
 }
 
 /// Settings and SSH key for the nodes of one pool, or for nodes without a pool.
@@ -136,7 +136,7 @@ pub struct Planner<'a> {
     /// The nodes with a pin, by their addresses.
     pinned: HashMap<String, &'a str>,
     /// The desired state of nodes; `None` while the services entry is being written.
-    desired: Option<Result<Desired, NodeError>>,
+    desired: Option<Result<Arc<Desired>, NodeError>>,
     managers: Managers<'a>,
     /// Absent if nothing is to be changed.
     present: Option<Present<'a>>,
@@ -183,7 +183,7 @@ impl<'a> Planner<'a> {
             Err(error) => Err(error.clone()),
         };
         let invalid = |error: ServicesError| Reason::InvalidServices.error(error.to_string());
-        let desired = flags.map(|flags| desired(payload, self.spec, flags));
+        let desired = flags.map(|flags| Arc::new(desired(payload, self.spec, flags)));
         self.desired = Some(desired.map_err(invalid));
         self
     }
@@ -270,7 +270,7 @@ impl<'a> Planner<'a> {
         name: &str,
         node: &Node,
         purpose: Purpose,
-        desired: Result<Desired, NodeError>,
+        desired: Result<Arc<Desired>, NodeError>,
     ) -> Result<Arc<Target>, NodeError> {
         let address = Self::address(node)?;
         let Wanted { spec, key, .. } = self.wanted(node);

@@ -174,7 +174,7 @@ impl Work<'_> {
     /// Asks the agent for the node's state, and looks for another owner of csi-proxy where the agent never had a request.
     fn see(&mut self) -> Result<(), NodeError> {
         let (host, found) = (&mut self.host, &mut self.found);
-        let desired = self.target.desired.as_ref().ok();
+        let desired = self.target.desired.as_deref().ok();
         found.state = host.status()?;
         found.is_of_another_version = host.is_of_another_version;
         found.stand(desired);

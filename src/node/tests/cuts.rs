@@ -2,6 +2,7 @@
 //! the node to its desired state, and no file is ever half written in between. `CHAOS=full` cuts at every request.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use simulated_host::{Moment, SimulatedHost};
 
@@ -116,16 +117,13 @@ async fn a_program_that_is_there_does_not_travel_again() {
     let before = host.counters();
     // The node gets another request, with the same program.
     let mut target = scene.target(&host, &scene.old);
-    let desired = target.desired.as_mut().unwrap();
+    let desired = Arc::make_mut(target.desired.as_mut().unwrap());
     desired.request.id.push('x');
+    let id = desired.request.id.clone();
     let reconciled = scene.go_to(&target, &scene.old).await.unwrap();
     assert_eq!(reconciled.problem, None);
     let state = reconciled.state.unwrap();
-    assert_eq!(
-        state.request_id,
-        Some(target.desired.unwrap().request.id),
-        "it was not handed over"
-    );
+    assert_eq!(state.request_id, Some(id), "it was not handed over");
     let after = host.counters();
     assert_eq!(after.uploads - before.uploads, 1, "the request alone");
     let size = scene.old.payload.csi_proxy.read().unwrap().len() as u64;

@@ -1,6 +1,7 @@
 //! What a rollout may rely on while work on a node has no known end.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use simulated_host::Speech;
@@ -41,7 +42,8 @@ async fn a_node_in_the_middle_of_a_request_gets_no_other_one() {
     let host = scene.host_with_old().await;
     let with = |id: &str, flag: &str| {
         let mut target = scene.target(&host, &scene.old);
-        let request = &mut target.desired.as_mut().unwrap().request;
+        let desired = Arc::make_mut(target.desired.as_mut().unwrap());
+        let request = &mut desired.request;
         request.id = id.to_owned();
         request.flags.push(flag.to_owned());
         target

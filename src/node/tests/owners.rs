@@ -1,6 +1,7 @@
 //! Nodes on which another owner manages csi-proxy.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use simulated_host::{SimulatedHost, Speech};
 
@@ -30,7 +31,7 @@ async fn nothing_is_brought_to_a_node_whose_csi_proxy_is_another_owners() {
         let host = host_of_another(&scene, service);
         let mut target = scene.target(&host, &scene.old);
         if let Ok(desired) = &mut target.desired {
-            desired.request.replace_foreign = may_replace;
+            Arc::make_mut(desired).request.replace_foreign = may_replace;
         }
         let found = scene.go_to(&target, &scene.old).await.unwrap();
         assert_eq!(found.problem, None);

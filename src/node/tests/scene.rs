@@ -154,7 +154,7 @@ impl Scene {
             is_given: false,
             is_ours: host.with_disk(|disk| disk.file(AGENT_EXE).is_some()),
             purpose: Purpose::Reconcile,
-            desired: Ok(programs.desired.clone()),
+            desired: Ok(programs.desired.clone().into()),
         }
     }
 

@@ -141,7 +141,7 @@ fn of_thousands_of_missing_drivers_the_first_are_listed_and_all_are_counted() {
 
 fn to_reconcile(revision: &str, attempt: &str) -> NodePlan {
     let mut target = Target::of_test_host(22);
-    target.desired = Ok(Desired::of_test(revision, attempt));
+    target.desired = Ok(Desired::of_test(revision, attempt).into());
     NodePlan::Reconcile(Ok(std::sync::Arc::new(target)))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use protocol::Request;
@@ -108,11 +109,11 @@ impl Node {
             is_given: false,
             is_ours: self.has_agent(),
             purpose: Purpose::default(),
-            desired: Ok(Desired {
+            desired: Ok(Arc::new(Desired {
                 revision: request.id.clone(),
                 agent_sha256: self.payload.agent.sha256.clone(),
                 request,
-            }),
+            })),
         })
     }
 
