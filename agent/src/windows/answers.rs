@@ -14,7 +14,7 @@ use super::services::Services;
 
 const POLL: Duration = Duration::from_millis(20);
 /// How long the first probes wait for a greeting. csi-proxy greets within a few milliseconds.
-const FIRST_GREETING: Duration = Duration::from_millis(20);
+const FIRST_GREETING: Duration = Duration::from_millis(100);
 
 impl Services {
     /// Waits until csi-proxy answers on all its pipes, and answers a call.
