@@ -85,6 +85,8 @@ struct Head {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -108,5 +110,17 @@ mod tests {
         let error = revisions.see_list("/pods", list).unwrap_err().to_string();
         assert!(error.contains("/pods went back from 12 to 11"), "{error}");
         assert!(revisions.see_list("/pods", b"<html>").is_ok());
+    }
+
+    #[tokio::test]
+    async fn whoever_sees_a_version_go_back_ends_what_waits_for_that() {
+        let (seen, waits) = (Revisions::default(), Revisions::default());
+        let revisions = seen.clone();
+        seen.see("/pods", "7").unwrap();
+        let ended = |of: &Revisions| of.went_back().now_or_never();
+        assert_eq!(ended(&revisions), None);
+        let went_back = seen.see("/pods", "6").unwrap_err();
+        assert_eq!(ended(&revisions), Some(went_back));
+        assert_eq!(ended(&waits), None, "it has read another store");
     }
 }
