@@ -1,6 +1,7 @@
-//! Sets up how this process ends, who can read its memory, and how much memory it keeps.
+//! Sets up how this process ends, who can read its memory, and how much memory it keeps; reads its clocks.
 
 use std::io::Write;
+use std::time::Duration;
 
 /// The exit status after a panic, which is Rust's own.
 const PANICKED: i32 = 101;
@@ -67,6 +68,44 @@ pub fn give_back_memory() {
     unsafe {
         libc::malloc_trim(0)
     };
+}
+
+/// Returns the time since the machine booted, including time in which it slept or this process was stopped. The other
+/// clocks of the standard library stand still while a machine sleeps, and the wall clock can be set.
+#[cfg(unix)]
+pub fn since_boot() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    // On macOS, this clock continues during sleep.
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    // Neither is ever negative.
+    clock_gettime(clock).try_into().unwrap_or_default()
+}
+
+/// Returns the time since the first call: the standard library's clock continues while Windows sleeps.
+#[cfg(windows)]
+pub fn since_boot() -> Duration {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    FIRST.elapsed()
+}
+
+/// Returns how long this thread has used a core.
+#[cfg(unix)]
+pub fn processor_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    used.try_into().unwrap_or_default()
+}
+
+/// Returns the time on the clock, which stands in for how long this thread has used a core.
+#[cfg(windows)]
+pub fn processor_time() -> Duration {
+    since_boot()
 }
 
 #[cfg(test)]

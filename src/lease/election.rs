@@ -7,11 +7,11 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
-use super::fence::since_boot;
 use super::record::{Decision, Record, released};
 use super::{Fence, LEASE, RENEW_DEADLINE, RETRY_PERIOD};
 use crate::client::deadline::{self, CallError};
 use crate::client::{Revisions, backoff};
+use crate::process::since_boot;
 use crate::visible::visible;
 
 /// Time limit for releasing the lease when the process ends. If that fails, other candidates only wait until it expires.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::process::since_boot;
+
 /// Value in place of a time: closed forever.
 const ENDED: u64 = u64::MAX;
 
@@ -54,33 +56,6 @@ impl Fence {
             fence.store(ENDED, Ordering::SeqCst);
         }
     }
-}
-
-/// Returns the time since the machine booted, including time in which it slept or this process was stopped. The other
-/// clocks of the standard library stand still while a machine sleeps, and the wall clock can be set.
-#[cfg(unix)]
-pub(super) fn since_boot() -> Duration {
-    use rustix::time::{ClockId, clock_gettime};
-
-    #[cfg(target_os = "linux")]
-    let clock = ClockId::Boottime;
-    // On macOS, this clock continues during sleep.
-    #[cfg(not(target_os = "linux"))]
-    let clock = ClockId::Monotonic;
-    let now = clock_gettime(clock);
-    // Neither is ever negative.
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
-}
-
-/// Returns the time since the first call: the standard library's clock continues while Windows sleeps.
-#[cfg(windows)]
-pub(super) fn since_boot() -> Duration {
-    use std::sync::LazyLock;
-    use std::time::Instant;
-
-    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
-    FIRST.elapsed()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::http::Shown;
 use crate::index::{self, AnyTable, Cluster, list_unread};
 use crate::node::payload::Payload;
 use crate::node::{Observations, RolloutSlots};
-use crate::process;
+use crate::process::{self, processor_time};
 use crate::run::History;
 use crate::run::keep::Board;
 use crate::run::plan::{Inputs, Plan, Seen, plan, stored_in_progress};
@@ -30,8 +30,6 @@ const MOST_AT_ONCE: usize = 1000;
 const PARTS: u32 = 5;
 /// How far judgements may be ahead of that part, so that the first ones after a quiet time follow their news at once.
 const AHEAD: Duration = Duration::from_secs(5);
-/// The longest judgement that counts: where the process stood still, the next one must not wait for a multiple of that time.
-const LONGEST: Duration = Duration::from_secs(2);
 /// How often unused memory is returned to the system.
 const GIVE_BACK: Duration = Duration::from_secs(30);
 /// The longest time between two judgements if nothing changes.
@@ -93,9 +91,10 @@ impl Judge {
                 };
                 self.absorb(news);
             }
-            let began = Instant::now();
+            let (began, used) = (Instant::now(), processor_time());
             // It may take long in a large cluster: other tasks go on meanwhile.
             let plan = tokio::task::block_in_place(|| self.judge(began));
+            let used = processor_time().saturating_sub(used);
             let judged = Instant::now();
             self.shown.metrics.show_judgement(judged - began);
             if plan.is_complete && judged >= given_back + GIVE_BACK {
@@ -109,7 +108,7 @@ impl Judge {
             next = next.min(listed.filter(|at| *at > began).unwrap_or(next));
             let by_plan = plan.wants_lists;
             drop(plan);
-            let rested = pace.rested(began, judged);
+            let rested = pace.rested(began, used);
             loop {
                 // At once, not only with the next judgement: the gate opens only after them.
                 let by_gate = self.gate.borrow().wants_lists;
@@ -219,11 +218,11 @@ impl Judge {
 struct Pace(Instant);
 
 impl Pace {
-    /// Returns when the next judgement may begin.
-    fn rested(&mut self, began: Instant, judged: Instant) -> Instant {
-        let took = (judged - began).min(LONGEST);
-        self.0 = self.0.max(began) + took * PARTS;
-        self.0.checked_sub(AHEAD).unwrap_or(judged)
+    /// Returns when the next judgement may begin, after one that began then and used so much of a core. Time that it stood
+    /// still does not count.
+    fn rested(&mut self, began: Instant, used: Duration) -> Instant {
+        self.0 = self.0.max(began) + used * PARTS;
+        self.0.checked_sub(AHEAD).unwrap_or(began)
     }
 }
 
@@ -243,7 +242,7 @@ mod tests {
         let mut now = start;
         let mut next = |now: &mut Instant| {
             let judged = *now + one;
-            let waits = pace.rested(*now, judged).saturating_duration_since(judged);
+            let waits = pace.rested(*now, one).saturating_duration_since(judged);
             *now = judged + waits;
             waits
         };
@@ -251,6 +250,5 @@ mod tests {
         assert_eq!(waits, [0, 0, 1000, 2000]);
         now += AHEAD;
         assert_eq!(next(&mut now), Duration::ZERO, "after a quiet time");
-        assert!(pace.rested(now, now + 120 * AHEAD) <= now + 121 * AHEAD);
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::api::{
-    Management, SETTINGS_NAME, UPGRADEABLE, WindowsStorage, WindowsStorageSpec,
-    WindowsStorageStatus,
+    Management, SETTINGS_NAME, UPGRADEABLE, WindowsNodeStorageStatus, WindowsStorage,
+    WindowsStorageSpec, WindowsStorageStatus,
 };
 use crate::assess::Report;
 use crate::assess::report::NodeReadiness;
@@ -223,44 +223,51 @@ impl Plan {
 
     /// Plans the statuses of nodes.
     fn plan_statuses(&mut self, inputs: &Inputs<'_>) {
-        let statuses = inputs.report.nodes(inputs.cluster, |name, readiness| {
-            let node = inputs.cluster.nodes.get(name)?;
-            let status = self.node_status(inputs, (name, node), &readiness)?;
-            Some((name.to_string(), status))
+        let cluster = inputs.cluster;
+        let statuses = inputs.report.nodes(cluster, |name, readiness| {
+            let node = cluster.nodes.get(name)?;
+            let previous = cluster.node_statuses.get(name.as_str());
+            let status = self.node_status(inputs, (name, node), previous, &readiness)?;
+            let is_ready = is_ready(&status);
+            let differs = (previous != Some(&status)).then(|| {
+                let of_node = NodeStatus {
+                    uid: node.uid.clone(),
+                    previous: previous.cloned(),
+                    status,
+                };
+                (name.to_string(), of_node)
+            });
+            Some((is_ready, differs))
         });
         let statuses: Vec<_> = statuses.into_iter().flatten().collect();
-        self.ready = (statuses.iter())
-            .filter(|(_, it)| is_ready(&it.status))
-            .count();
-        let differs = |(_, it): &(_, NodeStatus)| it.previous.as_ref() != Some(&it.status);
-        self.statuses.by_name = statuses.into_iter().filter(differs).collect();
+        self.ready = statuses.iter().filter(|(is_ready, _)| *is_ready).count();
+        let differing = statuses.into_iter().filter_map(|(_, differs)| differs);
+        self.statuses.by_name = differing.collect();
     }
 
     fn node_status(
         &self,
         inputs: &Inputs<'_>,
         (name, node): (&str, &Node),
+        previous: Option<&WindowsNodeStorageStatus>,
         readiness: &NodeReadiness,
-    ) -> Option<NodeStatus> {
-        let cluster = inputs.cluster;
-        let previous = cluster.node_statuses.get(name).cloned();
+    ) -> Option<WindowsNodeStorageStatus> {
         let csi_proxy = &inputs.payload.csi_proxy;
         let pool = self.spec.pools_of(&node.labels).next();
-        let pool = pool.map(|pool| pool.name.clone());
         let of_node = NodeInputs {
             readiness,
             csi_proxy_use: inputs.report.csi_proxy_use(name),
             plan: self.nodes.get(name)?,
             observation: inputs.seen.observations.get(name),
-            pool: pool.as_deref(),
+            pool: pool.map(|pool| pool.name.as_str()),
             csi_proxy: (&csi_proxy.sha256, &csi_proxy.version),
         };
-        let status = node_status(&previous.clone().unwrap_or_default(), &of_node, inputs.now);
-        Some(NodeStatus {
-            uid: node.uid.clone(),
-            previous,
-            status,
-        })
+        let nothing = WindowsNodeStorageStatus::default();
+        Some(node_status(
+            previous.unwrap_or(&nothing),
+            &of_node,
+            inputs.now,
+        ))
     }
 
     /// Returns when the plan is another one by time alone.
