@@ -1,12 +1,12 @@
 //! Stores pinned host keys, by node name, in a ConfigMap in the operator's namespace. A node's own kubelet cannot write it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 
 use crate::client::deadline::{self, CallError};
 use crate::node::host_key::{
@@ -24,7 +24,19 @@ pub struct Pins {
     namespace: String,
     /// A new fleet has many first contacts at once, which would conflict: one write at a time.
     writing: Arc<Mutex<()>>,
+    /// First contacts that the next write stores as well: a write takes the API server the longer, the more pins there are.
+    waiting: Arc<std::sync::Mutex<Vec<Contact>>>,
 }
+
+/// A first contact with a node. It is told once its pin is stored.
+struct Contact {
+    node: String,
+    key: HostKey,
+    stored: oneshot::Sender<()>,
+}
+
+/// Changes of pins by node.
+type Changes = BTreeMap<String, Option<String>>;
 
 impl Pins {
     /// Creates a store in the namespace of `api`.
@@ -33,6 +45,7 @@ impl Pins {
             api,
             namespace,
             writing: Arc::default(),
+            waiting: Arc::default(),
         }
     }
 
@@ -56,26 +69,67 @@ impl Pins {
         }
     }
 
-    /// Pins a key at the first contact, unless another key was pinned meanwhile.
+    /// Pins a key at the first contact, unless another key was pinned meanwhile. The first of those that wait writes for all.
     pub async fn pin(&self, node: &str, key: &HostKey) -> Result<(), NodeError> {
-        self.edit(node, Some(format!("{key} {FIRST_CONTACT}")), |pinned| {
+        let (stored, mut is_stored) = oneshot::channel();
+        let contact = Contact {
+            node: node.to_owned(),
+            key: key.clone(),
+            stored,
+        };
+        let waiting = || self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting().push(contact);
+        let _writing = self.writing.lock().await;
+        if is_stored.try_recv().is_ok() {
+            return Ok(());
+        }
+        // The node of one that gave up may be gone, and another host may get its name.
+        let mut batch = std::mem::take(&mut *waiting());
+        batch.retain(|contact| contact.node != node && !contact.stored.is_closed());
+        let judge = |pins: &BTreeMap<String, String>, node: &str, key: &HostKey| {
             let policy = HostKeyPolicy {
-                pin: pinned.cloned(),
+                pin: pins.get(node).map(|text| HostKey::parse(text)),
                 trust_on_first_use: true,
                 ..HostKeyPolicy::default()
             };
-            match policy.judge(&self.namespace, node, key) {
-                Judgement::New => Ok(true),
-                Judgement::Known => Ok(false),
-                Judgement::Refused(error) => Err(error),
+            policy.judge(&self.namespace, node, key)
+        };
+        let new = |node: &str, key: &HostKey| {
+            let pin = format!("{key} {FIRST_CONTACT}");
+            (node.to_owned(), Some(pin))
+        };
+        let changed = self.write(|pins| {
+            let mut changes = Changes::new();
+            match judge(pins, node, key) {
+                Judgement::New => changes.extend([new(node, key)]),
+                Judgement::Known => {}
+                Judgement::Refused(error) => return Err(error),
             }
-        })
-        .await
+            let others = batch.iter().map(|it| (&*it.node, &it.key));
+            let others =
+                others.filter(|(node, key)| matches!(judge(pins, node, key), Judgement::New));
+            changes.extend(others.map(|(node, key)| new(node, key)));
+            Ok(changes)
+        });
+        let changed = changed.await?;
+        for contact in batch
+            .into_iter()
+            .filter(|it| changed.contains_key(&it.node))
+        {
+            // Nobody may wait for it any more.
+            let _ = contact.stored.send(());
+        }
+        Ok(())
     }
 
     /// Removes the pin of a deleted node, so that another host with that name is a first contact. A missing pin is no error.
     pub async fn remove(&self, node: &str) -> Result<(), NodeError> {
-        self.edit(node, None, |pinned| Ok(pinned.is_some())).await
+        let _writing = self.writing.lock().await;
+        let removed = |pins: &BTreeMap<String, String>| {
+            let is_there = pins.contains_key(node).then(|| (node.to_owned(), None));
+            Ok(is_there.into_iter().collect())
+        };
+        self.write(removed).await.map(drop)
     }
 
     /// Pins a key that a person has accepted, if the current pin, or its absence, is still the one that was `shown` to them.
@@ -85,46 +139,41 @@ impl Pins {
         shown: Option<&HostKey>,
         key: &HostKey,
     ) -> Result<(), NodeError> {
-        self.edit(node, Some(format!("{key} {ACCEPTED}")), |pinned| {
-            if pinned == Some(key) {
-                return Ok(false);
+        let replaced = |pins: &BTreeMap<String, String>| {
+            let pinned = pins.get(node).map(|text| HostKey::parse(text));
+            if pinned.as_ref() == Some(key) {
+                return Ok(Changes::new());
             }
-            if pinned == shown {
-                return Ok(true);
+            if pinned.as_ref() == shown {
+                let pin = format!("{key} {ACCEPTED}");
+                return Ok(Changes::from([(node.to_owned(), Some(pin))]));
             }
-            let pinned = pinned.map_or_else(|| "none".to_owned(), HostKey::summary);
+            let pinned = pinned.map_or_else(|| "none".to_owned(), |pinned| pinned.summary());
             Err(not_stored(format!(
                 "the pinned key has changed meanwhile, to {pinned}, so nothing was changed; check it again"
             )))
-        })
-        .await
+        };
+        self.write(replaced).await.map(drop)
     }
 
-    /// Sets or removes one pin if `is_to_change` returns true for the current pin. The write succeeds only if nothing else
-    /// has changed since.
-    async fn edit(
+    /// Makes the changes that `change` returns for the current pins, and returns them. The write succeeds only if nothing
+    /// else has changed since.
+    async fn write(
         &self,
-        node: &str,
-        pin: Option<String>,
-        is_to_change: impl Fn(Option<&HostKey>) -> Result<bool, NodeError>,
-    ) -> Result<(), NodeError> {
-        let _writing = self.writing.lock().await;
+        change: impl Fn(&BTreeMap<String, String>) -> Result<Changes, NodeError>,
+    ) -> Result<Changes, NodeError> {
         for _ in 0..ATTEMPTS {
             let existing = self.read().await?;
-            let data = existing.as_ref().and_then(|map| map.data.as_ref());
-            let pinned = data.and_then(|data| data.get(node));
-            let pinned = pinned.map(|text| HostKey::parse(text));
-            if !is_to_change(pinned.as_ref())? {
-                return Ok(());
+            let pins = existing.as_ref().and_then(|map| map.data.clone());
+            let changes = change(&pins.unwrap_or_default())?;
+            if changes.is_empty() {
+                return Ok(changes);
             }
             let written = match existing {
-                None => {
-                    self.create(pin.clone().map(|pin| (node.to_owned(), pin)))
-                        .await
-                }
+                None => self.create(changes.clone()).await,
                 Some(map) if map.immutable == Some(true) => {
                     return Err(not_stored(format!(
-                        "ConfigMap {HOST_KEYS_CONFIG_MAP} in namespace {} is immutable, so the pin of {node} was not changed. \
+                        "ConfigMap {HOST_KEYS_CONFIG_MAP} in namespace {} is immutable, so no pin was changed. \
                          Scale the operator to 0 replicas first, since without pins it trusts whatever keys are shown; then put a \
                          copy with the same data and without \"immutable\" in its place",
                         self.namespace
@@ -133,7 +182,7 @@ impl Pins {
                 Some(map) => {
                     self.patch(&json!({
                         "metadata": {"resourceVersion": map.metadata.resource_version},
-                        "data": {node: pin},
+                        "data": changes,
                     }))
                     .await
                 }
@@ -141,7 +190,11 @@ impl Pins {
             match written {
                 // Another client was faster.
                 Err(error) if matches!(error.status(), Some(404 | 409)) => {}
-                written => return written.map_err(|error| self.refused(&error)),
+                written => {
+                    return written
+                        .map(|()| changes)
+                        .map_err(|error| self.refused(&error));
+                }
             }
         }
         Err(not_stored(format!(
@@ -155,9 +208,12 @@ impl Pins {
         deadline::call("store host key", patched).await.map(drop)
     }
 
-    async fn create(&self, pin: Option<(String, String)>) -> Result<(), CallError> {
+    async fn create(&self, pins: Changes) -> Result<(), CallError> {
+        let pins = pins
+            .into_iter()
+            .filter_map(|(node, pin)| Some((node, pin?)));
         let mut object = ConfigMap {
-            data: Some(BTreeMap::from_iter(pin)),
+            data: Some(pins.collect()),
             ..ConfigMap::default()
         };
         object.metadata.name = Some(HOST_KEYS_CONFIG_MAP.to_owned());
@@ -177,7 +233,7 @@ impl Pins {
         if self.read().await?.is_some() {
             return Ok(());
         }
-        match self.create(None).await {
+        match self.create(Changes::new()).await {
             Err(error) if !error.is_conflict() => Err(self.refused(&error)),
             _ => Ok(()),
         }
@@ -199,3 +255,6 @@ impl Pins {
 fn not_stored(message: String) -> NodeError {
     Reason::HostKeyNotStored.error(message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+use std::sync::Mutex;
+
+use futures::FutureExt;
+use futures::future::join_all;
+use serde_json::Value;
+
+use super::*;
+use crate::client::answering::{answering, failure};
+
+/// The pins of a server, and how often they were written.
+type Stored = Arc<Mutex<(Value, usize)>>;
+
+fn pins(stored: &Stored) -> Pins {
+    let stored = Arc::clone(stored);
+    let client = answering(move |method, _, body| {
+        let (data, writes) = &mut *stored.lock().unwrap();
+        let known = json!({"metadata": {"resourceVersion": writes.to_string()}, "data": data});
+        if method == http::Method::GET {
+            let mut none = failure(404);
+            none.1["reason"] = json!("NotFound");
+            return if *writes == 0 { none } else { (200, known) };
+        }
+        let asked: Value = serde_json::from_slice(body).unwrap();
+        let of = asked["metadata"]["resourceVersion"].as_str();
+        if of.is_some_and(|of| of != writes.to_string()) {
+            return failure(409);
+        }
+        *writes += 1;
+        for (node, pin) in asked["data"].as_object().unwrap() {
+            data[node] = pin.clone();
+        }
+        (200, known)
+    });
+    Pins::new(Api::namespaced(client, "ns"), "ns".to_owned())
+}
+
+#[tokio::test]
+async fn those_that_wait_are_pinned_in_one_write_but_who_gave_up_and_who_shows_another_key() {
+    let stored = Stored::default();
+    let pins = pins(&stored);
+    let (key, other) = (HostKey::new("a", b"a"), HostKey::new("b", b"b"));
+    let names: Vec<String> = (0..100).map(|number| format!("win-{number}")).collect();
+    {
+        let writing = pins.writing.lock().await;
+        assert!(pins.pin("gone", &key).now_or_never().is_none());
+        drop(writing);
+    }
+    let contacts = names.iter().map(|node| pins.pin(node, &key));
+    for pinned in join_all(contacts).await {
+        pinned.unwrap();
+    }
+    let (data, writes) = stored.lock().unwrap().clone();
+    assert_eq!(data.as_object().unwrap().len(), 100, "{data}");
+    // The first one found nobody else.
+    assert_eq!(writes, 2);
+
+    let contacts = [
+        ("win-0", &key),
+        ("new-1", &key),
+        ("win-1", &other),
+        ("new-2", &key),
+    ];
+    let pinned = join_all(contacts.map(|(node, key)| pins.pin(node, key))).await;
+    let refused: Vec<bool> = pinned.iter().map(Result::is_err).collect();
+    assert_eq!(refused, [false, false, true, false]);
+    let (data, writes) = stored.lock().unwrap().clone();
+    assert_eq!(data["win-1"], format!("{key} {FIRST_CONTACT}"));
+    assert_eq!((data.as_object().unwrap().len(), writes), (102, 3));
+}
