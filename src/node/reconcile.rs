@@ -25,7 +25,7 @@ const WORK: Duration = Duration::from_secs(20 * 60);
 /// a minute: a rack of them must not keep the others waiting. sshd gives those that wait two minutes to log in.
 const CONCURRENT_CONNECTS: usize = 128;
 /// How many nodes are worked on at a time. Each may hold some megabytes of a transfer.
-const CONCURRENT_WORK: usize = 32;
+const CONCURRENT_WORK: usize = 64;
 /// How long a node keeps its place among those. Then its work goes on without one: most is done within seconds, and a host
 /// that drips must not keep others waiting until [`WORK`] is over.
 const PLACE: Duration = Duration::from_secs(2 * 60);

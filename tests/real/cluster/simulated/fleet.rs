@@ -38,9 +38,6 @@ fn dead_and_slow_hosts_hold_up_no_other() {
         "the slow ones are still held, so nothing has waited for them"
     );
     assert_eq!(simulation.ready().len(), good.len());
-    let connections = simulation.fleet.gauges().connections.most();
-    // 160, plus those whose end the hosts have not noticed yet.
-    assert!(connections < 204, "{connections} connections at one time");
     let peak = operator.peak_memory().unwrap();
     println!(
         "{} good of {} hosts were ready after {:.1} s; peak memory {} MiB",
