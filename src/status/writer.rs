@@ -15,7 +15,7 @@ use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStora
 use crate::client::deadline::{self, CallError, Unwritten};
 use crate::client::{Revisions, version};
 use crate::status::EventSink;
-use crate::status::conditions::{is_fault, news};
+use crate::status::conditions::{find, is_fault, news};
 use crate::status::events::log;
 
 const FIELD_MANAGER: &str = "windows-storage-operator";
@@ -143,21 +143,19 @@ pub(super) fn report_changes(
     }
 }
 
-/// Returns changed conditions, except: good ones in a first status, those in progress, and summaries. `Ready` and
-/// `NodesReady` summarize other conditions, so they are only reported when they become true.
+/// Returns changed conditions, except: good ones that were not there before, those in progress, and summaries. `Ready` says
+/// what others say, for tools; `NodesReady` is told when it becomes true.
 fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
     const IN_PROGRESS: [&str; 2] = ["Pending", "Writing"];
-    // Where nodes are counted, `Ready` says the same as `NodesReady`, for tools.
-    let of_all = current.iter().any(|it| it.type_ == "NodesReady");
     let mut worth = news(previous, current);
     worth.retain(|condition| {
         let type_ = condition.type_.as_str();
         let is_told = if is_fault(condition) {
-            !["Ready", "NodesReady"].contains(&type_)
+            type_ != "NodesReady"
         } else {
-            !(previous.is_empty() || of_all && type_ == "Ready")
+            find(previous, type_).is_some()
         };
-        is_told && !IN_PROGRESS.contains(&condition.reason.as_str())
+        is_told && type_ != "Ready" && !IN_PROGRESS.contains(&condition.reason.as_str())
     });
     worth
 }
@@ -218,12 +216,17 @@ mod tests {
             condition("CSIProxyReady", "True", "PipesOpen"),
             condition("Ready", "True", "StorageReady"),
         ];
-        assert_eq!(reported(&failed, &good), ["CSIProxyReady", "Ready"]);
+        assert_eq!(reported(&failed, &good), ["CSIProxyReady"]);
         assert!(
             reported(&[], &good).is_empty(),
             "all is well from the start"
         );
-        // Of the settings, `Ready` is for tools.
+        let accepted = [
+            &good[..],
+            &[condition("SSHKeyAccepted", "True", "Accepted")],
+        ]
+        .concat();
+        assert!(reported(&good, &accepted).is_empty());
         let of_all =
             |status, reason| ["NodesReady", "Ready"].map(|type_| condition(type_, status, reason));
         let (before, after) = (of_all("False", "NodesNotReady"), of_all("True", "AllReady"));
