@@ -88,7 +88,9 @@ impl ServicesWriter {
             Err(error) if error.is_conflict() => {}
             written => {
                 self.written = version(&written.map_err(unwritten)?);
-                tracing::info!("the csi-proxy entry of ConfigMap windows-services is written");
+                tracing::info!(
+                    "the csi-proxy entry of ConfigMap windows-services is written, as spec.csiProxy of WindowsStorage says"
+                );
             }
         }
         self.tried = Some(now);
