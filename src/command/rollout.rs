@@ -81,6 +81,8 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Answer> {
 }
 
 /// Shows what the object says until that has ended, or until the time is over unless that is zero. Returns the last of it.
+///
+/// `await_condition` of kube shows no progress, and ends at the first error.
 pub async fn follow(
     settings: &Api<WindowsStorage>,
     timeout: SignedDuration,

@@ -83,9 +83,8 @@ impl Pins {
         if is_stored.try_recv().is_ok() {
             return Ok(());
         }
-        // The node of one that gave up may be gone, and another host may get its name.
         let mut batch = std::mem::take(&mut *waiting());
-        batch.retain(|contact| contact.node != node && !contact.stored.is_closed());
+        batch.retain(|contact| contact.node != node);
         let judge = |pins: &BTreeMap<String, String>, node: &str, key: &HostKey| {
             let policy = HostKeyPolicy {
                 pin: pins.get(node).map(|text| HostKey::parse(text)),
@@ -105,17 +104,20 @@ impl Pins {
                 Judgement::Known => {}
                 Judgement::Refused(error) => return Err(error),
             }
-            let others = batch.iter().map(|it| (&*it.node, &it.key));
+            // The node of one that gave up may be gone, and another host may get its name.
+            let others = batch.iter().filter(|it| !it.stored.is_closed());
+            let others = others.map(|it| (&*it.node, &it.key));
             let others =
                 others.filter(|(node, key)| matches!(judge(pins, node, key), Judgement::New));
             changes.extend(others.map(|(node, key)| new(node, key)));
             Ok(changes)
         });
         let changed = changed.await?;
-        for contact in batch
-            .into_iter()
-            .filter(|it| changed.contains_key(&it.node))
-        {
+        let is_stored = |it: &Contact| {
+            let (node, pin) = new(&it.node, &it.key);
+            changed.get(&node) == Some(&pin)
+        };
+        for contact in batch.into_iter().filter(is_stored) {
             // Nobody may wait for it any more.
             let _ = contact.stored.send(());
         }

@@ -24,11 +24,12 @@ const WORK: Duration = Duration::from_secs(20 * 60);
 /// How many connections may be in progress, or wait for a place to work, at a time. Dead hosts occupy only these, each for up to
 /// a minute: a rack of them must not keep the others waiting. sshd gives those that wait two minutes to log in.
 const CONCURRENT_CONNECTS: usize = 128;
-/// How many nodes are worked on at a time. Each may hold some megabytes of a transfer.
+/// How many nodes have a place to be worked on. Each may hold a piece of a transfer, 1.25 MiB.
 const CONCURRENT_WORK: usize = 64;
 /// How long a node keeps its place among those. Then its work goes on without one: most is done within seconds, and a host
-/// that drips must not keep others waiting until [`WORK`] is over.
-const PLACE: Duration = Duration::from_secs(2 * 60);
+/// that drips must not keep others waiting until [`WORK`] is over. So at most 64 times 5 are worked on, each on a thread of
+/// its own, of which tokio has 512, and with those that connect.
+const PLACE: Duration = Duration::from_secs(4 * 60);
 
 /// What was seen and done on a node in one reconcile.
 #[derive(Debug, Default)]

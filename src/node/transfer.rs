@@ -13,7 +13,7 @@ use crate::node::{NodeError, Reason, socket};
 pub use reading::{Found, Part, ReadFailure};
 
 /// The most bytes of a file in flight, in memory until they are acknowledged. OpenSSH accepts no more than 2 MiB of a
-/// channel's data before it has processed it (`CHAN_SES_WINDOW_DEFAULT` in its `channels.h`). 32 nodes are worked on at a time.
+/// channel's data before it has processed it (`CHAN_SES_WINDOW_DEFAULT` in its `channels.h`). 64 nodes have a place to be worked on.
 const PIECE: usize = 1280 << 10;
 /// Time limit for sending a window: libssh2 takes no acknowledgement before it has sent all of it, and over a slow line
 /// the largest window takes a minute or more. TCP detects a dead host sooner.

@@ -218,8 +218,7 @@ impl Judge {
 struct Pace(Instant);
 
 impl Pace {
-    /// Returns when the next judgement may begin, after one that began then and used so much of a core. Time that it stood
-    /// still does not count.
+    /// Returns when the next judgement may begin, after one that began then and used so much of a core.
     fn rested(&mut self, began: Instant, used: Duration) -> Instant {
         self.0 = self.0.max(began) + used * PARTS;
         self.0.checked_sub(AHEAD).unwrap_or(began)

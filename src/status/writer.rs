@@ -14,8 +14,9 @@ use serde_json::json;
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::client::deadline::{self, CallError, Unwritten};
 use crate::client::{Revisions, version};
+use crate::node::SSH_KEY_ACCEPTED;
 use crate::status::EventSink;
-use crate::status::conditions::{find, is_fault, news};
+use crate::status::conditions::{is_fault, news};
 use crate::status::events::log;
 
 const FIELD_MANAGER: &str = "windows-storage-operator";
@@ -143,8 +144,8 @@ pub(super) fn report_changes(
     }
 }
 
-/// Returns changed conditions, except: good ones that were not there before, those in progress, and summaries. `Ready` says
-/// what others say, for tools; `NodesReady` is told when it becomes true.
+/// Returns changed conditions, except: good ones in a first status, those in progress, the key of a first login, and
+/// summaries. `Ready` says what others say, for tools; `NodesReady` is told when it becomes true.
 fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
     const IN_PROGRESS: [&str; 2] = ["Pending", "Writing"];
     let mut worth = news(previous, current);
@@ -153,9 +154,11 @@ fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<
         let is_told = if is_fault(condition) {
             type_ != "NodesReady"
         } else {
-            find(previous, type_).is_some()
+            !previous.is_empty()
         };
-        is_told && type_ != "Ready" && !IN_PROGRESS.contains(&condition.reason.as_str())
+        is_told
+            && !["Ready", SSH_KEY_ACCEPTED].contains(&type_)
+            && !IN_PROGRESS.contains(&condition.reason.as_str())
     });
     worth
 }
@@ -227,6 +230,8 @@ mod tests {
         ]
         .concat();
         assert!(reported(&good, &accepted).is_empty());
+        let pools = [condition("NodePoolsValid", "True", "Overlapping")];
+        assert_eq!(reported(&good, &pools), ["NodePoolsValid"]);
         let of_all =
             |status, reason| ["NodesReady", "Ready"].map(|type_| condition(type_, status, reason));
         let (before, after) = (of_all("False", "NodesNotReady"), of_all("True", "AllReady"));
