@@ -153,9 +153,6 @@ pub struct Judgement {
 pub struct Decider {
     /// "After what held upgrades is gone, the condition says what that was": the last decision that held them.
     held: Option<Decision>,
-    /// "What another process left is kept for a minute": whether the condition held upgrades before this one wrote it, once
-    /// that is known.
-    pub was_held: Option<bool>,
     /// "Each write of True rests on such a list, a repeated one included": when something besides the verdict last closed the
     /// gate, an operation on a node or another client.
     closed_at: Option<Instant>,
@@ -163,10 +160,12 @@ pub struct Decider {
 }
 
 impl Decider {
-    /// Decides on the last verdict, given the decision that was last written.
+    /// Decides on the last verdict, given whether the condition held upgrades before this process wrote it, once that is known,
+    /// and the decision that was last written.
     pub fn judge(
         &mut self,
         judged: &Judged,
+        was_held: Option<bool>,
         written: Option<&Decision>,
         now: Instant,
     ) -> Judgement {
@@ -200,7 +199,7 @@ impl Decider {
         let begun = judged.lists.iter().filter_map(|(_, list)| list.as_ref());
         let expired = begun.map(|list| list.begun + RECENT).min();
         let expired = expired.filter(|expired| *expired <= now);
-        let from = self.opens_from(judged).filter(|_| !is_open);
+        let from = self.opens_from(judged, was_held).filter(|_| !is_open);
         let from = from.map(|from| from.max(expired.unwrap_or(from)));
         let at = from.and_then(|from| opens_at(judged, from));
         let may_be_listed = from.filter(|from| *from <= now);
@@ -246,10 +245,10 @@ impl Decider {
     }
 
     /// Returns since when lists must have begun that open the gate; `None` if this process must not open it.
-    fn opens_from(&self, judged: &Judged) -> Option<Instant> {
+    fn opens_from(&self, judged: &Judged, was_held: Option<bool>) -> Option<Instant> {
         let since = judged.turned.true_since?;
         let since = since.max(self.closed_at.unwrap_or(since));
-        let was_held = self.was_held?;
+        let was_held = was_held?;
         if judged.verdict.reason == Reason::Override {
             return Some(since);
         }

@@ -33,8 +33,9 @@ pub struct Gate {
     /// `None` without OLM.
     object: Option<GateObject>,
     decider: Decider,
-    /// "A process that finds False waits the minute": whether this one has read what the object said before.
-    has_read: bool,
+    /// "A process that finds False waits the minute": whether this one found that, once it has read the object. Until then,
+    /// and without an object, the status of `WindowsStorage` stands in, for it says what the gate decides.
+    found_held: Option<bool>,
     track: Track,
     report: watch::Sender<GateReport>,
     metrics: Metrics,
@@ -49,7 +50,7 @@ impl Gate {
             report: watch::Sender::new(track.report(now)),
             object,
             decider: Decider::default(),
-            has_read: false,
+            found_held: None,
             track,
             metrics,
         }
@@ -63,9 +64,6 @@ impl Gate {
     /// Decides, and writes what differs. A `True` is written only while `opens` says that the verdict has been True ever
     /// since, and the nodes being changed are the same. Returns when to look again if nothing changes.
     pub async fn reconcile(&mut self, judged: &Judged, opens: impl Fn() -> bool) -> Instant {
-        if self.object.is_none() {
-            self.decider.was_held = judged.was_held;
-        }
         // Once more where another client has changed what allowed upgrades: that is held at once.
         while self.tell(judged, &opens).await {}
         if self.track.may_say_something_else() {
@@ -104,19 +102,16 @@ impl Gate {
             self.report
                 .send_if_modified(|report| !std::mem::take(&mut report.knows).is_empty());
         }
-        self.ensure(&judgement, judged.was_held, opens).await
+        self.ensure(&judgement, opens).await
     }
 
     fn decide(&mut self, judged: &Judged, now: Instant) -> Judgement {
-        self.decider.judge(judged, self.track.written(), now)
+        let was_held = self.found_held.or(judged.was_held);
+        self.decider
+            .judge(judged, was_held, self.track.written(), now)
     }
 
-    async fn ensure(
-        &mut self,
-        judgement: &Judgement,
-        was_held: Option<bool>,
-        opens: impl Fn() -> bool,
-    ) -> bool {
+    async fn ensure(&mut self, judgement: &Judgement, opens: impl Fn() -> bool) -> bool {
         let decision = &judgement.decision;
         let is_lost = Cell::new(false);
         // A `True` must not be written once the verdict is another, however slow the server is.
@@ -134,11 +129,8 @@ impl Gate {
             is_wanted() && !is_lost.get()
         };
         let ensuring = async {
-            if !self.has_read {
-                // Until it can be read, the status of WindowsStorage stands in, for it says what the gate decides.
-                self.decider.was_held = was_held;
-                self.decider.was_held = Some(object.holds().await? == Some(true));
-                self.has_read = true;
+            if self.found_held.is_none() {
+                self.found_held = Some(object.holds().await? == Some(true));
                 return Ok(None);
             }
             object.ensure(decision, is_wanted_over).await

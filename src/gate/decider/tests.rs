@@ -35,6 +35,7 @@ fn overridden() -> Verdict {
 
 struct Rig {
     decider: Decider,
+    was_held: Option<bool>,
     turned: Turned,
     /// The last judgement.
     said: Option<Judgement>,
@@ -54,10 +55,8 @@ impl Rig {
     fn finding(was_held: bool) -> Self {
         let start = Instant::now();
         Self {
-            decider: Decider {
-                was_held: Some(was_held),
-                ..Decider::default()
-            },
+            decider: Decider::default(),
+            was_held: Some(was_held),
             turned: Turned::new(start),
             said: None,
             written: None,
@@ -115,7 +114,7 @@ impl Rig {
         self.turned.note(verdict, is_readable, now);
         let judged = self.judged(milliseconds, verdict, in_progress);
         let written = self.written.as_ref();
-        self.said = Some(self.decider.judge(&judged, written, now));
+        self.said = Some(self.decider.judge(&judged, self.was_held, written, now));
         self.said()
     }
 
@@ -245,10 +244,10 @@ fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
         Rig::finding(was_held).says(&format!("{was_held}"), steps);
     }
     let mut rig = Rig::new();
-    rig.decider.was_held = None;
+    rig.was_held = None;
     assert_eq!(rig.at(0, "open"), UNKNOWN);
     assert_eq!(rig.at(90_000, "open"), UNKNOWN, "it is not known yet");
-    rig.decider.was_held = Some(false);
+    rig.was_held = Some(false);
     assert_eq!(rig.at(90_001, "open"), OPEN);
 }
 
