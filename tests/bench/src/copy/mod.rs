@@ -71,14 +71,14 @@ pub fn measure() -> Result<Vec<Row>> {
         link.apply(&node);
         rows.extend(side_by_side(&node, &sftp, link)?);
     }
-    let near = fresh(&fleet, &LINKS[0])?;
-    let far = fresh(&fleet, &LINKS[1])?;
+    let [_, near, interruption, _] = fresh(&fleet, &LINKS[0])?;
+    let [in_place, far, _, sftp] = fresh(&fleet, &LINKS[1])?;
     rows.extend(rows! {
-        "0 ms, fresh host: csi-proxy answers" => near.answers, "ms", at_most 800.0;
-        "0 ms: interruption of an update" => near.interruption, "ms";
-        "25 ms, fresh host: csi-proxy answers" => far.answers, "ms";
-        "25 ms, fresh host: csi-proxy.exe in place" => far.in_place, "ms";
-        "25 ms, fresh host: of sftp's time" => far.in_place / far.sftp, "×", at_most 1.3;
+        "0 ms, fresh host: csi-proxy answers" => near, "ms", at_most 800.0;
+        "0 ms: interruption of an update" => interruption, "ms";
+        "25 ms, fresh host: csi-proxy answers" => far, "ms";
+        "25 ms, fresh host: csi-proxy.exe in place" => in_place, "ms";
+        "25 ms, fresh host: of sftp's time" => in_place / sftp, "×", at_most 1.3;
     });
     Ok(rows)
 }
@@ -118,19 +118,12 @@ fn side_by_side(node: &Node, peer: &Sftp, link: &Link) -> Result<Vec<Row>> {
     })
 }
 
-/// Medians for hosts that have no agent, in milliseconds.
-struct Fresh {
-    sftp: f64,
-    in_place: f64,
-    answers: f64,
-    interruption: f64,
-}
-
-/// Measures hosts that have no agent, until csi-proxy.exe is in place and until it answers: first it is looked for other
-/// owners of csi-proxy, and the agent is copied, uncompressed, and installed. Then an update of its flags.
-fn fresh(fleet: &Fleet, link: &Link) -> Result<Fresh> {
-    let (mut sftp, mut in_place, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-    let mut interruptions = Vec::new();
+/// Measures hosts that have no agent: first another owner of csi-proxy is looked for, and the agent is copied, uncompressed,
+/// and installed; then an update of flags. Returns medians: until csi-proxy.exe is in place, until it answers, its
+/// interruption by the update, and `sftp`'s.
+fn fresh(fleet: &Fleet, link: &Link) -> Result<[f64; 4]> {
+    let mut measured: [Vec<f64>; 4] = Default::default();
+    let [in_place, answers, interruptions, sftp] = &mut measured;
     let runtime = Runtime::new()?;
     for number in 0..FRESH {
         let away = link.round_trip.as_millis();
@@ -141,17 +134,15 @@ fn fresh(fleet: &Fleet, link: &Link) -> Result<Fresh> {
         let request = node.request("fresh")?;
         let begin = Instant::now();
         thread::scope(|scope| {
-            let bringing = scope.spawn(|| node.reconcile(request).map(|_| begin.elapsed()));
+            let bringing = scope.spawn(|| node.reconcile(request));
             while !node.csi_proxy().exists() && !bringing.is_finished() {
                 thread::sleep(Duration::from_millis(1));
             }
             in_place.push(milliseconds(begin.elapsed()));
-            let brought = bringing
-                .join()
-                .map_err(|_| anyhow::anyhow!("it panicked"))?;
-            answers.push(milliseconds(brought?));
-            anyhow::Ok(())
+            let ended = bringing.join();
+            ended.map_err(|_| anyhow::anyhow!("it panicked"))?
         })?;
+        answers.push(milliseconds(begin.elapsed()));
         node.check()?;
         sftp.push(milliseconds(peer.put()?));
         let mut update = node.request("update")?;
@@ -161,10 +152,5 @@ fn fresh(fleet: &Fleet, link: &Link) -> Result<Fresh> {
         let interruption = end.interruption_milliseconds.context("no interruption")?;
         interruptions.push(milliseconds(Duration::from_millis(interruption)));
     }
-    Ok(Fresh {
-        interruption: median(&interruptions),
-        sftp: median(&sftp),
-        in_place: median(&in_place),
-        answers: median(&answers),
-    })
+    Ok(measured.map(|all| median(&all)))
 }
