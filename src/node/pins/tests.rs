@@ -49,11 +49,8 @@ async fn those_that_wait_are_pinned_in_one_write_but_who_gave_up_and_who_shows_a
     }
     let (data, writes) = stored.lock().unwrap().clone();
     // The first one found nobody else.
-    assert_eq!(
-        (data.as_object().unwrap().len(), writes),
-        (100, 2),
-        "{data}"
-    );
+    let count = data.as_object().unwrap().len();
+    assert_eq!((count, writes), (100, 2), "{data}");
 
     let contacts = [("new-1", &key), ("win-1", &other), ("new-2", &key)];
     let pinned = join_all(contacts.map(|(node, key)| pins.pin(node, key))).await;

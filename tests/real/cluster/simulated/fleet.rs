@@ -20,14 +20,12 @@ fn dead_and_slow_hosts_hold_up_no_other() {
         host.set_faults(|faults| faults.holds_commands = true);
     }
     let operator = simulation.harness.start_with(&simulation.payload("v1.3.0"));
-    let good_names: Vec<&str> = good.iter().map(SimulatedHost::name).collect();
     simulation
         .harness
         .eventually("all good hosts are ready", || {
             let ready = simulation.ready();
-            good_names
-                .iter()
-                .all(|name| ready.iter().any(|ready| ready == name))
+            let is_ready = |host: &SimulatedHost| ready.iter().any(|ready| ready == host.name());
+            good.iter().all(is_ready)
         });
     assert!(
         slow.iter().all(|host| host.counters().held > 0),
