@@ -283,8 +283,8 @@ mod tests {
         let answer = Arc::new(Mutex::new(failure(500)));
         let answered = Arc::clone(&answer);
         let client = answering(move |_, _, _| answered.lock().unwrap().clone());
-        let api = kube::Api::namespaced(client, "default");
-        let gate = GateObject::new(api, "gate".to_owned(), Revisions::default());
+        let revisions = Revisions::default();
+        let gate = GateObject::new(client, "default", "gate".to_owned(), revisions);
         let mut gate = Gate::new(Some(gate), Metrics::default());
         let reports = gate.reports();
         let now = Instant::now();
@@ -321,6 +321,13 @@ mod tests {
             )
         };
         let nobody = BTreeSet::new();
+        let odd = json!({"metadata": {"name": "gate"}, "spec": {"conditions": "none"}});
+        decided(&judged, (200, odd)).await;
+        let told = reports.borrow().message.clone();
+        assert!(
+            told.contains("gate cannot be read: field spec.conditions"),
+            "{told}"
+        );
         let failed = decided(&judged, failure(500)).await;
         assert_eq!(failed, (false, Some(true), nobody.clone()), "it is gone");
         judged.gone = None;

@@ -1,7 +1,8 @@
 //! Reads and writes the `OperatorCondition`.
 
 use jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams};
+use kube::Client;
+use kube::api::{Api, ApiResource, Patch, PatchParams};
 use serde_json::json;
 
 use crate::api::OperatorCondition;
@@ -9,6 +10,7 @@ use crate::client::Revisions;
 use crate::client::deadline::{self, CallError};
 use crate::gate::condition::{holds, merged};
 use crate::gate::{Decision, GateError};
+use crate::objects::{FieldError, Received};
 use crate::visible::visible;
 
 /// How many attempts a write gets when others write at the same time.
@@ -20,7 +22,7 @@ const OUR_CSV: &str = "windows-storage-operator.";
 /// The object that contains the gate.
 #[derive(Clone, Debug)]
 pub struct GateObject {
-    api: Api<OperatorCondition>,
+    api: Api<Received>,
     /// Its name.
     pub name: String,
     /// "Its store is another one": how far it has come.
@@ -29,9 +31,10 @@ pub struct GateObject {
 
 impl GateObject {
     /// Creates the gate in the object of that name.
-    pub fn new(api: Api<OperatorCondition>, name: String, revisions: Revisions) -> Self {
+    pub fn new(client: Client, namespace: &str, name: String, revisions: Revisions) -> Self {
+        let resource = ApiResource::erase::<OperatorCondition>(&());
         Self {
-            api,
+            api: Api::namespaced_with(client, namespace, &resource),
             name,
             revisions,
         }
@@ -68,7 +71,7 @@ impl GateObject {
             let parameters = PatchParams::default();
             let writing = self.api.patch(&self.name, &parameters, &patch);
             match deadline::call("write OperatorCondition", writing).await {
-                Ok(written) => return Ok(Some((written, true))),
+                Ok(written) => return Ok(Some((self.decode(&written)?, true))),
                 Err(error) if error.is_conflict() && attempts < ATTEMPTS => {}
                 Err(error) => return Err(self.explain(error)),
             }
@@ -77,7 +80,7 @@ impl GateObject {
 
     async fn read(&self) -> Result<OperatorCondition, GateError> {
         let read = deadline::call("read OperatorCondition", self.api.get(&self.name)).await;
-        let read = read.map_err(|error| self.explain(error))?;
+        let read = self.decode(&read.map_err(|error| self.explain(error))?)?;
         let at = format!("{}/{}", self.api.resource_url(), self.name);
         let version = read.metadata.resource_version.as_deref();
         let seen = self.revisions.see(&at, version.unwrap_or_default());
@@ -86,6 +89,15 @@ impl GateObject {
             Some(csv) => Err(GateError::NotOurs(self.name.clone(), visible(csv))),
             None => Ok(read),
         }
+    }
+
+    /// Decodes an answer; where it does not fit, the field is named, which kube does not do.
+    fn decode(&self, answer: &Received) -> Result<OperatorCondition, GateError> {
+        let name = &self.name;
+        let problem =
+            |field: FieldError| format!("OperatorCondition {name} cannot be read: {field}");
+        let decoded = answer.decode();
+        decoded.map_err(|field| GateError::Call(CallError::NotMade(problem(field))))
     }
 
     fn explain(&self, error: CallError) -> GateError {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::{Api, Client};
+use kube::Client;
 
 use crate::client::{Revisions, WentBack};
 use crate::gate::GateObject;
@@ -48,8 +48,8 @@ impl Options {
     /// Returns the gate, if there is one to write, and notes how far it has come.
     pub(super) fn gate(&self, client: &Client, revisions: &Revisions) -> Option<GateObject> {
         let name = self.operator_condition.clone()?;
-        let api = Api::namespaced(client.clone(), &self.namespace);
-        Some(GateObject::new(api, name, revisions.clone()))
+        let (client, namespace) = (client.clone(), &self.namespace);
+        Some(GateObject::new(client, namespace, name, revisions.clone()))
     }
 }
 

@@ -215,14 +215,11 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
         .kubeconfig_for_service_account(NAMESPACE, "windows-storage-operator")
         .unwrap();
     let client = client_of(&kubeconfig).await;
-    let api: Api<OperatorCondition> = Api::namespaced(client, NAMESPACE);
+    let api: Api<OperatorCondition> = Api::namespaced(client.clone(), NAMESPACE);
     let others = tokio::spawn(write_others_conditions(api.clone()));
 
-    let gate = GateObject::new(
-        api.clone(),
-        OPERATOR_CONDITION.to_owned(),
-        Revisions::default(),
-    );
+    let name = OPERATOR_CONDITION.to_owned();
+    let gate = GateObject::new(client, NAMESPACE, name, Revisions::default());
     let mut contended = 0;
     let mut number = 0;
     while !others.is_finished() || contended == number {

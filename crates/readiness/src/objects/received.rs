@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
-use serde::de::Error;
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::objects::metadata::Identity;
+use crate::objects::{FieldError, decode_text};
 
 /// An object of any kind as JSON text, with its decoded metadata.
 ///
@@ -32,6 +33,11 @@ impl Received {
     /// The object as JSON. Items of a list have no kind and apiVersion.
     pub fn text(&self) -> &str {
         self.text.get()
+    }
+
+    /// Decodes it.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, FieldError> {
+        decode_text(self.text())
     }
 }
 
