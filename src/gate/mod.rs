@@ -231,6 +231,7 @@ mod tests {
             let report = reports.borrow().clone();
             assert!(!report.is_of_olm);
             assert_eq!(report.decided.unwrap().1.holds(), holds, "{was_held:?}");
+            assert_eq!(report.wants_lists.is_some(), holds && begun < ago(9));
         }
     }
 

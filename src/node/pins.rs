@@ -31,7 +31,7 @@ pub struct Pins {
 /// A first contact with a node. It is told once its pin is stored.
 struct Contact {
     node: String,
-    key: HostKey,
+    pin: String,
     stored: oneshot::Sender<()>,
 }
 
@@ -72,9 +72,10 @@ impl Pins {
     /// Pins a key at the first contact, unless another key was pinned meanwhile. The first of those that wait writes for all.
     pub async fn pin(&self, node: &str, key: &HostKey) -> Result<(), NodeError> {
         let (stored, mut is_stored) = oneshot::channel();
+        let pin = format!("{key} {FIRST_CONTACT}");
         let contact = Contact {
             node: node.to_owned(),
-            key: key.clone(),
+            pin: pin.clone(),
             stored,
         };
         let waiting = || self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,41 +86,29 @@ impl Pins {
         }
         let mut batch = std::mem::take(&mut *waiting());
         batch.retain(|contact| contact.node != node);
-        let judge = |pins: &BTreeMap<String, String>, node: &str, key: &HostKey| {
+        let changed = self.write(|pins| {
             let policy = HostKeyPolicy {
                 pin: pins.get(node).map(|text| HostKey::parse(text)),
                 trust_on_first_use: true,
                 ..HostKeyPolicy::default()
             };
-            policy.judge(&self.namespace, node, key)
-        };
-        let new = |node: &str, key: &HostKey| {
-            let pin = format!("{key} {FIRST_CONTACT}");
-            (node.to_owned(), Some(pin))
-        };
-        let changed = self.write(|pins| {
-            let mut changes = Changes::new();
-            match judge(pins, node, key) {
-                Judgement::New => changes.extend([new(node, key)]),
-                Judgement::Known => {}
+            let mut changes = match policy.judge(&self.namespace, node, key) {
+                Judgement::New => Changes::from([(node.to_owned(), Some(pin.clone()))]),
+                Judgement::Known => Changes::new(),
                 Judgement::Refused(error) => return Err(error),
-            }
+            };
             // The node of one that gave up may be gone, and another host may get its name.
-            let others = batch.iter().filter(|it| !it.stored.is_closed());
-            let others = others.map(|it| (&*it.node, &it.key));
-            let others =
-                others.filter(|(node, key)| matches!(judge(pins, node, key), Judgement::New));
-            changes.extend(others.map(|(node, key)| new(node, key)));
+            let is_first = |it: &&Contact| !it.stored.is_closed() && !pins.contains_key(&it.node);
+            let others = batch.iter().filter(is_first);
+            changes.extend(others.map(|it| (it.node.clone(), Some(it.pin.clone()))));
             Ok(changes)
         });
         let changed = changed.await?;
-        let is_stored = |it: &Contact| {
-            let (node, pin) = new(&it.node, &it.key);
-            changed.get(&node) == Some(&pin)
-        };
-        for contact in batch.into_iter().filter(is_stored) {
-            // Nobody may wait for it any more.
-            let _ = contact.stored.send(());
+        for Contact { node, pin, stored } in batch {
+            if changed.get(&node) == Some(&Some(pin)) {
+                // Nobody may wait for it any more.
+                let _ = stored.send(());
+            }
         }
         Ok(())
     }

@@ -113,8 +113,12 @@ impl Rig {
         let now = self.after(milliseconds);
         self.turned.note(verdict, is_readable, now);
         let judged = self.judged(milliseconds, verdict, in_progress);
+        self.judge(&judged, now)
+    }
+
+    fn judge(&mut self, judged: &Judged, now: Instant) -> Decision {
         let written = self.written.as_ref();
-        self.said = Some(self.decider.judge(&judged, self.was_held, written, now));
+        self.said = Some(self.decider.judge(judged, self.was_held, written, now));
         self.said()
     }
 

@@ -224,25 +224,24 @@ impl Plan {
     /// Plans the statuses of nodes.
     fn plan_statuses(&mut self, inputs: &Inputs<'_>) {
         let cluster = inputs.cluster;
+        let mut ready = 0;
         let statuses = inputs.report.nodes(cluster, |name, readiness| {
             let node = cluster.nodes.get(name)?;
             let previous = cluster.node_statuses.get(name.as_str());
             let status = self.node_status(inputs, (name, node), previous, &readiness)?;
-            let is_ready = is_ready(&status);
-            let differs = (previous != Some(&status)).then(|| {
+            ready += usize::from(is_ready(&status));
+            let differs = previous != Some(&status);
+            differs.then(|| {
                 let of_node = NodeStatus {
                     uid: node.uid.clone(),
                     previous: previous.cloned(),
                     status,
                 };
                 (name.to_string(), of_node)
-            });
-            Some((is_ready, differs))
+            })
         });
-        let statuses: Vec<_> = statuses.into_iter().flatten().collect();
-        self.ready = statuses.iter().filter(|(is_ready, _)| *is_ready).count();
-        let differing = statuses.into_iter().filter_map(|(_, differs)| differs);
-        self.statuses.by_name = differing.collect();
+        self.ready = ready;
+        self.statuses.by_name = statuses.into_iter().flatten().collect();
     }
 
     fn node_status(

@@ -42,10 +42,7 @@ fn what_happened_until_a_second_after_the_lists_is_judged_before_it_opens() {
     let judged = rig.judged(1_999, &open(), NOBODY);
     for (judged, is_open) in [(judged, false), (rig.judged(2_000, &open(), NOBODY), true)] {
         let now = rig.after(9_000);
-        let said = rig
-            .decider
-            .judge(&judged, rig.was_held, rig.written.as_ref(), now);
-        assert_eq!(!said.decision.holds(), is_open);
+        assert_eq!(!rig.judge(&judged, now).holds(), is_open);
     }
 }
 
@@ -95,10 +92,7 @@ fn one_kind_that_was_not_listed_since_keeps_the_gate_closed() {
                 in_progress: NOBODY.clone(),
                 was_held: None,
             };
-            rig.said = Some(
-                rig.decider
-                    .judge(&judged, rig.was_held, rig.written.as_ref(), at),
-            );
+            rig.judge(&judged, at);
         }
         let decision = rig.said();
         assert_eq!(decision.verdict == verdict, is_open, "{lists:?}");
