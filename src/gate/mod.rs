@@ -197,17 +197,50 @@ mod tests {
     use crate::client::answering::{answering, failure};
     use crate::index::Listed;
 
-    #[tokio::test]
-    async fn without_olm_it_decides_as_with_it_and_reports_on_no_object() {
+    fn ago(seconds: u64) -> Instant {
         let now = Instant::now();
-        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
+        now.checked_sub(Duration::from_secs(seconds)).unwrap()
+    }
+
+    /// What is judged by a process that started then, and has found True ever since.
+    fn open_since(start: Instant) -> Judged {
         let verdict = Verdict {
             upgradeable: Upgradeable::True,
             reason: Reason::DriversRegistered,
             message: String::new(),
         };
-        let mut turned = Turned::new(ago(9));
-        turned.note(&verdict, true, ago(9));
+        let mut turned = Turned::new(start);
+        turned.note(&verdict, true, start);
+        Judged {
+            verdict,
+            turned,
+            at: Instant::now(),
+            lists: Vec::new(),
+            gone: None,
+            in_progress: BTreeSet::new(),
+            was_held: Some(false),
+        }
+    }
+
+    fn object(status: &str) -> Value {
+        let ours = json!({"type": "Upgradeable", "status": status, "reason": "DriversMissing",
+            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        json!({"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
+            "metadata": {"name": "gate", "resourceVersion": "1"},
+            "spec": {"conditions": [ours]}})
+    }
+
+    /// Returns the gate in an object of a server that answers this.
+    fn gate_of(answer: impl Fn() -> (u16, Value) + Send + Sync + 'static) -> Gate {
+        let client = answering(move |_, _, _| answer());
+        let revisions = Revisions::default();
+        let object = GateObject::new(client, "default", "gate".to_owned(), revisions);
+        Gate::new(Some(object), Metrics::default())
+    }
+
+    #[tokio::test]
+    async fn without_olm_it_decides_as_with_it_and_reports_on_no_object() {
+        let open = open_since(ago(9));
         let mut gate = Gate::new(None, Metrics::default());
         let reports = gate.reports();
         for (begun, was_held, holds) in [
@@ -219,13 +252,9 @@ mod tests {
         ] {
             let (begun, ended) = (ago(begun), ago(2));
             let judged = Judged {
-                verdict: verdict.clone(),
-                turned,
-                at: Instant::now(),
                 lists: vec![("Pod", Some(Listed { begun, ended }))],
-                gone: None,
-                in_progress: BTreeSet::new(),
                 was_held,
+                ..open.clone()
             };
             gate.reconcile(&judged, || true).await;
             let report = reports.borrow().clone();
@@ -237,27 +266,16 @@ mod tests {
 
     #[tokio::test]
     async fn what_it_knows_to_be_changed_is_held_and_it_knows_nothing_while_it_opens() {
-        let verdict = Verdict {
-            upgradeable: Upgradeable::True,
-            reason: Reason::DriversRegistered,
-            message: String::new(),
-        };
+        let open = open_since(Instant::now());
         let mut gate = Gate::new(None, Metrics::default());
         let reports = gate.reports();
-        let start = Instant::now();
-        let mut turned = Turned::new(start);
-        turned.note(&verdict, true, Instant::now());
         let nobody = BTreeSet::new();
         let node = BTreeSet::from(["win-1".to_owned()]);
         for (in_progress, opens) in [(&node, true), (&nobody, false), (&nobody, true)] {
             let judged = Judged {
-                verdict: verdict.clone(),
-                turned,
                 at: Instant::now() + AFTER_LISTS,
-                lists: Vec::new(),
-                gone: None,
                 in_progress: in_progress.clone(),
-                was_held: Some(false),
+                ..open.clone()
             };
             let may_open = || {
                 assert!(reports.borrow().knows.is_empty(), "work may begin");
@@ -274,38 +292,14 @@ mod tests {
     /// Policies go by the status of `WindowsStorage`, which says what is decided: a failed write opens nothing.
     #[tokio::test]
     async fn what_is_decided_stands_while_it_cannot_be_written_and_no_node_is_worked_on() {
-        let object = |status: &str| {
-            let ours = json!({"type": "Upgradeable", "status": status, "reason": "DriversMissing",
-                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            json!({"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
-                "metadata": {"name": "gate", "resourceVersion": "1"},
-                "spec": {"conditions": [ours]}})
-        };
         let answer = Arc::new(Mutex::new(failure(500)));
         let answered = Arc::clone(&answer);
-        let client = answering(move |_, _, _| answered.lock().unwrap().clone());
-        let revisions = Revisions::default();
-        let gate = GateObject::new(client, "default", "gate".to_owned(), revisions);
-        let mut gate = Gate::new(Some(gate), Metrics::default());
+        let mut gate = gate_of(move || answered.lock().unwrap().clone());
         let reports = gate.reports();
-        let now = Instant::now();
-        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
         let node = BTreeSet::from(["win-1".to_owned()]);
-        let mut turned = Turned::new(ago(100));
-        let verdict = Verdict {
-            upgradeable: Upgradeable::True,
-            reason: Reason::NoInTreeVolumes,
-            message: String::new(),
-        };
-        turned.note(&verdict, true, ago(100));
         let mut judged = Judged {
-            verdict,
-            turned,
-            at: Instant::now(),
-            lists: Vec::new(),
             gone: Some(ago(8)),
-            in_progress: BTreeSet::new(),
-            was_held: Some(false),
+            ..open_since(ago(100))
         };
         let mut decided = async |judged: &Judged, answered: (u16, Value)| {
             *answer.lock().unwrap() = answered;
@@ -347,5 +341,21 @@ mod tests {
             (false, Some(true), node),
             "there is nothing to say it"
         );
+    }
+
+    #[tokio::test]
+    async fn a_process_that_finds_false_waits_the_minute_whatever_stood_in() {
+        for (says, holds) in [("False", true), ("True", false)] {
+            let mut gate = gate_of(move || (200, object(says)));
+            let judged = Judged {
+                was_held: Some(!holds),
+                ..open_since(ago(9))
+            };
+            for _ in 0..3 {
+                gate.reconcile(&judged, || true).await;
+            }
+            let decided = gate.reports().borrow().decided.clone();
+            assert_eq!(decided.unwrap().1.holds(), holds, "{says}");
+        }
     }
 }
