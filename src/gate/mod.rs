@@ -327,20 +327,14 @@ mod tests {
         assert_eq!(absent, (false, Some(false), nobody.clone()));
         // What it says counts once it can be read, also where something else stood in.
         let read = decided(&judged, (200, object("False"))).await;
-        assert_eq!(
-            read,
-            (true, Some(false), nobody.clone()),
-            "the minute is over"
-        );
+        let open = (true, Some(false), nobody.clone());
+        assert_eq!(read, open, "the minute is over");
         judged.in_progress = node.clone();
         let unsaid = decided(&judged, failure(500)).await;
         assert_eq!(unsaid, (false, Some(true), nobody), "it still says True");
         let nowhere = decided(&judged, failure(404)).await;
-        assert_eq!(
-            nowhere,
-            (false, Some(true), node),
-            "there is nothing to say it"
-        );
+        let held = (false, Some(true), node);
+        assert_eq!(nowhere, held, "there is nothing to say it");
     }
 
     #[tokio::test]

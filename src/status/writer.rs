@@ -224,11 +224,7 @@ mod tests {
             reported(&[], &good).is_empty(),
             "all is well from the start"
         );
-        let accepted = [
-            &good[..],
-            &[condition("SSHKeyAccepted", "True", "Accepted")],
-        ]
-        .concat();
+        let accepted = [condition("SSHKeyAccepted", "True", "Accepted")];
         assert!(reported(&good, &accepted).is_empty());
         let pools = [condition("NodePoolsValid", "True", "Overlapping")];
         assert_eq!(reported(&good, &pools), ["NodePoolsValid"]);
