@@ -1,5 +1,7 @@
 //! Reads a cluster once from its API server.
 
+use std::time::Instant;
+
 use kube::api::ListParams;
 use kube::core::ApiResource;
 use kube::{Api, Client};
@@ -121,7 +123,7 @@ impl Reading<'_> {
         let table = kind.table_mut(&mut self.cluster);
         match problem {
             Some(problem) => drop(table.fail(problem)),
-            None => table.finish(),
+            None => table.finish(Instant::now()),
         }
         (self.report)(Read::End {
             resource: &kind.resource,
@@ -135,7 +137,7 @@ impl Reading<'_> {
     fn take(&mut self, kind: &Kind, step: Step) {
         match step {
             Step::Begin => {
-                kind.table_mut(&mut self.cluster).begin();
+                kind.table_mut(&mut self.cluster).begin(Instant::now());
                 (self.report)(Read::Begin);
             }
             Step::Ask => (self.report)(Read::Ask(Progress {

@@ -1,5 +1,7 @@
 //! Gathers the operator's own data: `ConfigMap`s, the `OperatorCondition`, the Lease, events. Never writes the SSH key.
 
+use std::time::Instant;
+
 use kube::api::ListParams;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
@@ -43,7 +45,7 @@ impl Reader<'_, '_> {
             return;
         };
         let api = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
-        cluster.config_maps.begin();
+        cluster.config_maps.begin(Instant::now());
         self.objects.begin();
         let mut is_complete = true;
         // One by one: permission to list them would include all others.
@@ -61,7 +63,7 @@ impl Reader<'_, '_> {
         }
         self.objects.end();
         if is_complete {
-            cluster.config_maps.finish();
+            cluster.config_maps.finish(Instant::now());
         }
         let secrets = Api::namespaced(self.client.clone(), namespace);
         for name in cluster.wanted().secrets() {

@@ -4,6 +4,7 @@ mod nodes;
 mod words;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -91,7 +92,7 @@ impl Builder {
 
     fn read(mut self) -> Cluster {
         for kind in cluster_kinds() {
-            kind.table_mut(&mut self.cluster).finish();
+            kind.table_mut(&mut self.cluster).finish(Instant::now());
         }
         self.cluster
     }

@@ -1,29 +1,28 @@
+use std::time::Instant;
+
 use super::*;
 use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 use crate::objects::KINDS;
 
-type Finish = fn(&mut Cluster);
+const FOR_NODES: [&str; 5] = [
+    "ConfigMap",
+    "WindowsStorage",
+    "Node",
+    "WindowsNodeStorage",
+    "DaemonSet",
+];
 
 /// Returns a cluster where only the kinds for node management have been read, except `left_out`.
 fn configured(left_out: &str) -> Cluster {
     let mut cluster = Cluster::default();
-    let kinds: [(&str, Finish); 6] = [
-        ("ConfigMap", |cluster| cluster.config_maps.finish()),
-        ("Secret", |cluster| {
-            for name in cluster.wanted().secrets() {
-                cluster.secrets.insert(name.to_owned(), Secret::Missing);
-            }
-        }),
-        ("WindowsStorage", |cluster| cluster.settings.finish()),
-        ("Node", |cluster| cluster.nodes.finish()),
-        ("Node's status", |cluster| cluster.node_statuses.finish()),
-        ("DaemonSet", |cluster| {
-            cluster.owners[WorkloadKind::DaemonSet].finish();
-        }),
-    ];
-    for (kind, finish) in kinds {
-        if kind != left_out {
-            finish(&mut cluster);
+    for kind in KINDS.iter() {
+        if FOR_NODES.contains(&kind.name()) && kind.name() != left_out {
+            kind.table_mut(&mut cluster).finish(Instant::now());
+        }
+    }
+    if left_out != "Secret" {
+        for name in cluster.wanted().secrets() {
+            cluster.secrets.insert(name.to_owned(), Secret::Missing);
         }
     }
     cluster
@@ -39,14 +38,7 @@ fn work_on_nodes_waits_for_each_kind_that_it_depends_on() {
         .settings
         .reject(&settings.metadata, "no number".to_owned());
     assert!(!unreadable.knows_configuration());
-    for kind in [
-        "ConfigMap",
-        "Secret",
-        "WindowsStorage",
-        "Node",
-        "Node's status",
-        "DaemonSet",
-    ] {
+    for kind in FOR_NODES.into_iter().chain(["Secret"]) {
         assert!(!configured(kind).knows_configuration(), "{kind}");
     }
 }
@@ -95,7 +87,7 @@ fn a_cluster_without_any_node_is_not_read_whatever_it_was_read_from() {
             ..Cluster::default()
         };
         for kind in KINDS.iter() {
-            kind.table_mut(&mut cluster).finish();
+            kind.table_mut(&mut cluster).finish(Instant::now());
         }
         let unread = cluster.unread();
         let [unread] = &unread[..] else {

@@ -1,6 +1,7 @@
 //! Reads a must-gather's record: the kinds that it contains, and whether they are complete.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use kube::Resource;
 use serde::{Deserialize, Serialize};
@@ -101,7 +102,7 @@ fn settle_kind(kind: &Kind, records: &[Gathered], found: u64, cluster: &mut Clus
         }
     }
     if complete {
-        table.finish();
+        table.finish(Instant::now());
     }
     if let Some(problem) = problem {
         table.fail(problem);

@@ -100,7 +100,7 @@ impl Rig {
 
     pub(super) fn read_verdict_kinds(&mut self) {
         for kind in KINDS.iter().filter(|kind| kind.decides) {
-            kind.table_mut(&mut self.cluster).finish();
+            kind.table_mut(&mut self.cluster).finish(self.instant);
         }
     }
 
@@ -138,8 +138,8 @@ impl Rig {
 
     pub(super) fn finish_configuration(&mut self) {
         self.ssh_secret();
-        self.cluster.config_maps.finish();
-        self.cluster.node_statuses.finish();
+        self.cluster.config_maps.finish(self.instant);
+        self.cluster.node_statuses.finish(self.instant);
     }
 
     pub(super) fn read_configuration(&mut self) {
@@ -175,12 +175,13 @@ impl Rig {
         });
     }
 
-    /// Lists everything now.
+    /// Lists again what can be read.
     pub(super) fn list(&mut self) {
-        let (begun, ended) = (self.instant, self.instant);
         for kind in KINDS.iter() {
             let table = kind.table_mut(&mut self.cluster);
-            table.note_listed(Listed { begun, ended });
+            if table.is_complete() && table.problem().is_none() {
+                table.finish(self.instant);
+            }
         }
     }
 
