@@ -23,9 +23,9 @@ pub enum Problem {
         "no *.yaml, *.yml or *.json in it; name its files one by one if they have other extensions"
     )]
     NothingInDirectory,
-    /// An archive, and how to unpack it.
-    #[error("this is an archive, which is not read; {0}")]
-    Archive(String),
+    /// An archive, and what unpacks it.
+    #[error("this is an archive, which is not read; unpack it with {0}, and give what was in it")]
+    Archive(&'static str),
     /// Standard input was given more than once.
     #[error("given twice; give `-f -` once")]
     StandardInputTwice,

@@ -281,7 +281,7 @@ impl Finding {
 }
 
 /// Quotes a word for a shell if it needs that. Names in files may be anything.
-pub fn shell_word(word: &str) -> String {
+fn shell_word(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
