@@ -5,16 +5,17 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kube::Client;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
 
+use crate::api::WindowsNodeStorage;
 use crate::client::Revisions;
-use crate::client::deadline::Unwritten;
+use crate::client::deadline::{self, Unwritten};
 use crate::gate::Gate;
 use crate::http::Metrics;
 use crate::node::{Pins, Workers};
 use crate::run::judge::SERVICES;
 use crate::run::keep::{Board, Plans, keep};
-use crate::run::leftovers::remove;
 use crate::run::plan::Plan;
 use crate::services::ServicesWriter;
 use crate::status::{EventSink, NodeWriter, SettingsWriter};
@@ -124,14 +125,35 @@ impl Actors<'_> {
         }
     }
 
+    async fn delete_status(&self, node: &str) -> anyhow::Result<()> {
+        let statuses: Api<WindowsNodeStorage> = Api::all(self.client.clone());
+        let parameters = DeleteParams::default();
+        let deleting = statuses.delete(node, &parameters);
+        match deadline::call("delete WindowsNodeStorage", deleting).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes what deleted nodes have left, each as long as the last plan says so. Goes on after a failure, and tells the last.
     pub async fn leftovers(&self) -> Infallible {
         self.keep("DepartedNode", async |plan| {
             let mut outcome = Ok(None);
-            for left in &plan.left {
-                if self.last().is_some_and(|last| last.left.contains(left)) {
-                    let removed = remove(self.client, &self.pins, left).await;
-                    outcome = removed.and(outcome);
+            for node in &plan.left_keys {
+                if self
+                    .last()
+                    .is_some_and(|last| last.left_keys.contains(node))
+                {
+                    let removed = self.pins.remove(node).await;
+                    outcome = removed.map_err(anyhow::Error::from).and(outcome);
+                }
+            }
+            for node in &plan.left_statuses {
+                if self
+                    .last()
+                    .is_some_and(|last| last.left_statuses.contains(node))
+                {
+                    outcome = self.delete_status(node).await.and(outcome);
                 }
             }
             outcome

@@ -5,7 +5,6 @@ mod history;
 mod judge;
 mod keep;
 mod lead;
-mod leftovers;
 pub mod logs;
 mod options;
 pub(crate) mod plan;

@@ -2,7 +2,7 @@
 
 use crate::api::Management;
 use crate::node::{Halt, NodePlan, Rollout, printable};
-use crate::run::plan::{Inputs, LeftOver, Plan};
+use crate::run::plan::{Inputs, Plan};
 use crate::services::ServicesPlan;
 use crate::status::conditions::{NAMED, NewCondition, condition};
 use crate::status::rollout::PAUSED;
@@ -25,10 +25,9 @@ impl RemovalProgress {
         if plan.spec.csi_proxy.management != Management::Removed {
             return None;
         }
-        let has_left_keys = plan.left.iter().any(|left| left.what == LeftOver::Key);
         let is_written = matches!(plan.services, Ok(ServicesPlan::Unneeded) | Err(_));
         let mut progress = Self {
-            is_stored: has_left_keys || !is_written,
+            is_stored: !plan.left_keys.is_empty() || !is_written,
             ..Self::default()
         };
         for (name, plan) in &plan.nodes {

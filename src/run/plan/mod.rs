@@ -22,7 +22,6 @@ use crate::node::{Awaited, Hold, NodePlan, Observation, Planner, Present, Rollou
 use crate::run::History;
 use crate::services::{self, Entry, ServicesError, ServicesPlan, csi_proxy_flags};
 use crate::status::{NodeInputs, NodeStatus, NodeStatuses, find, is_ready, node_status};
-pub use left::{Left, LeftOver};
 
 /// How long after lists ended slots for removals and releases may be given, and stand until their work begins.
 const STAYS_FRESH: Duration = Duration::from_secs(60);
@@ -91,8 +90,10 @@ pub struct Plan {
     pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
     /// The resourceVersion that the settings were read up to.
     pub settings_version: u64,
-    /// Leftovers of nodes.
-    pub left: Vec<Left>,
+    /// Statuses to be deleted.
+    pub left_statuses: BTreeSet<String>,
+    /// Nodes whose host keys are to be removed.
+    pub left_keys: BTreeSet<String>,
     /// Since when lists are wanted for a removal or a release.
     pub wants_lists: Option<Instant>,
     /// When the plan is another one if nothing changes.
@@ -122,7 +123,8 @@ pub fn plan(inputs: &Inputs<'_>, slots: &SlotState) -> Plan {
         let is_unused = |name: &String| inputs.report.csi_proxy_use(name).is_none();
         plan.unused = Some(windows.filter(is_unused).collect());
         plan.plan_statuses(inputs);
-        plan.left = left::left_behind(inputs, is_removed);
+        plan.left_statuses = left::statuses(inputs.cluster);
+        plan.left_keys = left::keys(inputs, is_removed);
     }
     plan.plan_settings(inputs);
     let is_due = |at: &&Instant| **at <= inputs.instant;
@@ -170,7 +172,8 @@ impl Plan {
             unused: None,
             settings: None,
             settings_version: cluster.settings.version(),
-            left: Vec::new(),
+            left_statuses: BTreeSet::new(),
+            left_keys: BTreeSet::new(),
             wants_lists: None,
             due: None,
             spec,

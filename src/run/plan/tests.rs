@@ -190,15 +190,11 @@ fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
     let mut rig = Rig::settled();
     rig.add_node("win-1", "linux");
     let todo = rig.pass();
-    let left = Left {
-        node: "win-1".to_owned(),
-        what: LeftOver::Status,
-    };
-    assert_eq!(todo.left, [left]);
+    assert_eq!(todo.left_statuses, ["win-1".to_owned()].into());
     assert!(rig.last.nodes.is_empty());
     assert_eq!(rig.last.ready, 0);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
-    assert!(rig.pass().left.is_empty());
+    assert!(rig.pass().left_statuses.is_empty());
 }
 
 #[test]

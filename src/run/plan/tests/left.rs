@@ -3,11 +3,11 @@
 use super::*;
 use crate::node::HOST_KEYS_CONFIG_MAP;
 
-/// Returns the deleted nodes that have left something behind.
+/// Returns the nodes that have left something behind.
 fn gone(rig: &mut Rig) -> Vec<String> {
-    let left = rig.pass().left.clone().into_iter();
-    left.filter(|left| left.what == LeftOver::StatusAndKey)
-        .map(|left| left.node)
+    let plan = rig.pass();
+    (&plan.left_statuses | &plan.left_keys)
+        .into_iter()
         .collect()
 }
 
@@ -63,11 +63,11 @@ fn what_is_not_to_be_done_any_more_is_not_planned() {
     let has_status = |plan: &Plan| plan.statuses.by_name.contains_key("win-1");
     rig.cluster.nodes.delete(&"win-1".into());
     let plan = rig.pass();
-    assert!(plan.left.len() == 1 && !has_status(&plan));
+    assert!(plan.left_statuses.len() == 1 && !has_status(&plan));
     rig.add_node("win-1", "windows");
     rig.cluster.csi_nodes.delete(&"win-1".into());
     let plan = rig.pass();
-    assert!(plan.left.is_empty(), "it is back");
+    assert!(plan.left_statuses.is_empty(), "it is back");
     assert!(has_status(&plan) && plan.settings.is_some() && plan.knows_configuration);
     // The settings can no longer be read: nothing is written.
     rig.cluster.settings.delete(&SETTINGS_NAME.to_owned());

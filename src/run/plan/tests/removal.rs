@@ -292,7 +292,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     assert_eq!(rig.slots(), ["win-2"]);
     // Until the last node is done, whatever the operator needs for it stays.
     assert_eq!(rig.last.services, Ok(ServicesPlan::Unneeded));
-    assert!(rig.act().left.is_empty());
+    assert!(rig.act().left_keys.is_empty());
     let failed = Observation {
         purpose: Purpose::Remove,
         problem: Some(crate::node::Reason::HostKeyChanged.error("another key")),
@@ -307,12 +307,12 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     );
     rig.removed("win-2");
     rig.act();
-    let left = rig.act().left.clone();
-    let key = Left {
-        node: "win-1".to_owned(),
-        what: LeftOver::Key,
-    };
-    assert_eq!(left, [key], "what was pinned by hand stays");
+    let left = rig.act().left_keys.clone();
+    assert_eq!(
+        left,
+        ["win-1".to_owned()].into(),
+        "what was pinned by hand stays"
+    );
     let Ok(ServicesPlan::Update { data, .. }) = rig.last.services.clone() else {
         panic!("{:?}", rig.last.services)
     };

@@ -124,13 +124,11 @@ fn an_ignored_node_is_not_said_to_be_rid_of_it_and_a_deleted_one_holds_nothing()
     rig.act();
     rig.removed("win-1");
     rig.act();
-    assert!(rig.act().left.is_empty(), "win-3 may need its key");
+    assert!(rig.act().left_keys.is_empty(), "win-3 may need its key");
     rig.cluster.nodes.delete(&"win-3".into());
     rig.cluster.node_statuses.delete(&"win-3".to_owned());
     let todo = rig.act();
-    let left = todo.left.iter().filter(|left| left.what == LeftOver::Key);
-    let left: Vec<_> = left.map(|left| &*left.node).collect();
-    assert_eq!(left, ["win-1"]);
+    assert_eq!(todo.left_keys, ["win-1", "win-3"].map(str::to_owned).into());
     rig.change_node("win-2", |node| node.left_out = None);
     rig.act();
     let plan = rig.plan("win-2");
