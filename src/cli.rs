@@ -4,7 +4,6 @@ mod ask;
 mod called_as;
 mod election;
 mod rollout;
-mod since;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,13 +11,11 @@ use std::time::Duration;
 
 pub use ask::{AcceptHostKeyArgs, CheckHostsArgs, UninstallArgs, WhyArgs};
 pub use called_as::CalledAs;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
-use jiff::Timestamp;
 pub use rollout::{RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
-pub use since::{since, since_time};
 use windows_storage_operator::assess::versions::Release;
-use windows_storage_operator::report::{ColorChoice, Format};
+use windows_storage_operator::report::Format;
 
 /// Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
 /// workloads lack their CSI drivers.
@@ -76,9 +73,6 @@ pub enum Command {
     /// still 0. It is 1 if nothing of the cluster could be read or the folder could not be written, 2 if the command line is
     /// wrong, and 128 plus the signal's number if interrupted (130 for Ctrl-C, 143 for TERM). An interrupted command leaves
     /// nothing behind.
-    ///
-    /// With --since or --since-time, the operator's logs begin at that time, and node logs last written before it are left
-    /// out. Objects and events are complete.
     #[command(after_help = MUST_GATHER_EXAMPLES)]
     MustGather(MustGatherArgs),
     /// Explain what the storage of a node, a pod or a claim lacks, and what to do next
@@ -114,7 +108,6 @@ pub enum Command {
 const MUST_GATHER_EXAMPLES: &str = "Examples:
   windows-storage-operator must-gather
   windows-storage-operator must-gather --dest /tmp/gathered
-  windows-storage-operator must-gather --since 3h
   cat /tmp/gathered/summary.txt
   windows-storage-operator check -f /tmp/gathered
   tar -czf gathered.tar.gz -C /tmp gathered";
@@ -253,23 +246,6 @@ pub struct MustGatherArgs {
     /// Largest size of the logs of one node, in MiB; a single file gets at most half of it
     #[arg(long, value_name = "MIB", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_240))]
     pub node_log_limit: u64,
-    /// Logs of the last time alone.
-    #[arg(
-        long,
-        value_name = "DURATION",
-        value_parser = since,
-        conflicts_with = "since_time",
-        help = "Only logs newer than a duration like 5s, 2m or 3h; by default $MUST_GATHER_SINCE, which oc sets"
-    )]
-    pub since: Option<Timestamp>,
-    /// Logs from a time on alone.
-    #[arg(
-        long,
-        value_name = "RFC3339",
-        value_parser = since_time,
-        help = "Only logs after a time such as 2026-01-31T03:00:00Z; by default $MUST_GATHER_SINCE_TIME"
-    )]
-    pub since_time: Option<Timestamp>,
 }
 
 /// Arguments of `run`.

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::anyhow;
-use jiff::Timestamp;
 use windows_storage_operator::gather::{Folder, Options, Summary, gather};
 use windows_storage_operator::visible::visible;
 
-use crate::cli::{MustGatherArgs, since, since_time};
+use crate::cli::MustGatherArgs;
 use crate::command::connect::{connect, place};
 use crate::command::progress::Line;
 use crate::command::signals::{Signal, signalled};
@@ -33,7 +31,6 @@ impl Interrupted {
 
 /// Gathers, and prints where. If it fails or is interrupted, nothing is left.
 pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
-    let since = from_when(arguments)?;
     let name = match &arguments.dest {
         Some(name) => name.clone(),
         // The name that `oc adm must-gather` uses.
@@ -43,7 +40,7 @@ pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = work(arguments, since, &folder) => ended,
+            ended = work(arguments, &folder) => ended,
             signal = signalled([Signal::Hangup, Signal::Interrupt, Signal::Terminate]) => {
                 Err(Interrupted { signal }.into())
             }
@@ -65,43 +62,11 @@ pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the time from which logs are wanted. `oc adm must-gather` passes its own options to the image as environment
-/// variables.
-fn from_when(arguments: &MustGatherArgs) -> anyhow::Result<Option<Timestamp>> {
-    if let Some(given) = arguments.since.or(arguments.since_time) {
-        return Ok(Some(given));
-    }
-    let times = [
-        from_variable("MUST_GATHER_SINCE", since)?,
-        from_variable("MUST_GATHER_SINCE_TIME", since_time)?,
-    ];
-    // Rather too many logs than too few.
-    Ok(times.into_iter().flatten().min())
-}
-
-/// Parses an environment variable; an empty one counts as unset.
-fn from_variable(
-    name: &str,
-    parse: fn(&str) -> Result<Timestamp, String>,
-) -> anyhow::Result<Option<Timestamp>> {
-    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
-    let value = value.to_string_lossy();
-    let parsed = parse(&value).map(Some);
-    parsed.map_err(|problem| anyhow!("{name}={}: {problem}", visible(&value)))
-}
-
-async fn work(
-    arguments: &MustGatherArgs,
-    since: Option<Timestamp>,
-    folder: &Folder,
-) -> anyhow::Result<Summary> {
+async fn work(arguments: &MustGatherArgs, folder: &Folder) -> anyhow::Result<Summary> {
     let options = Options {
         about: place(&arguments.cluster).await?,
         namespace: arguments.namespace.clone().filter(|name| !name.is_empty()),
         node_log_limit: arguments.node_log_limit.saturating_mul(1024 * 1024),
-        since,
     };
     let (client, version) = connect(&arguments.cluster).await?;
     let mut shown = Line::new();

@@ -36,20 +36,6 @@ impl FolderError {
         let path = visible(&path.to_string_lossy());
         move |cause| Self::Io(what, path, cause)
     }
-
-    /// Whether the error concerns a single file's name, so that other files can still be written.
-    pub fn is_of_name(&self) -> bool {
-        let Self::Io(_, _, cause) = self else {
-            return false;
-        };
-        matches!(
-            cause.kind(),
-            ErrorKind::AlreadyExists
-                | ErrorKind::InvalidFilename
-                | ErrorKind::IsADirectory
-                | ErrorKind::NotADirectory
-        )
-    }
 }
 
 /// A folder that is being filled. Removed with its content when dropped, unless [kept](Folder::keep).
@@ -169,7 +155,7 @@ fn make(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Creates a file, and its parent folder if needed.
+/// Creates a file, and its parent folder if needed. Of two that a node calls the same, the later one is kept.
 pub fn create(root: &Path, path: &str) -> Result<BufWriter<File>, FolderError> {
     let path = root.join(path);
     // Never create the root: it is removed on cancellation and must not reappear.
@@ -180,7 +166,7 @@ pub fn create(root: &Path, path: &str) -> Result<BufWriter<File>, FolderError> {
         make(folder).map_err(FolderError::io("make", folder))?;
     }
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
+    options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     options.mode(FILE_MODE);
     let file = options.open(&path);

@@ -1,7 +1,5 @@
 //! Selects the logs of a node, and how much of each to take.
 
-use jiff::Timestamp;
-
 use crate::node::Found;
 
 /// A log on a node.
@@ -13,15 +11,6 @@ pub struct Log {
     pub folder: &'static str,
     /// The file.
     pub file: Found,
-}
-
-impl Log {
-    /// Whether the file was modified at or after `since`, by the node's clock. Files are not cut by time: csi-proxy's
-    /// lines contain neither the year nor the time zone.
-    pub fn is_since(&self, since: Timestamp) -> bool {
-        // Servers report whole seconds.
-        i64::try_from(self.file.modified).is_ok_and(|modified| modified >= since.as_second())
-    }
 }
 
 /// Sorts newest first. The order of files from the same second does not depend on the server.
@@ -84,15 +73,6 @@ mod tests {
         sort(&mut logs);
         let names: Vec<&str> = logs.iter().map(|log| &*log.file.name).collect();
         assert_eq!(names, ["a", "b", "old"]);
-    }
-
-    #[test]
-    fn a_log_counts_by_when_it_was_last_written_to() {
-        let since = |text: &str| log("a", 1, 1_000).is_since(text.parse().unwrap());
-        assert!(since("1970-01-01T00:16:40Z"));
-        assert!(since("1970-01-01T00:16:40.9Z"));
-        assert!(since("1960-01-01T00:00:00Z"));
-        assert!(!since("1970-01-01T00:16:41Z"));
     }
 
     #[test]

@@ -17,7 +17,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::Client;
 
 use crate::assess::assess_once;
@@ -62,8 +61,6 @@ pub struct Options {
     pub node_log_limit: u64,
     /// What is gathered from, and when.
     pub about: About,
-    /// Takes only logs from this time on; `None` for all.
-    pub since: Option<Timestamp>,
 }
 
 /// Gathers everything into a folder. Reports the progress in lines.
@@ -106,8 +103,8 @@ pub async fn gather(
     reader.settings(&mut cluster).await;
     reader.others().await;
     objects.check()?;
-    let selected = (&*namespace, options.since);
-    let operator_logs = operator_logs::logs(client, selected, root, &mut objects.problems).await?;
+    let operator_logs =
+        operator_logs::logs(client, &namespace, root, &mut objects.problems).await?;
 
     let of = cluster.windows_nodes().count();
     report(&format!("collecting from {of} Windows node(s)"));
@@ -125,7 +122,6 @@ pub async fn gather(
         time: begin.clone(),
         kubernetes_version: version,
         namespace: namespace + how,
-        logs_since: options.since.map(|since| since.to_string()),
         objects: objects.count,
         problems: objects.problems,
         operator_logs,

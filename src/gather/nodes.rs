@@ -43,8 +43,6 @@ struct Found {
     state: Option<NodeState>,
     logs: u64,
     bytes: u64,
-    /// The number of logs older than requested.
-    older: usize,
     problems: Vec<String>,
 }
 
@@ -137,15 +135,11 @@ fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
         None if problems.is_empty() => "no agent".to_owned(),
         None => "the agent did not respond".to_owned(),
     };
-    let older = match found.older {
-        0 => String::new(),
-        older => format!(", {older} older one(s) not asked for"),
-    };
     let (logs, size) = (found.logs, bytes(found.bytes));
     NodeLine {
         name: name.to_owned(),
         is_reached: true,
-        words: format!("{of_agent}; {logs} log(s), {size}{older}"),
+        words: format!("{of_agent}; {logs} log(s), {size}"),
         problems,
     }
 }
@@ -170,16 +164,11 @@ impl Inspection<'_> {
         if let Some(state) = self.noted(state) {
             let written = self.write_state(&state);
             self.found().state = Some(state);
-            self.unless_of_name(written)?;
+            written?;
         }
         let mut logs = Vec::new();
         for (of, folder) in FOLDERS {
             logs.extend(self.logs_in(of, folder));
-        }
-        if let Some(since) = options.since {
-            let all = logs.len();
-            logs.retain(|log| log.is_since(since));
-            self.found().older = all - logs.len();
         }
         sort(&mut logs);
         // One file may use half of the limit, to leave room for another. Count the bytes that were read: Windows lists
@@ -224,17 +213,6 @@ impl Inspection<'_> {
         })
     }
 
-    /// Treats an error caused by a file name from the node as a problem of that file only.
-    fn unless_of_name<T>(&self, made: Result<T, FolderError>) -> Result<Option<T>, FolderError> {
-        match made {
-            Err(error) if error.is_of_name() => {
-                self.note(error.to_string());
-                Ok(None)
-            }
-            made => made.map(Some),
-        }
-    }
-
     fn write_state(&self, state: &NodeState) -> Result<(), FolderError> {
         // Plain data always serializes.
         let mut value = serde_json::to_value(state).unwrap_or_default();
@@ -267,11 +245,7 @@ impl Inspection<'_> {
         let from = format!("{}/{shown}", to_sftp(log.folder));
         let name = folder::log_name(shown);
         let to = format!("{}/{}/{name}", self.folder, log.of);
-        let created = folder::create(&self.root, &to);
-        let Some(file) = self.unless_of_name(created)? else {
-            return Ok(0);
-        };
-        let mut file = redact::Lines::new(file);
+        let mut file = redact::Lines::new(folder::create(&self.root, &to)?);
         let mut beginning = Beginning::default();
         let mut is_empty = true;
         let (until, found) = (self.until, self.found);

@@ -1,15 +1,14 @@
 //! Gathers the logs of the operator's pods.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use futures::{AsyncRead, AsyncReadExt};
-use jiff::Timestamp;
+use futures::io::{self, AllowStdIo, AsyncRead};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, LogParams};
 use kube::{Api, Client};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::client::deadline;
 use crate::client::installed::SELECTOR;
@@ -24,7 +23,7 @@ const LOGS: Duration = Duration::from_secs(120);
 /// Writes the logs of the operator's pods, including those of previous containers. Returns their number.
 pub async fn logs(
     client: &Client,
-    (namespace, since): (&str, Option<Timestamp>),
+    namespace: &str,
     root: &Path,
     problems: &mut Vec<String>,
 ) -> Result<u64, FolderError> {
@@ -49,8 +48,6 @@ pub async fn logs(
             container: Some(container.to_owned()),
             previous,
             tail_lines: Some(LINES),
-            // The kubelet knows each line's time.
-            since_time: since,
             ..LogParams::default()
         };
         let which = if previous { "previous" } else { "current" };
@@ -60,10 +57,10 @@ pub async fn logs(
                 let folder = [pod, container].map(folder::file_name).join("/");
                 let path = format!("operator/{folder}/{which}.log");
                 let mut file = redact::Lines::new(folder::create(root, &path)?);
-                let copied = copy(stream, &mut file, until).await;
-                let written = copied.and_then(|problem| file.finish().map(|()| problem));
+                let problem = copy(stream, &mut file, until).await;
+                file.finish().map_err(folder::not_written(root, &path))?;
                 count += 1;
-                written.map_err(folder::not_written(root, &path))?
+                problem
             }
             Err(error) => Some(error.answer()),
         };
@@ -92,24 +89,14 @@ fn logs_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, bool)> {
 }
 
 /// Copies until the end or `until`. Returns why there may be more.
-async fn copy(
-    stream: impl AsyncRead,
-    file: &mut impl Write,
-    until: Instant,
-) -> io::Result<Option<String>> {
-    let mut stream = std::pin::pin!(stream);
-    let mut piece = vec![0; 64 * 1024];
-    loop {
-        match tokio::time::timeout_at(until, stream.read(&mut piece)).await {
-            Ok(Ok(0)) => return Ok(None),
-            Ok(Ok(read)) => file.write_all(&piece[..read])?,
-            Ok(Err(error)) => return Ok(Some(format!("the rest: {error}"))),
-            Err(_) => {
-                let limit = LOGS.as_secs();
-                return Ok(Some(format!(
-                    "the rest: the logs took longer than {limit} s together"
-                )));
-            }
+async fn copy(stream: impl AsyncRead, file: &mut impl Write, until: Instant) -> Option<String> {
+    let mut file = AllowStdIo::new(file);
+    match timeout_at(until, io::copy(stream, &mut file)).await {
+        Ok(copied) => copied.err().map(|error| format!("the rest: {error}")),
+        Err(_) => {
+            let limit = LOGS.as_secs();
+            let why = format!("the rest: the logs took longer than {limit} s together");
+            Some(why)
         }
     }
 }
@@ -128,14 +115,14 @@ mod tests {
         let broken = Box::pin(begun().chain(broken)).into_async_read();
         let still = Box::pin(begun().chain(stream::pending())).into_async_read();
         let (mut one, mut other, mut whole) = (Vec::new(), Vec::new(), Vec::new());
-        let problem = copy(broken, &mut one, soon).await.unwrap();
+        let problem = copy(broken, &mut one, soon).await;
         assert_eq!(problem.as_deref(), Some("the rest: cut off"));
-        let problem = copy(still, &mut other, soon).await.unwrap();
+        let problem = copy(still, &mut other, soon).await;
         assert!(problem.is_some_and(|problem| problem.contains("longer than 120 s")));
         assert_eq!([one, other], [b"line 1\n", b"line 1\n"]);
         let text = "line 1\n".repeat(1 << 16);
         let later = Instant::now() + LOGS;
         let copied = copy(text.as_bytes(), &mut whole, later).await;
-        assert!(copied.unwrap().is_none() && whole == text.as_bytes());
+        assert!(copied.is_none() && whole == text.as_bytes());
     }
 }

@@ -56,8 +56,6 @@ pub struct Summary {
     pub kubernetes_version: String,
     /// The operator's namespace.
     pub namespace: String,
-    /// The earliest time of requested logs in UTC.
-    pub logs_since: Option<String>,
     /// The number of objects.
     pub objects: u64,
     /// What could not be read from the cluster.
@@ -90,8 +88,6 @@ impl Summary {
             format!("upgradeable: {upgradeable} ({reason})"),
             format!("verdict: {}", verdict.message),
         ];
-        let since = self.logs_since.iter();
-        lines.extend(since.map(|since| format!("logs since: {since}")));
         lines.push(format!("objects: {}", self.objects));
         lines.push(format!("logs of the operator: {}", self.operator_logs));
         lines.push(format!(
@@ -123,7 +119,6 @@ mod tests {
             time: "2026-01-01T00:00:00Z".to_owned(),
             kubernetes_version: "v1.30.1".to_owned(),
             namespace: "ns".to_owned(),
-            logs_since: None,
             objects: 7,
             problems: vec!["Event: reading it is forbidden\n: no".to_owned()],
             operator_logs: 1,

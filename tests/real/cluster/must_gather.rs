@@ -1,7 +1,6 @@
 //! `must-gather` with various outputs and interruptions, on a real Windows host, and with a kubelet that has logs.
 
 pub mod kubelet;
-mod since;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +22,6 @@ pub fn command(kubeconfig: &Path, dest: &Path) -> Command {
         .args(["--kubeconfig".as_ref(), kubeconfig.as_os_str()])
         .args(["--dest".as_ref(), dest.as_os_str()])
         .env_remove("KUBECONFIG")
-        .env_remove("MUST_GATHER_SINCE")
-        .env_remove("MUST_GATHER_SINCE_TIME")
         .stdin(Stdio::null());
     command
 }

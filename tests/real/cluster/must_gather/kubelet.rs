@@ -104,19 +104,11 @@ fn answer(acceptor: &SslAcceptor, stream: TcpStream) -> std::io::Result<()> {
         line.clear();
     }
     let path = format!("GET /containerLogs/{NAMESPACE}/windows-storage-operator-0/operator?");
-    let lines: &[(&str, &str)] = match first.contains("previous=true") {
-        _ if !first.starts_with(&path) => &[],
-        true => &[("2025-12-31T00:00:00Z", "of before\n")],
-        false => &[
-            ("2026-01-01T00:00:00Z", "of then, token=hunter2\n"),
-            ("2026-01-02T00:00:00Z", "of now\n"),
-        ],
+    let log = match first.contains("previous=true") {
+        _ if !first.starts_with(&path) => "",
+        true => "of before\n",
+        false => "of then, token=hunter2\nof now\n",
     };
-    let since = first.split(['?', '&', ' ']);
-    let mut since = since.filter_map(|part| part.strip_prefix("sinceTime="));
-    let since = since.next().unwrap_or_default().replace("%3A", ":");
-    let lines = lines.iter().filter(|(time, _)| *time >= &*since);
-    let log: String = lines.map(|(_, line)| *line).collect();
     let length = log.len();
     let stream = stream.get_mut();
     write!(
