@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ColorChoice};
 use jiff::SignedDuration;
-use windows_storage_operator::report::{ColorChoice, HostsFormat};
+use windows_storage_operator::report::Format;
 
 use super::{ClusterArgs, InputArgs};
 
@@ -24,8 +24,8 @@ pub struct CheckHostsArgs {
     #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
     /// Output format
-    #[arg(long, short, value_enum, default_value_t = HostsFormat::Table)]
-    pub output: HostsFormat,
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
     /// When to colour the table; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,

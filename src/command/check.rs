@@ -5,13 +5,13 @@ use windows_storage_operator::api::{SETTINGS_NAME, UPGRADEABLE};
 use windows_storage_operator::assess::report::{About, Reason, Upgradeable, Verdict};
 use windows_storage_operator::assess::{Report, Way, assess_once, check_target, preview, today};
 use windows_storage_operator::index::Cluster;
-use windows_storage_operator::report::{self, Answer, Format, render};
+use windows_storage_operator::report::{self, Answer, render};
 use windows_storage_operator::status::find;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::CheckArgs;
 use crate::command::why::is_unknown;
-use crate::command::{UsageError, input, is_colored, print, report_line};
+use crate::command::{UsageError, has_page, input, is_colored, print, report_line};
 
 /// Judges the input and prints the report.
 pub fn check(arguments: &CheckArgs) -> anyhow::Result<Answer> {
@@ -25,10 +25,7 @@ pub fn check(arguments: &CheckArgs) -> anyhow::Result<Answer> {
         }
     }
     if let Some((name, way)) = one_node(arguments) {
-        if arguments.output == Format::Html {
-            let problem = "there is no page of one node; take -o table, json or yaml";
-            return Err(UsageError::of(problem).into());
-        }
+        has_page(arguments.output, "one node")?;
         return foresee(arguments, &about, &cluster, name, way);
     }
     let mut report = assess_once(&cluster, arguments.to);

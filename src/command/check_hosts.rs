@@ -17,7 +17,7 @@ use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, NodePlan, Planner, Preflight, Present, UNUSED_FOR,
 };
 use windows_storage_operator::objects::{Received, kind, own_config_maps};
-use windows_storage_operator::report::{Answer, HostList};
+use windows_storage_operator::report::{self, Answer, HostList};
 use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
 use windows_storage_operator::watch::read_secret;
@@ -26,19 +26,21 @@ use crate::cli::CheckHostsArgs;
 use crate::command::connect::connect;
 use crate::command::own::{one, operators_namespace};
 use crate::command::progress::{show_reading, spinner};
-use crate::command::{is_colored, print, report_line, runtime};
+use crate::command::{has_page, is_colored, print, report_line, runtime};
 
 /// How many hosts are checked at the same time.
 const AT_ONCE: usize = 16;
 
 /// Checks the hosts. Returns `False` if one has a problem, as for a held upgrade.
 pub fn check_hosts(arguments: &CheckHostsArgs) -> anyhow::Result<Answer> {
+    has_page(arguments.output, "hosts")?;
     let runtime = runtime()?;
     let looked = runtime.block_on(look(arguments));
     // Do not wait for a host that does not answer.
     runtime.shutdown_background();
     let hosts = HostList::of(looked?);
-    print(&hosts.render(arguments.output, is_colored(arguments.color))?)?;
+    let color = is_colored(arguments.color);
+    print(&report::hosts(&hosts, arguments.output, color)?)?;
     Ok(if hosts.is_fine() {
         Answer::Fine
     } else {

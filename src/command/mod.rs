@@ -17,11 +17,12 @@ mod why;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, anyhow};
+use clap::ColorChoice;
 use kube::api::PatchParams;
 use tokio::runtime::{Builder, Runtime};
 use windows_storage_operator::api;
 use windows_storage_operator::client::deadline::CallError;
-use windows_storage_operator::report::{ColorChoice, use_color};
+use windows_storage_operator::report::Format;
 
 use crate::cli::CrdsArgs;
 pub use accept_host_key::accept_host_key;
@@ -62,11 +63,13 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn is_colored(choice: ColorChoice) -> bool {
-    let is_terminal = io::stdout().is_terminal();
-    // A Windows console prints color codes as text unless it is asked to interpret them.
-    #[cfg(windows)]
-    let is_terminal = is_terminal && anstyle_query::windows::enable_ansi_colors() == Some(true);
-    use_color(choice, is_terminal, |name| std::env::var_os(name))
+    // Also asks a Windows console to interpret color codes.
+    let is_usual = console::colors_enabled();
+    match choice {
+        ColorChoice::Auto => is_usual,
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+    }
 }
 
 /// What is wrong with the command line, where its parser cannot see it.
@@ -78,6 +81,15 @@ impl UsageError {
     fn of(problem: impl std::fmt::Display) -> Self {
         Self(problem.to_string())
     }
+}
+
+/// Refuses the format of what has no page.
+fn has_page(format: Format, what: &str) -> Result<(), UsageError> {
+    if format != Format::Html {
+        return Ok(());
+    }
+    let problem = format!("there is no page of {what}; take -o table, json or yaml");
+    Err(UsageError(problem))
 }
 
 /// Refuses to ask where nobody can answer; `instead` is what to give.

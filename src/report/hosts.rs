@@ -1,30 +1,15 @@
 //! Renders the results of `check hosts`.
 
-use std::io;
-
-use clap::ValueEnum;
 use serde::Serialize;
 
 use super::blocks::{Block, Span, Style};
-use super::{json, text};
+use super::tables::table;
 use crate::assess::report::API_VERSION;
 use crate::node::Preflight;
 
 const COLUMNS: [&str; 8] = [
     "Node", "Address", "Reached", "Admin", "Shell", "Free", "Agent", "Next",
 ];
-
-/// What a list of hosts is written as.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum HostsFormat {
-    /// A line a host, and a line a problem
-    #[default]
-    Table,
-    /// The whole list for programs
-    Json,
-    /// The same as JSON, as YAML
-    Yaml,
-}
 
 /// The hosts of Windows nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,40 +36,21 @@ impl HostList {
         self.items.iter().all(Preflight::is_fine)
     }
 
-    /// Renders the list. `color` applies to the table only.
-    pub fn render(&self, format: HostsFormat, color: bool) -> io::Result<String> {
-        match format {
-            HostsFormat::Table => Ok(self.table(color)),
-            HostsFormat::Json => json::json(self),
-            HostsFormat::Yaml => json::yaml(self),
-        }
-    }
-
-    fn table(&self, color: bool) -> String {
-        let hosts = Block::Table {
-            label: String::new(),
-            header: COLUMNS.map(Span::plain).into(),
-            rows: self.items.iter().map(|host| cells(host).into()).collect(),
-        };
+    /// A line a host, and a line a problem.
+    pub(super) fn lines(&self) -> Vec<Block> {
+        let hosts = table("Hosts", COLUMNS, self.items.iter().map(cells));
         let problems = self.items.iter().flat_map(|host| {
             let row = |problem| {
-                vec![
+                [
                     Span::new(Style::RowName, &host.node),
                     Span::new(Style::Bad, problem),
                 ]
             };
             host.problems.iter().map(row)
         });
-        let problems = Block::Table {
-            label: "Problems".to_owned(),
-            header: ["Node", "Problem"].map(Span::plain).into(),
-            rows: problems.collect(),
-        };
-        if self.is_fine() {
-            text::draw(&[hosts], color)
-        } else {
-            text::draw(&[hosts, problems], color)
-        }
+        let problems = table("Problems", ["Node", "Problem"], problems);
+        let problems = (!self.is_fine()).then_some(problems);
+        std::iter::once(hosts).chain(problems).collect()
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod blocks;
 mod check;
-mod color;
 mod hosts;
 mod html;
 mod json;
@@ -18,10 +17,11 @@ use std::io;
 
 use clap::ValueEnum;
 use jiff::Timestamp;
+use serde::Serialize;
 
 use crate::assess::report::{About, ReadinessReport};
-pub use color::{ColorChoice, use_color};
-pub use hosts::{HostList, HostsFormat};
+use blocks::Block;
+pub use hosts::HostList;
 pub(crate) use json::{json, json_as_yaml};
 pub use preview::preview;
 pub use question::{Kind, Question, QuestionError};
@@ -42,13 +42,30 @@ pub enum Format {
     Html,
 }
 
-/// Renders the report. `color` applies to [`Format::Table`] only; see [`use_color`].
+/// Renders the report. `color` applies to [`Format::Table`] only.
 pub fn render(report: &ReadinessReport, format: Format, color: bool) -> io::Result<String> {
     match format {
-        Format::Table => Ok(text::draw(&check::lines(report), color)),
-        Format::Json => json(report),
-        Format::Yaml => json::yaml(report),
         Format::Html => Ok(check::page(report)),
+        format => drawn(report, || check::lines(report), format, color),
+    }
+}
+
+/// Renders the results of `check hosts`, of which there is no page.
+pub fn hosts(list: &HostList, format: Format, color: bool) -> io::Result<String> {
+    drawn(list, || list.lines(), format, color)
+}
+
+/// Renders `value` for programs, or its lines for people.
+fn drawn(
+    value: &impl Serialize,
+    lines: impl FnOnce() -> Vec<Block>,
+    format: Format,
+    color: bool,
+) -> io::Result<String> {
+    match format {
+        Format::Json => json(value),
+        Format::Yaml => json::yaml(value),
+        Format::Table | Format::Html => Ok(text::draw(&lines(), color)),
     }
 }
 

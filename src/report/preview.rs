@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::blocks::{Block, Span, Style};
 use super::sentences::{count, names};
-use super::{Format, json as json_format, text};
+use super::{Format, drawn};
 use crate::assess::report::{API_VERSION, About};
 use crate::assess::versions::Release;
 use crate::assess::{Preview, Stuck, Way};
@@ -34,11 +34,7 @@ pub fn preview(
         "pods": preview.pods,
         "stuck": preview.stuck,
     });
-    match format {
-        Format::Json => json_format::json(&value),
-        Format::Yaml => json_format::yaml(&value),
-        Format::Table | Format::Html => Ok(text::draw(&lines(preview, way), color)),
-    }
+    drawn(&value, || lines(preview, way), format, color)
 }
 
 fn lines(preview: &Preview, way: Way) -> Vec<Block> {

@@ -7,7 +7,8 @@ use super::blocks::{Block, Span, Style};
 use super::sentences::names;
 use crate::assess::report::{NodeReadiness, VolumeUse, Workload};
 
-fn table<const COLUMNS: usize>(
+/// Renders rows with this header.
+pub(super) fn table<const COLUMNS: usize>(
     label: &str,
     header: [&str; COLUMNS],
     rows: impl Iterator<Item = [Span; COLUMNS]>,

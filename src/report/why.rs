@@ -177,29 +177,19 @@ fn narrowed(
     is_its_row: impl Fn(&VolumeUse) -> bool,
     about: &[String],
 ) -> ReadinessReport {
-    let rows = report.volumes.iter().filter(|row| is_its_row(row));
-    let volumes: Vec<VolumeUse> = rows.cloned().collect();
-    let drivers = report.drivers.iter().filter(|driver| {
-        let mut rows = volumes.iter();
+    let mut report = report.clone();
+    report.nodes.clear();
+    report.volumes.retain(is_its_row);
+    report.drivers.retain(|driver| {
+        let mut rows = report.volumes.iter();
         rows.any(|row| row.csi_driver.as_ref() == Some(&driver.name))
     });
     // A finding on a class is about the claim that its message begins with.
-    let findings = report.findings.iter().filter(|finding| {
+    report.findings.retain(|finding| {
         let first = finding.message.split(' ').next().unwrap_or_default();
         about.iter().any(|it| *it == finding.object || it == first)
     });
-    ReadinessReport {
-        drivers: drivers.cloned().collect(),
-        findings: findings.cloned().collect(),
-        volumes,
-        nodes: Vec::new(),
-        api_version: report.api_version.clone(),
-        kind: report.kind.clone(),
-        about: None,
-        cluster: report.cluster.clone(),
-        target: report.target.clone(),
-        verdict: report.verdict.clone(),
-    }
+    report
 }
 
 fn place(finding: &Finding) -> (&str, &str) {

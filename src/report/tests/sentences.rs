@@ -1,7 +1,7 @@
-//! Tests of the headline, of colour, and of the command line's values.
+//! Tests of the headline, and of the command line's values.
 
 use super::samples::{self, AZURE_DISK};
-use super::{ColorChoice, Format, text, use_color};
+use super::{Format, text};
 use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
 
 fn headline(report: &ReadinessReport) -> String {
@@ -109,26 +109,5 @@ fn every_form_says_what_it_is_about() {
                 assert!(text.contains(word), "{word} in {text}");
             }
         }
-    }
-}
-
-#[test]
-fn colour_is_wanted_on_terminals_that_have_it() {
-    use ColorChoice::{Always, Auto, Never};
-    for (choice, terminal, variable, wanted) in [
-        (Auto, true, "", true),
-        (Auto, false, "", false),
-        (Auto, true, "NO_COLOR=1", false),
-        (Auto, true, "NO_COLOR=", true),
-        (Auto, true, "TERM=dumb", false),
-        (Auto, true, "TERM=xterm-256color", true),
-        (Always, false, "NO_COLOR=1", true),
-        (Always, false, "TERM=dumb", true),
-        (Never, true, "", false),
-        (Never, true, "TERM=xterm", false),
-    ] {
-        let lookup = |name: &str| Some(variable.strip_prefix(name)?.strip_prefix('=')?.into());
-        let used = use_color(choice, terminal, lookup);
-        assert_eq!(used, wanted, "{choice:?} {terminal} {variable}");
     }
 }
