@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 
 use crate::assess::plugins::PLUGINS;
 use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
@@ -89,12 +88,8 @@ impl Metrics {
     /// state by pool.
     pub fn show_rollout(&self, reason: &str, rollout: &Rollout) {
         for known in PROGRESS {
-            set(
-                &self.0.rollout,
-                "reason",
-                known,
-                usize::from(known == reason),
-            );
+            let is_it = usize::from(known == reason);
+            set(&self.0.rollout, "reason", known, is_it);
         }
         let mut others = rollout.all;
         for pool in rollout.pools.values() {
@@ -143,7 +138,9 @@ impl Metrics {
         };
         let labels = [("result", result)];
         self.0.node_reconciles.get_or_create(&labels).inc();
-        observe(&self.0.node_reconcile_duration, "result", ended, took);
+        let duration = &self.0.node_reconcile_duration;
+        let duration = duration.get_or_create(&[("result", ended)]);
+        duration.observe(took.as_secs_f64());
     }
 
     /// Counts the restarts of csi-proxy on a node, by its agent or by Windows, since the node was last reconciled.
@@ -180,16 +177,6 @@ impl Metrics {
 fn set(family: &Family<Labels, Gauge>, label: &'static str, value: &'static str, number: usize) {
     let gauge = family.get_or_create(&[(label, value)]);
     gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
-}
-
-fn observe(
-    family: &Family<Labels, Histogram>,
-    label: &'static str,
-    value: &'static str,
-    took: Duration,
-) {
-    let histogram = family.get_or_create(&[(label, value)]);
-    histogram.observe(took.as_secs_f64());
 }
 
 #[cfg(test)]
