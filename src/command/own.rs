@@ -5,14 +5,11 @@ use std::collections::BTreeSet;
 use anyhow::{Context, bail};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use windows_storage_operator::client::deadline;
 use windows_storage_operator::client::installed::{self, OPERATOR};
+use windows_storage_operator::client::listing::{self, Step};
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::objects::{Kind, Received};
 use windows_storage_operator::visible::visible;
-
-/// How often an object is asked for while the API server is too busy.
-const ATTEMPTS: u32 = 3;
 
 /// Returns the operator's namespace.
 pub async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
@@ -44,27 +41,22 @@ pub async fn one(
         None => Api::all_with(client.clone(), &kind.resource),
     };
     let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-    let mut attempt = 1;
-    let listed = loop {
-        match deadline::call("read object", api.list(&parameters)).await {
-            // A server that has just started answers so, and says for how long. The client waits that long.
-            Err(error) if error.status() == Some(429) && attempt < ATTEMPTS => attempt += 1,
-            ended => break ended,
-        }
-    };
-    let is_there = match listed {
-        Ok(list) => {
-            for object in &list.items {
+    let mut is_there = false;
+    let mut take = |step| {
+        if let Step::Page(page) = step {
+            is_there |= !page.is_empty();
+            for object in &page {
                 kind.absorb(cluster, object);
             }
-            !list.items.is_empty()
-        }
-        // If the settings' definition is not installed, the defaults apply.
-        Err(error) if error.is_not_found() => false,
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {} {name}", kind.name()));
         }
     };
+    match listing::list(&api, &parameters, &mut take).await {
+        // If the settings' definition is not installed, the defaults apply.
+        Err(error) if !error.is_not_found() => {
+            return Err(error).with_context(|| format!("cannot read {} {name}", kind.name()));
+        }
+        _ => {}
+    }
     // Do not continue with the defaults: they may have another port, or miss known host keys.
     if let Some(problem) = kind.table(cluster).problem() {
         bail!("{}", visible(problem));

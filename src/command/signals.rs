@@ -39,25 +39,14 @@ fn listen(signal: Signal) -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// The equivalents on Windows: the console is closed, Ctrl-C, Ctrl-Break.
+/// On Windows, people interrupt with Ctrl-C.
 #[cfg(windows)]
 fn listen(signal: Signal) -> std::io::Result<impl Future<Output = ()>> {
-    use futures::FutureExt;
-    use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close};
-
-    Ok(match signal {
-        Signal::Hangup => {
-            let mut event = ctrl_close()?;
-            async move { event.recv().await }.boxed()
-        }
-        Signal::Interrupt => {
-            let mut event = ctrl_c()?;
-            async move { event.recv().await }.boxed()
-        }
-        Signal::Terminate => {
-            let mut event = ctrl_break()?;
-            async move { event.recv().await }.boxed()
-        }
-    }
-    .map(|_| ()))
+    let mut stream = match signal {
+        Signal::Interrupt => tokio::signal::windows::ctrl_c()?,
+        Signal::Hangup | Signal::Terminate => return Err(std::io::ErrorKind::Unsupported.into()),
+    };
+    Ok(async move {
+        stream.recv().await;
+    })
 }
