@@ -21,10 +21,12 @@ use kube::Client;
 
 use crate::assess::assess_once;
 use crate::assess::report::{About, ReadinessReport};
-use crate::check::{ApiError, Read, read};
+use crate::check;
 use crate::client::deadline::Budget;
 use crate::client::installed::{self, OPERATOR};
-use crate::objects::Gathered;
+use crate::client::listing::Step;
+use crate::index::Cluster;
+use crate::objects::{Gathered, cluster_kinds};
 use crate::report::{Format, json, render};
 use crate::visible::visible;
 pub use folder::{Folder, FolderError};
@@ -41,9 +43,6 @@ pub enum GatherError {
     /// The folder cannot be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The cluster cannot be read.
-    #[error(transparent)]
-    Cluster(#[from] ApiError),
     /// The API server returned no object that the assessment uses.
     #[error(
         "nothing of the cluster can be read, so nothing was kept; check that kubectl get nodes works with the same kubeconfig. The \
@@ -74,15 +73,22 @@ pub async fn gather(
     let begin = &options.about.time;
     let mut objects = Objects::new(root);
     let mut budget = Budget::of(OBJECTS);
-    let mut take = |step: Read<'_>| {
-        objects.take(&step);
-        if let Read::Ask(progress) = step {
-            let (number, of) = (progress.done + 1, progress.of);
-            report(&format!("reading {} ({number} of {of})", progress.what));
-        }
+    let mut cluster = Cluster {
+        api_server_version: Some(version.clone()),
+        ..Cluster::default()
     };
-    let reading = read(client, version.clone(), Some(&mut budget), &mut take);
-    let mut cluster = reading.await?;
+    let of = cluster_kinds().count();
+    for (number, kind) in (1..).zip(cluster_kinds()) {
+        let mut take = |step: &Step| match step {
+            Step::Begin => objects.begin(),
+            Step::Ask => report(&format!("reading {} ({number} of {of})", kind.name())),
+            Step::Page(page) => objects.put(&kind.resource, page),
+        };
+        let listing = check::list(client, kind, &mut cluster, &mut take);
+        let ended = budget.ask(listing).await;
+        check::conclude(kind, &mut cluster, &ended);
+        objects.end_kind(&kind.resource, kind.table(&cluster));
+    }
     objects.check()?;
     if let Some(problem) = objects.nothing_read() {
         return Err(GatherError::NothingRead(visible(&problem)));

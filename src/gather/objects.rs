@@ -11,9 +11,9 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 use crate::api::GROUP;
-use crate::check::Read;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::redact;
+use crate::index::AnyTable;
 use crate::objects::{GatheredKind, Received};
 use crate::report::json_as_yaml;
 
@@ -64,31 +64,6 @@ impl<'a> Objects<'a> {
         Some(format!("{}: {problem}", first.kind))
     }
 
-    /// Writes the objects that the assessment uses.
-    pub fn take(&mut self, read: &Read<'_>) {
-        match *read {
-            Read::Begin => self.begin(),
-            Read::Ask(_) => {}
-            Read::Page(resource, page) => self.put(resource, page),
-            Read::End {
-                resource,
-                is_complete,
-                problem,
-            } => {
-                let objects = self.end();
-                let kind = &resource.kind;
-                (self.problems).extend(problem.map(|problem| format!("{kind}: {problem}")));
-                self.kinds.push(GatheredKind {
-                    api_version: resource.api_version.clone(),
-                    kind: resource.kind.clone(),
-                    complete: is_complete,
-                    objects,
-                    problem: problem.map(str::to_owned),
-                });
-            }
-        }
-    }
-
     /// Starts or restarts the list of a kind.
     pub fn begin(&mut self) {
         for path in std::mem::take(&mut self.files).into_keys() {
@@ -118,6 +93,20 @@ impl<'a> Objects<'a> {
         let written = std::mem::take(&mut self.files).into_values().sum();
         self.count += written;
         written
+    }
+
+    /// Finishes the list of a kind that the assessment uses, with how it was read.
+    pub fn end_kind(&mut self, resource: &ApiResource, read: &dyn AnyTable) {
+        let (problem, kind) = (read.problem(), &resource.kind);
+        (self.problems).extend(problem.map(|problem| format!("{kind}: {problem}")));
+        let gathered = GatheredKind {
+            api_version: resource.api_version.clone(),
+            kind: kind.clone(),
+            complete: read.is_complete(),
+            objects: self.end(),
+            problem: problem.map(str::to_owned),
+        };
+        self.kinds.push(gathered);
     }
 
     /// Writes objects of one namespace, or cluster-scoped objects.
@@ -241,19 +230,15 @@ mod tests {
         let pod = |name: &str| received(&json!({"metadata": {"name": name, "namespace": "a"}}));
         let resource = pod_resource();
         for name in ["gone", "here"] {
-            objects.take(&Read::Begin);
-            objects.take(&Read::Page(&resource, &[pod(name)]));
+            objects.begin();
+            objects.put(&resource, &[pod(name)]);
         }
-        objects.take(&Read::End {
-            resource: &resource,
-            is_complete: true,
-            problem: None,
-        });
+        let written = objects.end();
         objects.check().unwrap();
         let found = read(root.path());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].1["metadata"]["name"], "here");
-        assert_eq!(objects.kinds[0].objects, 1);
+        assert_eq!(written, 1);
     }
 
     #[test]
