@@ -5,14 +5,15 @@ use std::error::Error;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use backon::{ExponentialBuilder, Retryable};
 use http::Uri;
 use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::time::sleep;
 use windows_storage_operator::assess::report::About;
+use windows_storage_operator::client::deadline::{self, CallError};
 use windows_storage_operator::client::{self, Revisions, Trust};
-use windows_storage_operator::client::{backoff, deadline};
 use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::Fence;
 use windows_storage_operator::report::about;
@@ -23,9 +24,9 @@ use crate::cli::ClusterArgs;
 /// A connection without any data for this long is dead: watches are renewed, and show that they are alive, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// How often a server that is too busy to answer is asked for its version, and the delays between.
-const ATTEMPTS: u32 = 5;
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
+/// How often a server that is too busy to answer is asked for its version again, a second later and longer each time.
+const RETRIES: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// How often files with certificates are compared with their earlier content.
 const COMPARED: Duration = Duration::from_secs(10);
@@ -71,17 +72,15 @@ pub async fn connect_by(
         let problem = deadline::plain(&error);
         anyhow!("cannot set up the connection to {address}: {problem}")
     })?;
-    let mut attempt = 1;
-    let answer = loop {
-        let what = "read the API server's version";
-        match deadline::call(what, client.apiserver_version()).await {
-            Err(error) if error.is_busy() && attempt < ATTEMPTS => {
-                sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
-                attempt += 1;
-            }
-            answer => break answer,
-        }
+    let read = || {
+        let reading = client.apiserver_version();
+        deadline::call("read the API server's version", reading)
     };
+    let pauses = ExponentialBuilder::new()
+        .with_jitter()
+        .with_max_delay(LONGEST_PAUSE)
+        .with_max_times(RETRIES);
+    let answer = read.retry(pauses).when(CallError::is_busy).await;
     let version = answer.with_context(|| format!("cannot reach the cluster at {address}"))?;
     Ok((client, version.git_version))
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backon::{ExponentialBuilder, Retryable};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -13,10 +14,8 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use crate::api::{UPGRADEABLE, UpgradedWhileHeld};
-use crate::client::backoff;
 use crate::client::deadline::{self, CallError};
 use crate::status::conditions::is_fault;
 use crate::status::sentence::shortened;
@@ -28,8 +27,8 @@ const CONTROLLER: &str = "windows-storage-operator";
 const CONCURRENT: usize = 4;
 /// The queue's capacity. Further events are dropped; the status contains the same information.
 const QUEUE: usize = 2048;
-/// The number of attempts per event; `PAUSES` are the shortest and longest pause between them.
-const ATTEMPTS: u32 = 8;
+/// How often an event is tried again; `PAUSES` are the shortest and longest pause before that.
+const RETRIES: usize = 7;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 
 /// Publishes events. Stops when the last clone is dropped.
@@ -121,21 +120,18 @@ async fn publish_with_retries(
     object: &ObjectReference,
     event: &Event,
 ) -> Result<(), CallError> {
-    let mut attempt = 1;
-    loop {
-        let publishing = recorder.publish(event, object);
-        let Err(error) = deadline::call("publish event", publishing).await else {
-            return Ok(());
-        };
-        // Retrying does not help if the content was rejected.
+    let publish = || deadline::call("publish event", recorder.publish(event, object));
+    let pauses = ExponentialBuilder::new()
+        .with_jitter()
+        .with_min_delay(PAUSES.0)
+        .with_max_delay(PAUSES.1)
+        .with_max_times(RETRIES);
+    // Retrying does not help if the content was rejected.
+    let may_pass = |error: &CallError| {
         let status = error.status();
-        let is_refused = status.is_some_and(|status| status < 500 && status != 429);
-        if is_refused || attempt == ATTEMPTS {
-            return Err(error);
-        }
-        sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
-        attempt += 1;
-    }
+        status.is_none_or(|status| status >= 500 || status == 429)
+    };
+    publish.retry(pauses).when(may_pass).await
 }
 
 /// Logs a changed condition, except the verdict, which is logged elsewhere.
