@@ -1,13 +1,14 @@
 //! `check hosts`: finds what would hinder the operator on the hosts of nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use windows_storage_operator::api::ForeignService;
 use windows_storage_operator::assess::Report;
 use windows_storage_operator::check::{Progress, from_api};
@@ -16,7 +17,7 @@ use windows_storage_operator::index::{AnyTable, Cluster, list_unread};
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, NodePlan, Planner, Preflight, Present, UNUSED_FOR,
 };
-use windows_storage_operator::objects::{Received, kind, own_config_maps};
+use windows_storage_operator::objects::own_config_maps;
 use windows_storage_operator::report::{self, Answer, HostList};
 use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
@@ -91,7 +92,7 @@ async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {
     );
     let plans = cluster
         .windows_nodes()
-        .filter(|(name, _)| names.iter().any(|wanted| wanted == name.as_str()))
+        .filter(|(name, _)| names.contains(name.as_str()))
         .map(|(name, node)| (name.to_string(), planner.plan(name, node)));
     let plans: Vec<(String, NodePlan)> = plans.collect();
     let of = plans.len();
@@ -137,38 +138,30 @@ async fn names(
     arguments: &CheckHostsArgs,
     client: &Client,
     cluster: &Cluster,
-) -> anyhow::Result<Vec<String>> {
-    let is_there = |name: &String| {
-        cluster
-            .windows_nodes()
-            .any(|(there, _)| there.as_str() == name)
-    };
+) -> anyhow::Result<BTreeSet<String>> {
+    let nodes = cluster.windows_nodes();
+    let there: BTreeSet<String> = nodes.map(|(name, _)| name.to_string()).collect();
     if let Some(selector) = &arguments.selector {
-        let nodes = kind("v1", "Node").context("the kind is not known")?;
-        let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
+        let nodes: Api<Node> = Api::all(client.clone());
         let parameters = ListParams::default().labels(selector);
         let listed = deadline::call("list nodes", nodes.list_metadata(&parameters)).await?;
-        let names = listed.items.into_iter();
-        let names = names.filter_map(|node| node.metadata.name);
-        let names: Vec<String> = names.filter(is_there).collect();
+        let labelled = listed.iter().map(ResourceExt::name_any);
+        let names: BTreeSet<String> = labelled.filter(|name| there.contains(name)).collect();
         if names.is_empty() {
             bail!("no Windows node has the labels {}", visible(selector));
         }
         return Ok(names);
     }
-    let absent = arguments.names.iter().filter(|name| !is_there(name));
-    let absent: Vec<String> = absent.map(|name| visible(name)).collect();
+    if arguments.names.is_empty() {
+        return Ok(there);
+    }
+    let names: BTreeSet<String> = arguments.names.iter().cloned().collect();
+    let absent: Vec<String> = names.difference(&there).map(|name| visible(name)).collect();
     if !absent.is_empty() {
         bail!(
             "there is no Windows node {} that the operator watches; it ignores nodes with the label windowsstorage.dev/ignore=true",
             absent.join(", ")
         );
     }
-    if arguments.names.is_empty() {
-        return Ok(cluster
-            .windows_nodes()
-            .map(|(name, _)| name.to_string())
-            .collect());
-    }
-    Ok(arguments.names.clone())
+    Ok(names)
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::api::{Counts, PrivateKeySecretRef, SETTINGS_NAME, UPGRADEABLE, WindowsStorageStatus};
+use crate::api::{
+    Counts, Management, PrivateKeySecretRef, SETTINGS_NAME, UPGRADEABLE, WindowsStorageStatus,
+};
 use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::{GateReport, Judged};
 use crate::index::Cluster;
@@ -17,7 +19,7 @@ use crate::status::conditions::{
 };
 use crate::status::node::has_accepted;
 use crate::status::ready::ready;
-use crate::status::removal::{RemovalProgress, removal_condition};
+use crate::status::removal::removal_condition;
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
 use crate::status::upgraded::note_upgrade;
 use crate::visible::some_of;
@@ -75,16 +77,15 @@ fn other_conditions(
 ) -> Vec<(&'static str, NewCondition)> {
     let cluster = inputs.cluster;
     let problem = inputs.seen.services_problem.as_deref();
-    let removal = RemovalProgress::of(plan, inputs);
-    let services = match &removal {
-        Some(_) if plan.services.is_ok() && problem.is_none() => yes(
-            "NotUsed",
-            "the services of ConfigMap windows-services are not kept any more",
-        ),
-        _ => services(&plan.services, problem),
+    let is_removal = plan.spec.csi_proxy.management == Management::Removed;
+    let services = if is_removal && plan.services.is_ok() && problem.is_none() {
+        let message = "the services of ConfigMap windows-services are not kept any more";
+        yes("NotUsed", message)
+    } else {
+        services(&plan.services, problem)
     };
-    let progress = if let Some(removal) = &removal {
-        removal_condition(removal, &plan.rollout)
+    let progress = if is_removal {
+        removal_condition(plan, inputs)
     } else {
         let version = &inputs.payload.csi_proxy.version;
         rollout_condition(previous, &plan.rollout, version, plan.has_rollout())

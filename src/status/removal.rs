@@ -1,68 +1,53 @@
 //! Builds the status of `WindowsStorage` while csi-proxy and the agent are removed from all nodes.
 
-use crate::api::Management;
-use crate::node::{Halt, NodePlan, Rollout, printable};
+use crate::node::{Halt, NodePlan, printable};
 use crate::run::plan::{Inputs, Plan};
 use crate::services::ServicesPlan;
 use crate::status::conditions::{NAMED, NewCondition, condition};
 use crate::status::rollout::PAUSED;
 use crate::visible::some_of;
 
-/// The progress of the removal on managed nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RemovalProgress {
-    /// The number of nodes where nothing of this operator is left.
-    pub removed: usize,
-    /// The other nodes by name, with what they wait for or their error.
-    pub left: Vec<(String, Option<String>)>,
-    /// Whether the operator's data about them is still stored in the cluster.
-    pub is_stored: bool,
-}
+/// A node where something is left, and what it waits for, or its error.
+type LeftNode = (String, Option<String>);
 
-impl RemovalProgress {
-    /// Returns the progress, if the administrator wants everything removed.
-    pub fn of(plan: &Plan, inputs: &Inputs<'_>) -> Option<Self> {
-        if plan.spec.csi_proxy.management != Management::Removed {
-            return None;
-        }
-        let is_written = matches!(plan.services, Ok(ServicesPlan::Unneeded) | Err(_));
-        let mut progress = Self {
-            is_stored: !plan.left_keys.is_empty() || !is_written,
-            ..Self::default()
+/// Builds the rollout condition while everything is removed.
+pub fn removal_condition(plan: &Plan, inputs: &Inputs<'_>) -> NewCondition {
+    let is_written = matches!(plan.services, Ok(ServicesPlan::Unneeded) | Err(_));
+    let mut removed = 0;
+    let mut left = Vec::new();
+    for (name, plan) in &plan.nodes {
+        let problem = match plan {
+            NodePlan::Absent(_) => {
+                removed += 1;
+                continue;
+            }
+            NodePlan::External(_) | NodePlan::Undecided(_) => continue,
+            NodePlan::RemovalWaits(hold) => Some(hold.to_string()),
+            NodePlan::Release(_, Err(error)) | NodePlan::Remove(_, Err(error)) => {
+                Some(error.to_string())
+            }
+            _ => {
+                let seen = inputs.seen.observations.get(name);
+                let problem = seen.and_then(|seen| seen.problem.as_ref());
+                problem.map(ToString::to_string)
+            }
         };
-        for (name, plan) in &plan.nodes {
-            let problem = match plan {
-                NodePlan::Absent(_) => {
-                    progress.removed += 1;
-                    continue;
-                }
-                NodePlan::External(_) | NodePlan::Undecided(_) => continue,
-                NodePlan::RemovalWaits(hold) => Some(hold.to_string()),
-                NodePlan::Release(_, Err(error)) | NodePlan::Remove(_, Err(error)) => {
-                    Some(error.to_string())
-                }
-                _ => {
-                    let seen = inputs.seen.observations.get(name);
-                    seen.and_then(|seen| seen.problem.as_ref())
-                        .map(ToString::to_string)
-                }
-            };
-            progress.left.push((name.clone(), problem));
-        }
-        Some(progress)
+        left.push((name.clone(), problem));
     }
+    let is_stored = !plan.left_keys.is_empty() || !is_written;
+    progress(removed, &left, is_stored, plan.rollout.halt)
 }
 
-/// Builds the rollout condition during a removal.
-pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCondition {
-    let RemovalProgress {
-        removed,
-        left,
-        is_stored,
-    } = progress;
+/// `is_stored`: whether the operator's data about nodes is still stored in the cluster.
+fn progress(
+    removed: usize,
+    left: &[LeftNode],
+    is_stored: bool,
+    halt: Option<Halt>,
+) -> NewCondition {
     let all = removed + left.len();
     let message = format!("nothing of this operator is left on {removed} of {all} node(s)");
-    if left.is_empty() && *is_stored {
+    if left.is_empty() && is_stored {
         let more =
             "; their host keys and the entry in ConfigMap windows-services are being deleted";
         return condition("True", "Removing", format!("{message}{more}"));
@@ -72,13 +57,13 @@ pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCo
     }
     // Nodes that need attention come first.
     let (waiting, going): (Vec<_>, Vec<_>) = left.iter().partition(|(_, why)| why.is_some());
-    let describe = |(name, why): &(String, Option<String>)| match why {
+    let describe = |(name, why): &LeftNode| match why {
         Some(why) => format!("{name} ({why})"),
         None => name.clone(),
     };
     let names = waiting.into_iter().chain(going).map(describe);
     let names = some_of(names, NAMED);
-    let (status, reason, more) = match rollout.halt {
+    let (status, reason, more) = match halt {
         Some(Halt::Paused) => ("False", "Paused", PAUSED),
         _ => ("True", "Removing", ""),
     };
@@ -101,17 +86,7 @@ mod tests {
             list.collect::<Vec<_>>()
         };
         let of = |removed, list: &[(&str, &str)], halt| {
-            let left = left(list);
-            let progress = RemovalProgress {
-                removed,
-                left,
-                is_stored: false,
-            };
-            let rollout = Rollout {
-                halt,
-                ..Rollout::default()
-            };
-            let said = removal_condition(&progress, &rollout);
+            let said = progress(removed, &left(list), false, halt);
             (said.status, said.reason, said.message)
         };
         let (status, reason, message) = of(1, &[("a", ""), ("b", "out of reach")], None);
