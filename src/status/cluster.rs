@@ -201,41 +201,36 @@ fn node_pools(cluster: &Cluster) -> Option<NewCondition> {
     if spec.node_pools.is_empty() {
         return None;
     }
-    let empty = spec.node_pools.iter().filter(|pool| {
-        let mut nodes = cluster.windows_nodes();
-        !nodes.any(|(_, node)| {
-            spec.pools_of(&node.labels)
-                .next()
-                .is_some_and(|first| first.name == pool.name)
-        })
+    let mut empty: Vec<&str> = spec.node_pools.iter().map(|pool| &*pool.name).collect();
+    let mut several = Vec::new();
+    for (name, node) in cluster.windows_nodes() {
+        let mut pools = spec.pools_of(&node.labels);
+        if let Some(first) = pools.next() {
+            empty.retain(|pool| *pool != first.name);
+        }
+        if pools.next().is_some() {
+            several.push(name.as_str());
+        }
+    }
+    let overlap = (!several.is_empty()).then(|| {
+        let nodes = some_of(&several, NAMED);
+        format!("the labels of {nodes} fit more than one pool; the first in the list counts")
     });
-    let empty: Vec<String> = empty.map(|pool| pool.name.clone()).collect();
-    let several = cluster
-        .windows_nodes()
-        .filter(|(_, node)| spec.pools_of(&node.labels).count() > 1);
-    let several: Vec<String> = several.map(|(name, _)| name.to_string()).collect();
-    let none = format!(
-        "no Windows node is in pool(s) {}; see kubectl get nodes --show-labels",
-        some_of(&empty, NAMED)
-    );
-    if !several.is_empty() {
-        let more = if empty.is_empty() {
-            String::new()
-        } else {
-            format!("; {none}")
-        };
-        let message = format!(
-            "the labels of {} fit more than one pool; the first in the list counts{more}",
-            some_of(&several, NAMED)
-        );
-        return Some(yes("Overlapping", printable(&message)));
-    }
-    if !empty.is_empty() {
-        return Some(yes("WithoutNodes", printable(&none)));
-    }
-    let count = spec.node_pools.len();
-    let message = format!("each of {count} pool(s) has nodes, and no node fits two");
-    Some(yes("Valid", message))
+    let none = (!empty.is_empty()).then(|| {
+        let pools = some_of(&empty, NAMED);
+        format!("no Windows node is in pool(s) {pools}; see kubectl get nodes --show-labels")
+    });
+    let (reason, message) = match (overlap, none) {
+        (Some(overlap), Some(none)) => ("Overlapping", format!("{overlap}; {none}")),
+        (Some(overlap), None) => ("Overlapping", overlap),
+        (None, Some(none)) => ("WithoutNodes", none),
+        (None, None) => {
+            let count = spec.node_pools.len();
+            let message = format!("each of {count} pool(s) has nodes, and no node fits two");
+            ("Valid", message)
+        }
+    };
+    Some(yes(reason, printable(&message)))
 }
 
 /// Warns where WMCO may take an address as an order to configure the host of a node that is ours.
