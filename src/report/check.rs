@@ -31,11 +31,6 @@ pub(super) const TERMINAL: Room = Room {
     notes: 20,
     volumes: 20,
 };
-/// For a terminal, if the volumes are already listed.
-pub(super) const TERMINAL_WITHOUT_VOLUMES: Room = Room {
-    volumes: 0,
-    ..TERMINAL
-};
 /// For a page that is passed on: its readers cannot query the cluster. Browsers and mail handle this size.
 const PAGE: Room = Room {
     nodes: 500,
@@ -81,9 +76,10 @@ fn sections(report: &ReadinessReport, room: Room) -> (Vec<Block>, String) {
 
 /// Counts the blocking volumes by namespace: whose workloads they are.
 fn namespaces(report: &ReadinessReport, room: Room) -> impl Iterator<Item = Block> {
-    let mut counts = tables::of_namespaces(report.blocking());
-    let more = shorten(&mut counts, room.notes, "namespace");
-    let table = (!counts.is_empty()).then(|| tables::namespaces(&counts));
+    let mut rows = tables::of_namespaces(report.blocking());
+    let more = shorten(&mut rows, room.notes, "namespace");
+    let header = ["Namespace", "Volumes", "Workloads"];
+    let table = (!rows.is_empty()).then(|| tables::table("Volumes by namespace", header, rows));
     table.into_iter().chain(more)
 }
 
@@ -164,7 +160,7 @@ impl Parts {
 fn group(
     report: &ReadinessReport,
     (is_driver, name): (bool, &str),
-    mut volumes: Vec<&VolumeUse>,
+    volumes: Vec<&VolumeUse>,
     room: Room,
 ) -> Block {
     let mut drivers = report.drivers.iter();
@@ -190,13 +186,7 @@ fn group(
     let findings = driver.into_iter().flat_map(|driver| &driver.findings);
     let notes = notes(at_their_objects(findings.chain(moves)), room.notes);
     blocks.extend(under(Block::Label("What to do"), notes));
-    let more = shorten(&mut volumes, room.volumes, "volume");
-    let table = (!volumes.is_empty()).then(|| tables::volumes(name, &volumes));
-    let more = more.filter(|_| table.is_some());
-    blocks.extend(under(
-        Block::Label("Volumes"),
-        table.into_iter().chain(more),
-    ));
+    blocks.extend(under(Block::Label("Volumes"), listed(name, volumes, room)));
     let what = match missing {
         Some(missing) if is_driver => missing_on(missing, all),
         _ => "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
@@ -206,6 +196,32 @@ fn group(
         what: Some(what),
         blocks,
     }
+}
+
+fn listed(of: &str, mut volumes: Vec<&VolumeUse>, room: Room) -> impl Iterator<Item = Block> {
+    let more = shorten(&mut volumes, room.volumes, "volume");
+    let table = (!volumes.is_empty()).then(|| tables::volumes(of, &volumes));
+    table.into_iter().chain(more)
+}
+
+/// Returns the drivers that are registered wherever they are needed, with the volumes that need them.
+pub(super) fn served(report: &ReadinessReport, room: Room) -> impl Iterator<Item = Block> {
+    let mut served: BTreeMap<&str, Vec<&VolumeUse>> = BTreeMap::new();
+    for volume in &report.volumes {
+        if let Some(driver) = &volume.csi_driver
+            && volume.missing_on.is_empty()
+            && !volume.blocking
+        {
+            served.entry(driver).or_default().push(volume);
+        }
+    }
+    served
+        .into_iter()
+        .map(move |(driver, volumes)| Block::Group {
+            name: driver.to_owned(),
+            what: Some("registered on all nodes that need it".to_owned()),
+            blocks: listed(driver, volumes, room).collect(),
+        })
 }
 
 /// Shows all nodes, or if there are very many, only those that are not ready.

@@ -11,12 +11,12 @@ use crate::assess::report::{NodeReadiness, VolumeUse, Workload};
 pub(super) fn table<const COLUMNS: usize>(
     label: &str,
     header: [&str; COLUMNS],
-    rows: impl Iterator<Item = [Span; COLUMNS]>,
+    rows: impl IntoIterator<Item = [Span; COLUMNS]>,
 ) -> Block {
     Block::Table {
         label: label.to_owned(),
         header: header.map(Span::plain).into(),
-        rows: rows.map(Into::into).collect(),
+        rows: rows.into_iter().map(Into::into).collect(),
     }
 }
 
@@ -41,34 +41,24 @@ pub(super) fn nodes(nodes: &[&NodeReadiness]) -> Block {
     table("Windows nodes", header, rows)
 }
 
-/// Counts volumes by namespace, most first. Returns the table's rows, which are its caller's to shorten.
-pub(super) fn of_namespaces<'a>(
-    volumes: impl Iterator<Item = &'a VolumeUse>,
-) -> Vec<(&'a str, usize, usize)> {
+/// Counts volumes and their workloads by namespace, most volumes first. The rows are their caller's to shorten.
+pub(super) fn of_namespaces<'a>(volumes: impl Iterator<Item = &'a VolumeUse>) -> Vec<[Span; 3]> {
     let mut counts: BTreeMap<&str, (usize, BTreeSet<&Workload>)> = BTreeMap::new();
     for volume in volumes {
         let (volumes, workloads) = counts.entry(&volume.workload.namespace).or_default();
         *volumes += 1;
         workloads.insert(&volume.workload);
     }
-    let counts = counts.into_iter();
-    let counts = counts.map(|(namespace, (volumes, of))| (namespace, volumes, of.len()));
-    let mut counts: Vec<_> = counts.collect();
-    counts.sort_by_key(|(_, volumes, _)| Reverse(*volumes));
-    counts
-}
-
-/// Renders the numbers of volumes and workloads by namespace.
-pub(super) fn namespaces(counts: &[(&str, usize, usize)]) -> Block {
-    let rows = counts.iter().map(|(namespace, volumes, workloads)| {
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, (volumes, _))| Reverse(*volumes));
+    let rows = counts.into_iter().map(|(namespace, (volumes, workloads))| {
         [
-            Span::new(Style::RowName, *namespace),
+            Span::new(Style::RowName, namespace),
             Span::plain(volumes.to_string()),
-            Span::plain(workloads.to_string()),
+            Span::plain(workloads.len().to_string()),
         ]
     });
-    let header = ["Namespace", "Volumes", "Workloads"];
-    table("Volumes by namespace", header, rows)
+    rows.collect()
 }
 
 /// Renders volumes and the workloads that use them.

@@ -3,7 +3,7 @@
 mod facts;
 
 use super::blocks::{Block, Span, Style, under};
-use super::check::{Parts, Room, TERMINAL, TERMINAL_WITHOUT_VOLUMES};
+use super::check::{Parts, TERMINAL, served};
 use super::question::{Kind, Question};
 use super::text;
 use crate::assess::codes;
@@ -20,6 +20,9 @@ pub enum Answer {
     /// Nothing is missing as far as could be read.
     Unknown,
 }
+
+/// What is said of a claim or volume without rows.
+const NOT_USED: &str = "No Windows workload uses it, or it needs no CSI driver: it holds nothing.";
 
 /// The answer, and its text.
 type State = (Answer, &'static str);
@@ -81,7 +84,7 @@ impl Subject<'_> {
         let Some(readiness) = all.iter().find(|node| node.name == self.name) else {
             let facts = vec![facts::not_judged(node)];
             let nothing = narrowed(self.report, |_| false, &[]);
-            return Some(Explanation::new(&subject, facts, &nothing, TERMINAL));
+            return Some(Explanation::new(&subject, facts, &nothing));
         };
         let is_here = |nodes: &[String]| nodes.iter().any(|node| node == self.name);
         let mut report = narrowed(self.report, |row| is_here(&row.missing_on), &[]);
@@ -98,7 +101,7 @@ impl Subject<'_> {
         report.nodes.push(readiness.clone());
         let status = self.cluster.node_statuses.get(self.name);
         let facts = facts::of_node(node, readiness, status);
-        Some(Explanation::new(&subject, facts, &report, TERMINAL))
+        Some(Explanation::new(&subject, facts, &report))
     }
 
     fn workload(&self, kind: WorkloadKind) -> Option<Explanation> {
@@ -125,18 +128,17 @@ impl Subject<'_> {
         if volumes.is_none() && report.volumes.is_empty() {
             return None;
         }
-        if kind != WorkloadKind::Pod && report.volumes.is_empty() {
-            facts.push(
-                "It is not reported itself: it does not ask for a Windows node, uses no volume that needs a CSI driver, or its pods or controller are reported instead. Run why on those, such as pod/NAME."
-                    .to_owned(),
-            );
-        } else {
-            facts.extend(facts::of_volumes(&report.volumes));
+        if report.volumes.is_empty() {
+            let none = match kind {
+                WorkloadKind::Pod => "None of its volumes needs a CSI driver.",
+                _ => {
+                    "It is not reported itself: it does not ask for a Windows node, uses no volume that needs a CSI driver, or its pods or controller are reported instead. Run why on those, such as pod/NAME."
+                }
+            };
+            facts.push(none.to_owned());
         }
         let subject = format!("{} {}", kind.as_str().to_lowercase(), self.key);
-        // The facts already list the volumes.
-        let room = TERMINAL_WITHOUT_VOLUMES;
-        Some(Explanation::new(&subject, facts, &report, room))
+        Some(Explanation::new(&subject, facts, &report))
     }
 
     fn claim(&self) -> Option<Explanation> {
@@ -151,8 +153,11 @@ impl Subject<'_> {
             return None;
         }
         let subject = format!("persistentvolumeclaim {}", self.key);
-        let facts = facts::of_claim(claim, &report.volumes);
-        Some(Explanation::new(&subject, facts, &report, TERMINAL))
+        let mut facts = vec![facts::of_claim(claim)];
+        if report.volumes.is_empty() && claim.is_some() {
+            facts.push(NOT_USED.to_owned());
+        }
+        Some(Explanation::new(&subject, facts, &report))
     }
 
     fn volume(&self) -> Option<Explanation> {
@@ -166,8 +171,11 @@ impl Subject<'_> {
             return None;
         }
         let subject = format!("persistentvolume {}", self.name);
-        let facts = facts::of_persistent_volume(claim, &report.volumes);
-        Some(Explanation::new(&subject, facts, &report, TERMINAL))
+        let mut facts = vec![facts::of_persistent_volume(claim)];
+        if report.volumes.is_empty() {
+            facts.push(NOT_USED.to_owned());
+        }
+        Some(Explanation::new(&subject, facts, &report))
     }
 }
 
@@ -234,7 +242,7 @@ fn state(report: &ReadinessReport) -> State {
 }
 
 impl Explanation {
-    fn new(subject: &str, facts: Vec<String>, report: &ReadinessReport, room: Room) -> Self {
+    fn new(subject: &str, facts: Vec<String>, report: &ReadinessReport) -> Self {
         let (answer, words) = state(report);
         let style = match answer {
             Answer::Fine => Style::Good,
@@ -248,10 +256,12 @@ impl Explanation {
             let message = format!("As far as could be read: {}.", report.verdict.message);
             lines.extend(["", &message].map(Block::text));
         }
-        let parts = Parts::of(report, room);
+        let parts = Parts::of(report, TERMINAL);
         let missing = parts.blocking.into_iter().chain(parts.other_drivers);
         lines.extend(under(Block::Title("On this node"), parts.node_notes));
         lines.extend(under(Block::Title("What is missing"), missing));
+        let served = served(report, TERMINAL);
+        lines.extend(under(Block::Title("What is there"), served));
         lines.extend(under(Block::Title("Other findings"), parts.notes));
         Self { answer, lines }
     }

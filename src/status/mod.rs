@@ -17,6 +17,7 @@ mod writer;
 
 pub use cluster::{INSTANCES_CONFIG_MAP, cluster_status};
 pub use conditions::find;
+pub use csi_proxy::CSI_PROXY_READY;
 pub use events::EventSink;
 pub use node::{NodeInputs, has_accepted, is_ready, node_status};
 pub use node_writer::{NodeStatus, NodeStatuses, NodeWriter};

@@ -1,9 +1,10 @@
 //! Describes objects in sentences.
 
-use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
-use crate::assess::report::{NodeReadiness, VolumeUse};
+use crate::api::WindowsNodeStorageStatus;
+use crate::assess::report::NodeReadiness;
 use crate::index::{Claim, Cluster, LeftOut, Node, ObjectKey, Pod, PodVolume, PodVolumeSource};
-use crate::report::sentences::{as_sentence, count, names, verb};
+use crate::report::sentences::{as_sentence, names};
+use crate::status::{CSI_PROXY_READY, find};
 
 /// Returns a claim's name as in findings.
 pub fn finding_object(claim: &ObjectKey) -> String {
@@ -56,40 +57,12 @@ pub fn of_node(
         (true, []) => "No CSI driver is registered on it.".to_owned(),
         (true, drivers) => format!("Registered on it: {}.", names(drivers)),
     });
-    if !readiness.missing_drivers.is_empty() {
-        let missing = names(&readiness.missing_drivers);
-        facts.push(format!("Missing on it: {missing}."));
-    }
-    let Some(status) = status else {
-        return facts;
-    };
-    if let Some(csi_proxy) = &status.csi_proxy {
-        let by = match status.management.as_str() {
-            "External" | "Releasing" => ", managed by another owner",
-            _ => "",
-        };
-        let words = csi_proxy_in_words(csi_proxy);
-        facts.push(format!("csi-proxy, as last seen: {words}{by}."));
-    }
-    let mut conditions = status.conditions.iter();
-    let fault = conditions.find(|it| it.type_ == "CSIProxyReady" && it.status != "True");
-    facts.extend(fault.map(|fault| {
-        let (reason, message) = (&fault.reason, as_sentence(&fault.message));
+    let said = status.and_then(|status| find(&status.conditions, CSI_PROXY_READY));
+    facts.extend(said.map(|said| {
+        let (reason, message) = (&said.reason, as_sentence(&said.message));
         format!("The operator says of csi-proxy there ({reason}): {message}")
     }));
     facts
-}
-
-/// Returns csi-proxy's version, and its state unless it runs well.
-fn csi_proxy_in_words(csi_proxy: &CsiProxyStatus) -> String {
-    let version = csi_proxy.version.as_deref().unwrap_or("another build");
-    if csi_proxy.is_running() {
-        version.to_owned()
-    } else if csi_proxy.service_state == "Running" {
-        format!("{version}, does not answer on all pipes")
-    } else {
-        format!("{version}, {}", csi_proxy.service_state)
-    }
 }
 
 /// Describes where a pod is.
@@ -115,94 +88,22 @@ pub fn of_pod(pod: &Pod, cluster: &Cluster, is_reported: bool) -> String {
     }
 }
 
-/// Describes what a claim is bound to and who uses it.
-pub fn of_claim(claim: Option<&Claim>, rows: &[VolumeUse]) -> Vec<String> {
-    const ABSENT: &str = "There is no such claim.";
-    let bound = match claim.map(|claim| (&claim.volume_name, &claim.storage_class)) {
-        None if rows.is_empty() => return vec![ABSENT.to_owned()],
-        None => ABSENT.to_owned(),
+/// Describes what a claim is bound to.
+pub fn of_claim(claim: Option<&Claim>) -> String {
+    match claim.map(|claim| (&claim.volume_name, &claim.storage_class)) {
+        None => "There is no such claim.".to_owned(),
         Some((Some(volume), _)) => format!("It is bound to PersistentVolume {volume}."),
         Some((None, Some(class))) if !class.is_empty() => {
             format!("It is not bound yet; its StorageClass is {class}.")
         }
         Some((None, _)) => "It is not bound yet, and names no StorageClass.".to_owned(),
-    };
-    vec![bound, use_of(rows)]
+    }
 }
 
-/// Describes which claim a volume is bound to and who uses it.
-pub fn of_persistent_volume(claim: Option<&ObjectKey>, rows: &[VolumeUse]) -> Vec<String> {
-    let bound = match claim {
+/// Describes which claim a volume is bound to.
+pub fn of_persistent_volume(claim: Option<&ObjectKey>) -> String {
+    match claim {
         Some(claim) => format!("The claim {claim} is bound to it."),
         None => "No claim is bound to it.".to_owned(),
-    };
-    vec![bound, use_of(rows)]
-}
-
-fn use_of(rows: &[VolumeUse]) -> String {
-    const NOT_USED: &str =
-        "No Windows workload uses it, or it needs no CSI driver: it holds nothing.";
-    match rows.first() {
-        Some(row) => served_by(row),
-        None => NOT_USED.to_owned(),
     }
-}
-
-/// Describes a workload's volumes.
-pub fn of_volumes(rows: &[VolumeUse]) -> Vec<String> {
-    if rows.is_empty() {
-        return vec!["None of its volumes needs a CSI driver.".to_owned()];
-    }
-    let (volumes, need) = (
-        count(rows.len(), "volume"),
-        verb(rows.len(), "needs", "need"),
-    );
-    let are = verb(rows.len(), "is", "are");
-    let first = format!("It uses {volumes} that {need} a CSI driver or {are} of an in-tree type:");
-    let facts = rows.iter().map(|row| {
-        let ways = [
-            ("claim", &row.persistent_volume_claim),
-            ("PersistentVolume", &row.persistent_volume),
-            ("StorageClass", &row.storage_class),
-        ];
-        let ways = ways.into_iter();
-        let ways = ways.filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)));
-        let ways = ways.collect::<Vec<_>>().join(", ");
-        let way = if ways.is_empty() { "inline" } else { &ways };
-        format!("  {}: {way}. {}", row.volume, served_by(row))
-    });
-    std::iter::once(first).chain(facts).collect()
-}
-
-/// Describes what serves a volume, where that is missing, and when that hurts.
-fn served_by(row: &VolumeUse) -> String {
-    let (of_type, needs) = match &row.plugin {
-        Some(plugin) => (format!("The in-tree type is {plugin}: "), "it needs"),
-        None => (String::new(), "It needs"),
-    };
-    let served_by = match (&row.csi_driver, row.missing_on.as_slice()) {
-        (None, _) => format!("{of_type}no CSI driver takes over"),
-        (Some(driver), []) if row.blocking => {
-            format!("{of_type}{needs} {driver}, which no DaemonSet for Windows nodes brings")
-        }
-        (Some(driver), []) => {
-            format!("{of_type}{needs} {driver}, which is registered on all nodes that need it")
-        }
-        (Some(driver), missing) => {
-            format!("{of_type}{needs} {driver}, missing on {}", names(missing))
-        }
-    };
-    let there = if row.csi_driver.is_some() {
-        " there"
-    } else {
-        ""
-    };
-    let fate = match (row.redirected, &row.breaks_at) {
-        (Some(true), _) if row.blocking => format!(" It cannot be mounted{there} already today."),
-        (Some(false), Some(version)) if row.blocking => {
-            format!(" It breaks at the upgrade to {version}.")
-        }
-        _ => String::new(),
-    };
-    format!("{served_by}.{fate}")
 }
