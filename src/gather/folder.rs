@@ -1,4 +1,4 @@
-//! The output folder of a must-gather. It gets its final name only when it is complete, and is removed otherwise.
+//! The output folder of a must-gather. Its content gets its place only when it is complete, and is removed otherwise.
 
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -10,7 +10,7 @@ use crate::node::payload::sha256_hex;
 use crate::report;
 use crate::visible::visible;
 
-/// The suffix of an incomplete folder's name.
+/// Where the content is until it is complete.
 const PARTIAL: &str = ".partial";
 /// Only the user may read logs and objects. On Windows, they inherit the access control list of their folder.
 #[cfg(unix)]
@@ -23,9 +23,9 @@ const REMOVALS: u32 = 10;
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The folder is unsuitable: why, and what else the user can do.
-    #[error("{0}; name another folder with --dest, or {1}")]
-    Unsuitable(String, &'static str),
+    /// The folder has something in it.
+    #[error("{0} is there and not empty: it has {1}; name another folder with --dest, or empty it")]
+    NotEmpty(String, String),
     /// The operating system returned an error: the operation, the path, and the error.
     #[error("cannot {0} {1}: {2}")]
     Io(&'static str, String, io::Error),
@@ -38,69 +38,40 @@ impl FolderError {
     }
 }
 
-/// A folder that is being filled. Removed with its content when dropped, unless [kept](Folder::keep).
+/// A folder that is being filled. What was made of it goes when this is dropped, unless it was [kept](Folder::keep).
 #[derive(Debug)]
 pub struct Folder {
-    /// The temporary folder.
-    partial: PathBuf,
-    /// The final name.
     name: PathBuf,
-    /// Whether the final folder already existed. It then stays, because it may be a mount point.
-    is_there: bool,
-    /// The parent folders that were created, innermost first.
+    /// Where the content is until it is complete.
+    partial: PathBuf,
+    /// The folders that were created, innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Folder {
-    /// Creates a folder for this name. The name may already exist if it is an empty folder.
+    /// Creates a folder of this name. It may be there already if it is empty, such as a mount point.
     pub fn create(name: &Path) -> Result<Self, FolderError> {
-        let refused = |what: &str, or| {
-            let shown = visible(&name.to_string_lossy());
-            Err(FolderError::Unsuitable(format!("{shown} is {what}"), or))
-        };
-        let is_there = match fs::read_dir(name).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
-            Ok(entries) if entries.is_empty() => true,
+        match fs::read_dir(name).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+            Ok(entries) if entries.is_empty() => {}
             Ok(entries) => {
-                let name = |entry: &DirEntry| visible(&entry.file_name().to_string_lossy());
-                let mut found: Vec<String> = entries.iter().map(name).collect();
+                let name_of = |entry: &DirEntry| visible(&entry.file_name().to_string_lossy());
+                let mut found: Vec<String> = entries.iter().map(name_of).collect();
                 found.sort();
-                let found = report::names(&found);
-                return refused(&format!("there and not empty: it has {found}"), "empty it");
+                let shown = visible(&name.to_string_lossy());
+                return Err(FolderError::NotEmpty(shown, report::names(&found)));
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                // Remove a trailing slash, which would follow the link.
-                let link = name.with_file_name(name.file_name().unwrap_or_default());
-                if fs::symlink_metadata(link).is_ok() {
-                    return refused("a link that leads nowhere", "remove it");
-                }
-                false
-            }
-            Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                return refused("there and no folder", "remove it");
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(FolderError::io("read", name)(error)),
-        };
-        let own = format!(".{:016x}{PARTIAL}", rand::random::<u64>());
-        let partial = if is_there {
-            name.join(own)
-        } else {
-            let mut beside = name.file_name().unwrap_or_default().to_os_string();
-            beside.push(own);
-            name.with_file_name(beside)
-        };
-        let outer = name.ancestors().skip(1);
-        let outer = outer.take_while(|outer| !outer.as_os_str().is_empty() && !outer.exists());
+        }
+        let absent = name.ancestors();
+        let absent = absent.take_while(|it| !it.as_os_str().is_empty() && !it.exists());
         // From here on, `Drop` removes what was created.
         let folder = Self {
-            partial,
             name: name.to_owned(),
-            is_there,
-            made: outer.map(Path::to_owned).collect(),
+            partial: name.join(PARTIAL),
+            made: absent.map(Path::to_owned).collect(),
         };
-        if let Some(outer) = folder.made.first() {
-            fs::create_dir_all(outer).map_err(FolderError::io("make", outer))?;
-        }
-        make(&folder.partial).map_err(FolderError::io("make", &folder.partial))?;
+        make(&folder.partial).map_err(FolderError::io("make", name))?;
         Ok(folder)
     }
 
@@ -109,23 +80,18 @@ impl Folder {
         &self.partial
     }
 
-    /// Moves the content to the final name.
+    /// Moves the content to its place.
     pub fn keep(self) -> Result<PathBuf, FolderError> {
-        if self.is_there {
-            // Collect all names first: renaming entries while reading the folder may skip some.
-            let entries: Vec<_> = fs::read_dir(&self.partial)
-                .and_then(Iterator::collect)
-                .map_err(FolderError::io("read", &self.partial))?;
-            for entry in entries {
-                let name = self.name.join(entry.file_name());
-                fs::rename(entry.path(), &name).map_err(FolderError::io("name", &name))?;
-            }
-            // Fails if anything is left in it.
-            fs::remove_dir(&self.partial).map_err(FolderError::io("empty", &self.partial))?;
-        } else {
-            // Fails if the target is by now a folder that is not empty.
-            fs::rename(&self.partial, &self.name).map_err(FolderError::io("name", &self.name))?;
+        // Collect all names first: renaming entries while reading the folder may skip some.
+        let entries: Vec<_> = fs::read_dir(&self.partial)
+            .and_then(Iterator::collect)
+            .map_err(FolderError::io("read", &self.partial))?;
+        for entry in entries {
+            let name = self.name.join(entry.file_name());
+            fs::rename(entry.path(), &name).map_err(FolderError::io("name", &name))?;
         }
+        // Fails if anything is left in it.
+        fs::remove_dir(&self.partial).map_err(FolderError::io("empty", &self.partial))?;
         Ok(self.name.clone())
     }
 }
@@ -140,9 +106,9 @@ impl Drop for Folder {
                 _ => break,
             }
         }
-        for outer in &self.made {
+        for made in &self.made {
             // Fails for a folder that is not empty: it holds the result, or another program's files.
-            let _ = fs::remove_dir(outer);
+            let _ = fs::remove_dir(made);
         }
     }
 }
