@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use ask::{AcceptHostKeyArgs, CheckHostsArgs, UninstallArgs, WhyArgs};
-pub use called_as::CalledAs;
+pub use called_as::command;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
 pub use rollout::{RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};

@@ -6,7 +6,7 @@ mod command;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use cli::{CalledAs, CheckCommand, Cli, Command};
+use cli::{CheckCommand, Cli, Command};
 use command::{Interrupted, UsageError};
 use windows_storage_operator::process;
 use windows_storage_operator::report::Answer;
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
 
 /// Runs the command.
 fn dispatch() -> anyhow::Result<Option<Answer>> {
-    let called_as = CalledAs::of(std::env::args_os().next().as_deref());
-    let matches = called_as.command().get_matches();
+    let command = cli::command(std::env::args_os().next().as_deref());
+    let matches = command.get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Run(arguments) => command::run(&arguments).map(|()| None),

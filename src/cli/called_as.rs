@@ -16,50 +16,36 @@ const PLUGIN_CALLED: &str = "kubectl windows-storage";
 /// Commands that nobody looks for in a plugin. They work all the same.
 const NOT_OF_THE_PLUGIN: [&str; 2] = ["run", "crds"];
 
-/// The name by which the program was called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CalledAs {
-    /// `windows-storage-operator`, or whatever somebody has named it.
-    Operator,
-    /// `kubectl windows-storage`.
-    Plugin,
+/// Whether the program was called as the plugin, by that path, the first of a process's arguments.
+fn is_plugin(program: Option<&OsStr>) -> bool {
+    let name = program.and_then(|program| Path::new(program).file_stem());
+    name.is_some_and(|name| name == PLUGIN)
 }
 
-impl CalledAs {
-    /// By that path, the first of a process's arguments.
-    pub fn of(program: Option<&OsStr>) -> Self {
-        let name = program.and_then(|program| Path::new(program).file_stem());
-        match name.and_then(OsStr::to_str) {
-            Some(PLUGIN) => Self::Plugin,
-            _ => Self::Operator,
-        }
+/// Returns the command line of the program under the name by which it was called.
+pub fn command(program: Option<&OsStr>) -> Command {
+    let command = Cli::command();
+    if !is_plugin(program) {
+        return command;
     }
-
-    /// The command line under that name.
-    pub fn command(self) -> Command {
-        let command = Cli::command();
-        if self == Self::Operator {
-            return command;
-        }
-        let about = "Say whether storage on the Windows nodes of a cluster is ready, what is missing, and whether the \
+    let about = "Say whether storage on the Windows nodes of a cluster is ready, what is missing, and whether the \
                      cluster may be upgraded.";
-        command
-            .name(PLUGIN)
-            .bin_name(PLUGIN_CALLED)
-            .display_name(PLUGIN_CALLED)
-            .about(about)
-            .mut_subcommands(|command| {
-                let examples = command
-                    .get_after_help()
-                    .map(|text| in_plugin(&text.to_string()));
-                let hidden = NOT_OF_THE_PLUGIN.contains(&command.get_name());
-                let command = command.hide(hidden);
-                match examples {
-                    Some(examples) => command.after_help(examples),
-                    None => command,
-                }
-            })
-    }
+    command
+        .name(PLUGIN)
+        .bin_name(PLUGIN_CALLED)
+        .display_name(PLUGIN_CALLED)
+        .about(about)
+        .mut_subcommands(|command| {
+            let examples = command
+                .get_after_help()
+                .map(|text| in_plugin(&text.to_string()));
+            let hidden = NOT_OF_THE_PLUGIN.contains(&command.get_name());
+            let command = command.hide(hidden);
+            match examples {
+                Some(examples) => command.after_help(examples),
+                None => command,
+            }
+        })
 }
 
 /// Examples as the plugin has them. The operator's Deployment, namespace and program keep their names.
@@ -81,31 +67,30 @@ mod tests {
     #[test]
     fn the_file_name_decides() {
         for (program, expected) in [
-            ("/usr/bin/windows-storage-operator", CalledAs::Operator),
-            ("anything", CalledAs::Operator),
-            ("kubectl-windows_storage", CalledAs::Plugin),
-            ("kubectl-windows_storage.exe", CalledAs::Plugin),
-            (
-                "/home/a/.krew/bin/kubectl-windows_storage",
-                CalledAs::Plugin,
-            ),
+            ("/usr/bin/windows-storage-operator", false),
+            ("anything", false),
+            ("kubectl-windows_storage", true),
+            ("kubectl-windows_storage.exe", true),
+            ("/home/a/.krew/bin/kubectl-windows_storage", true),
         ] {
-            let found = CalledAs::of(Some(OsStr::new(program)));
-            assert_eq!(found, expected, "{program}");
+            assert_eq!(is_plugin(Some(OsStr::new(program))), expected, "{program}");
         }
-        assert_eq!(CalledAs::of(None), CalledAs::Operator);
+    }
+
+    fn plugin() -> Command {
+        command(Some(OsStr::new(PLUGIN)))
     }
 
     #[test]
     fn both_command_lines_are_sound() {
-        for called_as in [CalledAs::Operator, CalledAs::Plugin] {
-            called_as.command().debug_assert();
+        for command in [command(None), plugin()] {
+            command.debug_assert();
         }
     }
 
     #[test]
     fn the_plugin_calls_itself_by_its_own_name_everywhere() {
-        let mut command = CalledAs::Plugin.command();
+        let mut command = plugin();
         command.build();
         let own = |help: String| {
             let of_the_operator = [
@@ -126,7 +111,7 @@ mod tests {
         for mut sub in shown {
             own(sub.render_long_help().to_string());
         }
-        let help = CalledAs::Plugin.command().render_help().to_string();
+        let help = plugin().render_help().to_string();
         for hidden in NOT_OF_THE_PLUGIN {
             assert!(!help.contains(&format!("\n  {hidden} ")), "{help}");
         }
