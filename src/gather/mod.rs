@@ -70,7 +70,6 @@ pub async fn gather(
     root: &Path,
     report: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Summary, GatherError> {
-    let begin = &options.about.time;
     let mut objects = Objects::new(root);
     let mut budget = Budget::of(OBJECTS);
     let mut cluster = Cluster {
@@ -122,11 +121,9 @@ pub async fn gather(
     };
     let nodes = nodes::gather(&cluster, root, options, &mut looked).await?;
 
-    let record = Gathered::new(Some(version.clone()), objects.kinds);
+    let record = Gathered::new(Some(version), objects.kinds);
     write(root, "gathered.json", json(&record))?;
     let summary = Summary {
-        time: begin.clone(),
-        kubernetes_version: version,
         namespace: namespace + how,
         objects: objects.count,
         problems: objects.problems,

@@ -50,10 +50,6 @@ pub fn state_in_words(state: &NodeState) -> String {
 /// The summary of a must-gather.
 #[derive(Debug)]
 pub struct Summary {
-    /// The start time in UTC.
-    pub time: String,
-    /// The API server's version.
-    pub kubernetes_version: String,
     /// The operator's namespace.
     pub namespace: String,
     /// The number of objects.
@@ -80,10 +76,12 @@ impl Summary {
         let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
         let reached = self.nodes.iter().filter(|node| node.is_reached).count();
         let version = env!("CARGO_PKG_VERSION");
+        let about = self.report.about.as_ref();
+        let kubernetes = self.report.cluster.kubernetes_version.as_deref();
         let mut lines = vec![
             format!("windows-storage-operator must-gather {version}"),
-            format!("time: {}", self.time),
-            format!("Kubernetes: {}", self.kubernetes_version),
+            format!("time: {}", about.map_or("", |about| &about.time)),
+            format!("Kubernetes: {}", kubernetes.unwrap_or_default()),
             format!("namespace: {}", self.namespace),
             format!("upgradeable: {upgradeable} ({reason})"),
             format!("verdict: {}", verdict.message),
@@ -116,8 +114,6 @@ mod tests {
 
     fn summary() -> Summary {
         Summary {
-            time: "2026-01-01T00:00:00Z".to_owned(),
-            kubernetes_version: "v1.30.1".to_owned(),
             namespace: "ns".to_owned(),
             objects: 7,
             problems: vec!["Event: reading it is forbidden\n: no".to_owned()],
