@@ -38,10 +38,9 @@ pub fn check(arguments: &CheckArgs) -> anyhow::Result<Answer> {
     if let Some(difference) = difference.filter(|_| is_alike) {
         report_line(difference);
     }
-    Ok(match (report.verdict.upgradeable, report.verdict.reason) {
-        (_, Reason::ReadinessUnknown) => Answer::Unknown,
-        (Upgradeable::False, _) => Answer::Held,
-        (Upgradeable::True, _) => Answer::Fine,
+    Ok(match report.verdict.reason {
+        Reason::ReadinessUnknown => Answer::Unknown,
+        _ => Answer::of(report.verdict.upgradeable == Upgradeable::True),
     })
 }
 
@@ -69,11 +68,7 @@ fn foresee(
     let color = is_colored(arguments.color);
     let shown = report::preview(&found, way, about, arguments.to, arguments.output, color)?;
     print(&shown)?;
-    Ok(if found.stuck.is_empty() {
-        Answer::Fine
-    } else {
-        Answer::Held
-    })
+    Ok(Answer::of(found.stuck.is_empty()))
 }
 
 /// Returns a note if the operator in the cluster reports another verdict.

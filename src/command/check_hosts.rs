@@ -42,11 +42,7 @@ pub fn check_hosts(arguments: &CheckHostsArgs) -> anyhow::Result<Answer> {
     let hosts = HostList::of(looked?);
     let color = is_colored(arguments.color);
     print(&report::hosts(&hosts, arguments.output, color)?)?;
-    Ok(if hosts.is_fine() {
-        Answer::Fine
-    } else {
-        Answer::Held
-    })
+    Ok(Answer::of(hosts.is_fine()))
 }
 
 async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {

@@ -73,11 +73,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Answer> {
         );
     }
     print(&text)?;
-    Ok(if seen.is_complete() {
-        Answer::Fine
-    } else {
-        Answer::Held
-    })
+    Ok(Answer::of(seen.is_complete()))
 }
 
 /// Shows what the object says until that has ended, or until the time is over unless that is zero. Returns the last of it.

@@ -4,7 +4,7 @@ use std::io;
 
 use serde_json::json;
 
-use super::blocks::{Block, Span, Style};
+use super::blocks::{Block, Span};
 use super::sentences::{count, names};
 use super::{Format, drawn};
 use crate::assess::report::{API_VERSION, About};
@@ -40,25 +40,17 @@ pub fn preview(
 fn lines(preview: &Preview, way: Way) -> Vec<Block> {
     let Preview { node, pods, stuck } = preview;
     let of_all = format!("{} with volumes", count(*pods, "pod"));
-    let (verdict, style) = match stuck.len() {
-        0 if *pods == 0 => (
-            format!("No {of_all} is in question", of_all = "pod with volumes"),
-            Style::Good,
-        ),
-        0 => (
-            format!("Nothing is in the way of the {of_all}"),
-            Style::Good,
-        ),
-        some => (
-            format!("{some} of {of_all} could not mount all of them"),
-            Style::Bad,
-        ),
+    let verdict = match stuck.len() {
+        0 if *pods == 0 => "No pod with volumes is in question".to_owned(),
+        0 => format!("Nothing is in the way of the {of_all}"),
+        some => format!("{some} of {of_all} could not mount all of them"),
     };
+    let verdict = Span::state(stuck.is_empty(), &verdict, &verdict);
     let how = match way {
         Way::Again => format!(" if they started again on {node}."),
         Way::Away => format!(" if {node} were drained."),
     };
-    let headline = Block::Text(vec![Span::new(style, verdict), Span::plain(how)]);
+    let headline = Block::Text(vec![verdict, Span::plain(how)]);
     let groups = stuck.iter().map(of_pod);
     std::iter::once(headline).chain(groups).collect()
 }

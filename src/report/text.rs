@@ -2,7 +2,6 @@
 
 use std::iter::repeat_n;
 
-use anstyle::AnsiColor;
 use unicode_width::UnicodeWidthStr;
 
 use super::blocks::{Block, Span, Style};
@@ -74,21 +73,15 @@ impl Terminal {
     }
 
     fn put(&mut self, style: Style, text: &str) {
+        let plain = console::Style::new().force_styling(self.color && !text.is_empty());
         let style = match style {
-            _ if text.is_empty() || !self.color => None,
-            Style::Plain | Style::Name | Style::RowName => None,
-            Style::Strong => Some(anstyle::Style::new().bold()),
-            Style::Good => Some(AnsiColor::Green.on_default()),
-            Style::Bad => Some(AnsiColor::Red.on_default()),
-            Style::Warning => Some(AnsiColor::Yellow.on_default()),
+            Style::Plain | Style::Name | Style::RowName => plain,
+            Style::Strong => plain.bold(),
+            Style::Good => plain.green(),
+            Style::Bad => plain.red(),
+            Style::Warning => plain.yellow(),
         };
-        match style {
-            Some(style) => {
-                let reset = style.render_reset().to_string();
-                self.text += &(style.render().to_string() + text + &reset);
-            }
-            None => self.text += text,
-        }
+        self.text += &style.apply_to(text).to_string();
     }
 
     /// Renders a table like kubectl, with columns aligned by display width.

@@ -21,6 +21,13 @@ pub enum Answer {
     Unknown,
 }
 
+impl Answer {
+    /// Whether nothing is missing, of what was read completely.
+    pub fn of(is_fine: bool) -> Self {
+        if is_fine { Self::Fine } else { Self::Held }
+    }
+}
+
 /// What is said of a claim or volume without rows.
 const NOT_USED: &str = "No Windows workload uses it, or it needs no CSI driver: it holds nothing.";
 
