@@ -1,9 +1,7 @@
 //! Decides who may read the metrics by asking the API server, as Kubernetes' own servers do. A `TokenReview` returns the
 //! user of a token, a `SubjectAccessReview` whether that user may `get` the path `/metrics`.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -13,16 +11,12 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 use crate::client::deadline::{self, CallError};
 use crate::client::review::is_allowed;
 use crate::visible::visible;
 
-/// How long an answer is cached that allows: a revoked permission stays valid for that long. A refusal is not cached: a new
-/// permission takes effect at once, and made-up tokens take no room.
-const ALLOWED: Duration = Duration::from_secs(60);
 /// The number of concurrent reviews: anyone who can connect can trigger them, and they must not burden the API server.
 const REVIEWS: usize = 4;
 
@@ -59,22 +53,19 @@ fn bearer(header: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Asks the API server about tokens, and remembers which are allowed.
+/// Asks the API server about tokens, at each request anew: a permission that is given or taken away has effect at once.
 pub struct Access {
     client: Client,
-    /// The hash of each token that is allowed, and until when.
-    allowed: Mutex<HashMap<[u8; 32], Instant>>,
     places: Semaphore,
     /// The last fault logged, so that each is logged once.
     fault: Mutex<Option<String>>,
 }
 
 impl Access {
-    /// Creates an instance with an empty cache.
+    /// Asks with that client.
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            allowed: Mutex::default(),
             places: Semaphore::new(REVIEWS),
             fault: Mutex::default(),
         }
@@ -82,32 +73,20 @@ impl Access {
 
     /// Returns the answer if the bearer of the token may not read the metrics.
     async fn refuse(&self, token: &str) -> Option<Response> {
-        let key = Sha256::digest(token).into();
-        let is_known = lock(&self.allowed).get(&key).copied();
-        if is_known.is_some_and(|until| until > Instant::now()) {
-            return None;
-        }
         // The semaphore is never closed.
         let _place = self.places.acquire().await;
-        let asked = Instant::now();
         let reviewed = self.review(token).await;
         self.log(reviewed.as_ref().err());
         // Fails closed. The operator's log has more detail than the client needs.
-        let Ok(refused) = reviewed else {
+        reviewed.unwrap_or_else(|_| {
             let words = "authentication failed on the server side; see the operator's log\n";
-            return Some((StatusCode::SERVICE_UNAVAILABLE, words).into_response());
-        };
-        let mut allowed = lock(&self.allowed);
-        allowed.retain(|_, until| *until > asked);
-        if refused.is_none() {
-            allowed.insert(key, asked + ALLOWED);
-        }
-        refused
+            Some((StatusCode::SERVICE_UNAVAILABLE, words).into_response())
+        })
     }
 
     fn log(&self, error: Option<&CallError>) {
         let fault = error.map(ToString::to_string);
-        let mut logged = lock(&self.fault);
+        let mut logged = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         if *logged == fault {
             return;
         }
@@ -154,10 +133,6 @@ impl Access {
         let is_allowed = is_allowed(&self.client, spec).await?;
         Ok((!is_allowed).then(|| (StatusCode::FORBIDDEN, words).into_response()))
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
