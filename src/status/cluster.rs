@@ -77,14 +77,7 @@ fn other_conditions(
 ) -> Vec<(&'static str, NewCondition)> {
     let cluster = inputs.cluster;
     let problem = inputs.seen.services_problem.as_deref();
-    let is_removal = plan.spec.csi_proxy.management == Management::Removed;
-    let services = if is_removal && plan.services.is_ok() && problem.is_none() {
-        let message = "the services of ConfigMap windows-services are not kept any more";
-        yes("NotUsed", message)
-    } else {
-        services(&plan.services, problem)
-    };
-    let progress = if is_removal {
+    let progress = if plan.spec.csi_proxy.management == Management::Removed {
         removal_condition(plan, inputs)
     } else {
         let version = &inputs.payload.csi_proxy.version;
@@ -96,7 +89,7 @@ fn other_conditions(
         ("CredentialsValid", credentials(cluster, plan)),
         ("InstancesValid", instances(cluster, plan)),
         ("HostKeysValid", host_keys(cluster)),
-        ("ServicesValid", services),
+        ("ServicesValid", services(&plan.services, problem)),
         (ROLLOUT_PROGRESSING, progress),
         ("NodesReady", nodes_ready(nodes, plan.ready)),
     ];
@@ -268,9 +261,6 @@ fn host_keys(cluster: &Cluster) -> NewCondition {
     no("InvalidKnownHosts", printable(&message))
 }
 
-/// How many of the services that nobody runs are named.
-const MOST_OTHERS: usize = 10;
-
 fn services(services: &Result<ServicesPlan, ServicesError>, problem: Option<&str>) -> NewCondition {
     match (services, problem) {
         (Err(error), _) => no("InvalidServices", printable(&error.to_string())),
@@ -286,7 +276,7 @@ fn services(services: &Result<ServicesPlan, ServicesError>, problem: Option<&str
             let message = format!(
                 "ConfigMap windows-services also lists {} service(s) besides csi-proxy, which neither the operator nor its agents run: {}",
                 others.len(),
-                some_of(others, MOST_OTHERS)
+                some_of(others, NAMED)
             );
             yes("OthersNotRun", printable(&message))
         }
