@@ -34,10 +34,7 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<()> {
         yes,
     } = arguments;
     let (client, _) = connect(connection).await?;
-    let namespace = match namespace {
-        Some(namespace) => namespace,
-        None => &operators_namespace(&client).await?,
-    };
+    let namespace = &operators_namespace(&client, namespace.as_ref()).await?;
     let (way, offered) = offer(&client, namespace, node).await?;
     let pinned = way.host_keys.pin.as_ref();
     let place = visible(&way.place());
@@ -62,7 +59,15 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<()> {
     }
     if fingerprint.is_none() && !yes {
         need_terminal("--fingerprint, or --yes to accept whatever key the host shows")?;
-        if !is_confirmed(pinned.is_some())? {
+        let place = match pinned {
+            Some(_) => " in place of the pinned one",
+            None => "",
+        };
+        let question = format!(
+            "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
+             on the node itself.\nAccept it{place}?"
+        );
+        if !confirm(&question)? {
             bail!("not accepted; nothing was changed");
         }
     }
@@ -109,18 +114,6 @@ async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cl
         );
     }
     Ok(cluster)
-}
-
-fn is_confirmed(takes_the_place: bool) -> anyhow::Result<bool> {
-    let place = if takes_the_place {
-        " in place of the pinned one"
-    } else {
-        ""
-    };
-    confirm(&format!(
-        "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
-         on the node itself.\nAccept it{place}?"
-    ))
 }
 
 /// Explains that a host that is unreachable from here may be reachable for the operator.

@@ -47,10 +47,7 @@ pub fn check_hosts(arguments: &CheckHostsArgs) -> anyhow::Result<Answer> {
 
 async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {
     let (client, version) = connect(&arguments.cluster).await?;
-    let namespace = match &arguments.namespace {
-        Some(namespace) => namespace.clone(),
-        None => operators_namespace(&client).await?,
-    };
+    let namespace = operators_namespace(&client, arguments.namespace.as_ref()).await?;
     let bar = spinner();
     let mut show = |reading: Progress<'_>| show_reading(&bar, &reading);
     let mut cluster = from_api(&client, version, &mut show).await?;
@@ -111,22 +108,19 @@ async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {
 
 /// Refuses to log in to hosts unless everything was read: it determines who manages a node, and how to reach it.
 fn refuse_unread(cluster: &Cluster) -> anyhow::Result<()> {
-    let unread = cluster.unread();
-    if !unread.is_empty() {
-        bail!(
-            "no host was connected to, because not everything could be read: {}",
-            visible(&list_unread(&unread))
-        );
-    }
-    if !cluster.knows_configuration() {
+    let mut unread = list_unread(&cluster.unread());
+    if unread.is_empty() {
+        if cluster.knows_configuration() {
+            return Ok(());
+        }
         let problems = [cluster.settings.problem(), cluster.node_statuses.problem()];
         let problem = problems.into_iter().flatten().next();
-        bail!(
-            "no host was connected to, because WindowsStorage or WindowsNodeStorages cannot be read: {}",
-            visible(problem.unwrap_or("are the operator's definitions installed?"))
-        );
+        unread = problem
+            .unwrap_or("are the operator's definitions installed?")
+            .to_owned();
     }
-    Ok(())
+    let unread = visible(&unread);
+    bail!("no host was connected to, because not everything could be read: {unread}")
 }
 
 /// Returns the names of the selected nodes.

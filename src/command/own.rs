@@ -11,8 +11,14 @@ use windows_storage_operator::index::Cluster;
 use windows_storage_operator::objects::{Kind, Received};
 use windows_storage_operator::visible::visible;
 
-/// Returns the operator's namespace.
-pub async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
+/// Returns the operator's namespace: the given one, or that of its Deployment.
+pub async fn operators_namespace(
+    client: &Client,
+    given: Option<&String>,
+) -> anyhow::Result<String> {
+    if let Some(given) = given {
+        return Ok(given.clone());
+    }
     let found = match installed::namespaces(client).await {
         Ok(found) => found,
         // Users who may not look for it get the default, which the error then names.

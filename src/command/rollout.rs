@@ -59,7 +59,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Answer> {
     let seen = if arguments.watch {
         follow(&settings, arguments.timeout, has_ended).await?
     } else {
-        look(&settings, false).await?
+        Seen::of(&read(&settings).await.map_err(explain_missing)?)
     };
     let text = seen.text();
     if arguments.watch && seen.reason == "Stopped" {
@@ -87,7 +87,14 @@ pub async fn follow(
     let begin = Instant::now();
     let mut shown = Line::new();
     loop {
-        let seen = look(settings, true).await?;
+        let seen = match read(settings).await {
+            Ok(object) => Seen::of(&object),
+            Err(error) if error.is_forbidden() || error.is_not_found() => {
+                return Err(explain_missing(error));
+            }
+            // The API server may be unavailable for a while.
+            Err(error) => Seen::nothing(format!("{error}; retrying")),
+        };
         let elapsed = SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
         if has_ended(&seen) || timeout.is_positive() && elapsed > timeout {
             return Ok(seen);
@@ -98,17 +105,6 @@ pub async fn follow(
         }
         shown.show(&line);
         sleep(PAUSE).await;
-    }
-}
-
-/// Reads what the object says. If it is `retried`, an API server that is unavailable for a while is no error.
-async fn look(settings: &Api<WindowsStorage>, retried: bool) -> anyhow::Result<Seen> {
-    match read(settings).await {
-        Ok(object) => Ok(Seen::of(&object)),
-        Err(error) if error.is_forbidden() || error.is_not_found() || !retried => {
-            Err(explain_missing(error))
-        }
-        Err(error) => Ok(Seen::nothing(format!("{error}; retrying"))),
     }
 }
 

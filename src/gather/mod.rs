@@ -92,8 +92,8 @@ pub async fn gather(
     if let Some(problem) = objects.nothing_read() {
         return Err(GatherError::NothingRead(visible(&problem)));
     }
-    let (namespace, how) = match &options.namespace {
-        Some(given) => (given.clone(), ""),
+    let namespace = match &options.namespace {
+        Some(given) => given.clone(),
         None => namespace(client).await,
     };
     cluster.namespace.clone_from(&namespace);
@@ -124,7 +124,7 @@ pub async fn gather(
     let record = Gathered::new(Some(version), objects.kinds);
     write(root, "gathered.json", json(&record))?;
     let summary = Summary {
-        namespace: namespace + how,
+        namespace,
         objects: objects.count,
         problems: objects.problems,
         operator_logs,
@@ -148,16 +148,13 @@ pub async fn gather(
     Ok(summary)
 }
 
-/// Returns the namespace of the operator's Deployment, or the default if there is none, or more than one, and says so.
-async fn namespace(client: &Client) -> (String, &'static str) {
+/// Returns the namespace of the operator's Deployment, or the default if there is none, or more than one.
+async fn namespace(client: &Client) -> String {
     let found = installed::namespaces(client).await.unwrap_or_default();
     let mut found = found.into_iter();
     match (found.next(), found.next()) {
-        (Some(namespace), None) => (namespace, ""),
-        _ => (
-            OPERATOR.to_owned(),
-            " (by default: no Deployment of the operator was found, or several; --namespace names another)",
-        ),
+        (Some(namespace), None) => namespace,
+        _ => OPERATOR.to_owned(),
     }
 }
 
