@@ -108,19 +108,15 @@ async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {
 
 /// Refuses to log in to hosts unless everything was read: it determines who manages a node, and how to reach it.
 fn refuse_unread(cluster: &Cluster) -> anyhow::Result<()> {
-    let mut unread = list_unread(&cluster.unread());
-    if unread.is_empty() {
-        if cluster.knows_configuration() {
-            return Ok(());
-        }
-        let problems = [cluster.settings.problem(), cluster.node_statuses.problem()];
-        let problem = problems.into_iter().flatten().next();
-        unread = problem
-            .unwrap_or("are the operator's definitions installed?")
-            .to_owned();
-    }
-    let unread = visible(&unread);
-    bail!("no host was connected to, because not everything could be read: {unread}")
+    let unread = list_unread(&cluster.unread());
+    let settings = [cluster.settings.problem(), cluster.node_statuses.problem()];
+    let problem = match settings.into_iter().flatten().next() {
+        _ if !unread.is_empty() => &unread,
+        _ if cluster.knows_configuration() => return Ok(()),
+        problem => problem.unwrap_or("are the operator's definitions installed?"),
+    };
+    let problem = visible(problem);
+    bail!("no host was connected to, because not everything could be read: {problem}")
 }
 
 /// Returns the names of the selected nodes.
