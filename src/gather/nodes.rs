@@ -18,8 +18,7 @@ use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
 use crate::node::{
-    Awaited, NodeError, NodePlan, Planner, ReadFailure, Session, Target, Trust, inspect, printable,
-    state,
+    NodeError, NodePlan, Planner, ReadFailure, Session, Target, Trust, inspect, printable, state,
 };
 use crate::report::json;
 
@@ -59,25 +58,18 @@ pub async fn gather(
         let plan = planner.plan(name, node);
         async move {
             let words = match plan {
-                NodePlan::External(who) | NodePlan::Release(who, _) => {
-                    format!(
-                        "managed by another owner, {}, not connected to",
-                        printable(&who)
-                    )
-                }
-                NodePlan::Undecided(Awaited::Time(_)) => {
-                    "may have another owner, not connected to".to_owned()
-                }
-                NodePlan::Undecided(Awaited::DaemonSet(set)) => {
-                    format!("held by DaemonSet {set}, not connected to")
-                }
-                NodePlan::Absent(_) => "nothing is installed there, not connected to".to_owned(),
                 NodePlan::Reconcile(Ok(target)) | NodePlan::Remove(_, Ok(target)) => {
                     return inspect_node(&target, &cluster.namespace, root, options).await;
                 }
                 NodePlan::Reconcile(Err(error)) | NodePlan::Remove(_, Err(error)) => words(&error),
+                NodePlan::External(who) | NodePlan::Release(who, _) => {
+                    let who = printable(&who);
+                    format!("managed by another owner, {who}, not connected to")
+                }
                 NodePlan::RemovalWaits(hold) => hold.to_string(),
-                NodePlan::Waiting => "not ready".to_owned(),
+                NodePlan::Undecided(_) | NodePlan::Absent(_) | NodePlan::Waiting => {
+                    "not connected to, as the operator is not either".to_owned()
+                }
             };
             Ok(NodeLine::unseen(name, words))
         }

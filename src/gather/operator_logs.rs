@@ -91,14 +91,12 @@ fn logs_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, bool)> {
 /// Copies until the end or `until`. Returns why there may be more.
 async fn copy(stream: impl AsyncRead, file: &mut impl Write, until: Instant) -> Option<String> {
     let mut file = AllowStdIo::new(file);
-    match timeout_at(until, io::copy(stream, &mut file)).await {
-        Ok(copied) => copied.err().map(|error| format!("the rest: {error}")),
-        Err(_) => {
-            let limit = LOGS.as_secs();
-            let why = format!("the rest: the logs took longer than {limit} s together");
-            Some(why)
-        }
-    }
+    let Ok(copied) = timeout_at(until, io::copy(stream, &mut file)).await else {
+        let limit = LOGS.as_secs();
+        let why = format!("the rest: the logs took longer than {limit} s together");
+        return Some(why);
+    };
+    copied.err().map(|error| format!("the rest: {error}"))
 }
 
 #[cfg(test)]
