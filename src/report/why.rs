@@ -160,28 +160,27 @@ impl Subject<'_> {
             return None;
         }
         let subject = format!("persistentvolumeclaim {}", self.key);
-        let mut facts = vec![facts::of_claim(claim)];
-        if report.volumes.is_empty() && claim.is_some() {
-            facts.push(NOT_USED.to_owned());
-        }
+        let fact = match claim {
+            None => Some("There is no such claim."),
+            Some(_) => report.volumes.is_empty().then_some(NOT_USED),
+        };
+        let facts = fact.map(str::to_owned).into_iter().collect();
         Some(Explanation::new(&subject, facts, &report))
     }
 
     fn volume(&self) -> Option<Explanation> {
         let mut claims = self.cluster.claims.iter();
         let claim = claims.find(|(_, claim)| claim.volume_name.as_deref() == Some(self.name));
-        let claim: Option<&ObjectKey> = claim.map(|(key, _)| key);
-        let about: Vec<String> = claim.map(facts::finding_object).into_iter().collect();
+        let about = claim.map(|(claim, _)| facts::finding_object(claim));
+        let about: Vec<String> = about.into_iter().collect();
         let is_its_row = |row: &VolumeUse| row.persistent_volume.as_deref() == Some(self.name);
         let report = narrowed(self.report, is_its_row, &about);
         if self.cluster.volumes.get(self.name).is_none() && report.volumes.is_empty() {
             return None;
         }
         let subject = format!("persistentvolume {}", self.name);
-        let mut facts = vec![facts::of_persistent_volume(claim)];
-        if report.volumes.is_empty() {
-            facts.push(NOT_USED.to_owned());
-        }
+        let fact = report.volumes.is_empty().then(|| NOT_USED.to_owned());
+        let facts = fact.into_iter().collect();
         Some(Explanation::new(&subject, facts, &report))
     }
 }

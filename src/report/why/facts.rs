@@ -2,7 +2,7 @@
 
 use crate::api::WindowsNodeStorageStatus;
 use crate::assess::report::NodeReadiness;
-use crate::index::{Claim, Cluster, LeftOut, Node, ObjectKey, Pod, PodVolume, PodVolumeSource};
+use crate::index::{Cluster, LeftOut, Node, ObjectKey, Pod, PodVolume, PodVolumeSource};
 use crate::report::sentences::{as_sentence, names};
 use crate::status::{CSI_PROXY_READY, find};
 
@@ -85,25 +85,5 @@ pub fn of_pod(pod: &Pod, cluster: &Cluster, is_reported: bool) -> String {
             "It is on the node {name}, which is gone and may have run Windows, so it counts."
         ),
         None => format!("It is on the node {name}, which is not known."),
-    }
-}
-
-/// Describes what a claim is bound to.
-pub fn of_claim(claim: Option<&Claim>) -> String {
-    match claim.map(|claim| (&claim.volume_name, &claim.storage_class)) {
-        None => "There is no such claim.".to_owned(),
-        Some((Some(volume), _)) => format!("It is bound to PersistentVolume {volume}."),
-        Some((None, Some(class))) if !class.is_empty() => {
-            format!("It is not bound yet; its StorageClass is {class}.")
-        }
-        Some((None, _)) => "It is not bound yet, and names no StorageClass.".to_owned(),
-    }
-}
-
-/// Describes which claim a volume is bound to.
-pub fn of_persistent_volume(claim: Option<&ObjectKey>) -> String {
-    match claim {
-        Some(claim) => format!("The claim {claim} is bound to it."),
-        None => "No claim is bound to it.".to_owned(),
     }
 }
