@@ -3,7 +3,6 @@
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -95,33 +94,26 @@ async fn inspect_node(
     options: &Options,
 ) -> Result<NodeLine, FolderError> {
     let folder = format!("nodes/{}", folder::file_name(&target.node));
-    let found = Arc::new(Mutex::new(Found::default()));
-    let (shared, root, options) = (Arc::clone(&found), root.to_owned(), options.clone());
+    let (root, options) = (root.to_owned(), options.clone());
     let inspected = inspect(target, namespace, Trust::Known, NODE, move |session| {
-        let mut inspection = Inspection {
+        let inspection = Inspection {
             session,
             root,
             folder,
             until: Instant::now() + LOGS,
-            found: &shared,
+            found: Found::default(),
         };
         inspection.all(&options)
     });
-    let inspected = inspected.await;
-    let found = std::mem::take(&mut *lock(&found));
-    let line = line(&target.node, inspected.as_ref().err(), found);
-    inspected.unwrap_or(Ok(())).map(|()| line)
+    Ok(match inspected.await {
+        Ok(found) => line(&target.node, found?),
+        Err(error) => NodeLine::unseen(&target.node, words(&error)),
+    })
 }
 
-/// Builds a node's summary. An unfinished inspection may still have results.
-fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
-    let mut problems = found.problems;
-    if let Some(error) = failure {
-        if found.state.is_none() && found.logs == 0 {
-            return NodeLine::unseen(name, words(error));
-        }
-        problems.push(format!("the rest: {}", words(error)));
-    }
+/// Builds a node's summary.
+fn line(name: &str, found: Found) -> NodeLine {
+    let problems = found.problems;
     let of_agent = match &found.state {
         Some(state) => state_in_words(state),
         None if problems.is_empty() => "no agent".to_owned(),
@@ -136,27 +128,20 @@ fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
     }
 }
 
-fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
-    // Results from before a panic are valid.
-    found.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 struct Inspection<'a> {
     session: &'a mut Session,
     root: PathBuf,
     folder: String,
     until: Instant,
-    /// Results are stored immediately, because an inspection that takes too long is abandoned.
-    found: &'a Mutex<Found>,
+    found: Found,
 }
 
 impl Inspection<'_> {
-    fn all(&mut self, options: &Options) -> Result<(), FolderError> {
+    fn all(mut self, options: &Options) -> Result<Found, FolderError> {
         let state = state(self.session);
         if let Some(state) = self.noted(state) {
-            let written = self.write_state(&state);
-            self.found().state = Some(state);
-            written?;
+            self.write_state(&state)?;
+            self.found.state = Some(state);
         }
         let mut logs = Vec::new();
         for (of, folder) in FOLDERS {
@@ -170,7 +155,7 @@ impl Inspection<'_> {
         for log in &logs {
             if self.session.given_up {
                 // The reason has been noted already.
-                return Ok(());
+                return Ok(self.found);
             }
             if room > 0 && Instant::now() < self.until {
                 room = room.saturating_sub(self.log(log, room.min(file))?);
@@ -179,28 +164,20 @@ impl Inspection<'_> {
             }
         }
         if let Some(first) = left.first() {
-            self.note(format!(
+            self.found.problems.push(format!(
                 "{} older log(s) of {} were left out, {} is the newest of them; --node-log-limit says how much is taken",
                 left.len(),
                 bytes(left.iter().map(|log| log.file.size).sum()),
                 first.file.name
             ));
         }
-        Ok(())
-    }
-
-    fn found(&self) -> MutexGuard<'_, Found> {
-        lock(self.found)
-    }
-
-    fn note(&self, problem: String) {
-        self.found().problems.push(problem);
+        Ok(self.found)
     }
 
     /// Returns what the node sent, if anything. Notes a failure as a problem.
-    fn noted<T>(&self, given: Result<Option<T>, NodeError>) -> Option<T> {
+    fn noted<T>(&mut self, given: Result<Option<T>, NodeError>) -> Option<T> {
         given.unwrap_or_else(|error| {
-            self.note(error.to_string());
+            self.found.problems.push(error.to_string());
             None
         })
     }
@@ -240,15 +217,12 @@ impl Inspection<'_> {
         let mut file = redact::Lines::new(folder::create(&self.root, &to)?);
         let mut beginning = Beginning::default();
         let mut is_empty = true;
-        let (until, found) = (self.until, self.found);
+        let until = self.until;
         let read = self.session.read_end(&from, most, &mut |left_out, piece| {
             if Instant::now() >= until {
                 return Err(ErrorKind::TimedOut.into());
             }
-            if is_empty {
-                lock(found).logs += 1;
-                is_empty = false;
-            }
+            is_empty = false;
             let (line, kept) = beginning.pass(left_out, piece);
             file.write_all(line.as_bytes())?;
             file.write_all(kept)
@@ -258,10 +232,12 @@ impl Inspection<'_> {
         if is_empty {
             // If this fails, an empty file is left, which is harmless.
             let _ = std::fs::remove_file(self.root.join(&to));
+        } else {
+            self.found.logs += 1;
         }
         let (taken, problem) = match read {
             Ok(part) => {
-                self.found().bytes += part.read;
+                self.found.bytes += part.read;
                 let shortened = "was shortened while it was read, so its end may be missing";
                 let problem = part.shortened.then(|| format!("{shown} {shortened}"));
                 (part.read, problem)
@@ -276,29 +252,7 @@ impl Inspection<'_> {
                 return Err(folder::not_written(&self.root, &to)(error));
             }
         };
-        self.found().problems.extend(problem);
+        self.found.problems.extend(problem);
         Ok(taken)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::node::Reason;
-
-    #[test]
-    fn what_came_before_time_was_up_counts() {
-        let late = Reason::TransferFailed.error("it took longer");
-        let found = Found {
-            logs: 2,
-            ..Found::default()
-        };
-        let reached = line("win-1", Some(&late), found);
-        assert!(reached.is_reached && reached.words.contains("2 log(s)"));
-        assert!(
-            reached.problems[0].contains("it took longer"),
-            "{reached:?}"
-        );
-        assert!(!line("win-1", Some(&late), Found::default()).is_reached);
     }
 }

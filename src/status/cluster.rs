@@ -131,11 +131,8 @@ fn said<'a>(judged: &'a Judged, gate: Option<&'a GateReport>) -> Option<&'a Verd
 }
 
 fn verdict_condition(verdict: &Verdict) -> NewCondition {
-    let reason = verdict.reason.as_str();
-    match verdict.upgradeable {
-        Upgradeable::True => yes(reason, &verdict.message),
-        Upgradeable::False => no(reason, &verdict.message),
-    }
+    let (status, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
+    condition(status, reason, &verdict.message)
 }
 
 /// Returns the managed nodes by name.

@@ -64,15 +64,10 @@ impl EventSink {
 
     /// Publishes a changed condition.
     pub fn publish_condition(&self, object: &ObjectReference, condition: &Condition) {
-        let is_warning = is_fault(condition) && condition.reason != "External";
-        let event = Event {
-            type_: if is_warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
-            ..warning(&condition.type_, &condition.reason, &condition.message)
-        };
+        let mut event = warning(&condition.type_, &condition.reason, &condition.message);
+        if !is_fault(condition) || condition.reason == "External" {
+            event.type_ = EventType::Normal;
+        }
         self.publish(object.clone(), event);
     }
 
