@@ -12,7 +12,7 @@ use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 
 use crate::gather::Options;
 use crate::gather::folder::{self, FolderError};
-use crate::gather::logs::{Beginning, Log, sort};
+use crate::gather::logs::{Log, sort};
 use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
@@ -215,17 +215,17 @@ impl Inspection<'_> {
         let name = folder::log_name(shown);
         let to = format!("{}/{}/{name}", self.folder, log.of);
         let mut file = redact::Lines::new(folder::create(&self.root, &to)?);
-        let mut beginning = Beginning::default();
         let mut is_empty = true;
         let until = self.until;
         let read = self.session.read_end(&from, most, &mut |left_out, piece| {
             if Instant::now() >= until {
                 return Err(ErrorKind::TimedOut.into());
             }
-            is_empty = false;
-            let (line, kept) = beginning.pass(left_out, piece);
-            file.write_all(line.as_bytes())?;
-            file.write_all(kept)
+            if is_empty {
+                file.begin_after(left_out);
+                is_empty = false;
+            }
+            file.write_all(piece)
         });
         file.finish()
             .map_err(folder::not_written(&self.root, &to))?;

@@ -18,6 +18,8 @@ pub struct Lines<W> {
     is_long: bool,
     /// Whether a private key has begun in a line before.
     in_key: bool,
+    /// How many bytes of the log are missing before what is written.
+    missing: u64,
 }
 
 impl<W: Write> Lines<W> {
@@ -28,7 +30,13 @@ impl<W: Write> Lines<W> {
             line: Vec::new(),
             is_long: false,
             in_key: false,
+            missing: 0,
         }
+    }
+
+    /// Says of a log that begins so many bytes before what is written, and leaves out the line that is there in part alone.
+    pub fn begin_after(&mut self, missing: u64) {
+        self.missing = missing;
     }
 
     /// Writes the last line, and flushes.
@@ -40,6 +48,11 @@ impl<W: Write> Lines<W> {
     fn end_line(&mut self, end: &[u8]) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
         let is_long = std::mem::take(&mut self.is_long);
+        let missing = std::mem::take(&mut self.missing);
+        if missing > 0 {
+            let what = format!("{missing} bytes of this file, and the rest of that line,");
+            return writeln!(self.file, "[must-gather: the first {what} were left out]");
+        }
         let text = String::from_utf8_lossy(&line);
         if self.in_key {
             let is_last = text.contains(PEM_END);
@@ -98,6 +111,18 @@ mod tests {
         }
         lines.finish().unwrap();
         String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn the_end_of_a_log_begins_with_a_whole_line_and_says_what_is_missing() {
+        let mut out = Vec::new();
+        let mut lines = Lines::new(&mut out);
+        lines.begin_after(10);
+        lines.write_all(b"broken\nwhole\n").unwrap();
+        lines.finish().unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("the first 10 bytes"), "{text}");
+        assert!(text.ends_with("left out]\nwhole\n"), "{text}");
     }
 
     #[test]
