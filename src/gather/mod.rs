@@ -5,7 +5,6 @@
 //! the same verdict as `check` on the cluster. What cannot be read is reported and does not stop the rest.
 
 mod folder;
-mod logs;
 mod nodes;
 mod objects;
 mod operator;

@@ -12,12 +12,12 @@ use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 
 use crate::gather::Options;
 use crate::gather::folder::{self, FolderError};
-use crate::gather::logs::{Log, sort};
 use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
 use crate::node::{
-    NodeError, NodePlan, Planner, ReadFailure, Session, Target, Trust, inspect, printable, state,
+    self, NodeError, NodePlan, Planner, ReadFailure, Session, Target, Trust, inspect, printable,
+    state,
 };
 use crate::report::json;
 
@@ -34,6 +34,24 @@ const FOLDERS: [(&str, &str); 2] = [
     ("csi-proxy", CSI_PROXY_LOG_DIR),
     ("windows-storage-agent", AGENT_LOG_DIR),
 ];
+
+/// A log on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Log {
+    /// The program that writes the log.
+    of: &'static str,
+    /// The log's folder as a Windows path.
+    folder: &'static str,
+    /// The file.
+    file: node::Found,
+}
+
+/// Sorts newest first. The order of files from the same second does not depend on the server.
+fn sort(logs: &mut [Log]) {
+    logs.sort_by(|a, b| {
+        (b.file.modified, a.of, &a.file.name).cmp(&(a.file.modified, b.of, &b.file.name))
+    });
+}
 
 /// The results from a node.
 #[derive(Default)]
@@ -197,7 +215,7 @@ impl Inspection<'_> {
         }
         let files = self.session.files_in(&to_sftp(folder), MOST_FILES);
         let files = self.noted(files);
-        let log = |mut file: crate::node::Found| {
+        let log = |mut file: node::Found| {
             if !self.session.given_up {
                 let path = format!("{}/{}", to_sftp(folder), file.name);
                 // An error here is noted when reading the file fails too.
@@ -254,5 +272,30 @@ impl Inspection<'_> {
         };
         self.found.problems.extend(problem);
         Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(name: &str, size: u64, modified: u64) -> Log {
+        Log {
+            of: "agent",
+            folder: "C:",
+            file: node::Found {
+                name: name.to_owned(),
+                size,
+                modified,
+            },
+        }
+    }
+
+    #[test]
+    fn the_newest_come_first_and_names_decide_where_time_does_not() {
+        let mut logs = vec![log("old", 1, 1), log("b", 1, 7), log("a", 1, 7)];
+        sort(&mut logs);
+        let names: Vec<&str> = logs.iter().map(|log| &*log.file.name).collect();
+        assert_eq!(names, ["a", "b", "old"]);
     }
 }
