@@ -18,7 +18,7 @@ use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, NodePlan, Planner, Preflight, Present, UNUSED_FOR,
 };
 use windows_storage_operator::objects::own_config_maps;
-use windows_storage_operator::report::{self, Answer, HostList};
+use windows_storage_operator::report::{self, Answer};
 use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
 use windows_storage_operator::watch::read_secret;
@@ -39,10 +39,11 @@ pub fn check_hosts(arguments: &CheckHostsArgs) -> anyhow::Result<Answer> {
     let looked = runtime.block_on(look(arguments));
     // Do not wait for a host that does not answer.
     runtime.shutdown_background();
-    let hosts = HostList::of(looked?);
+    let mut hosts = looked?;
+    hosts.sort_by(|a, b| a.node.cmp(&b.node));
     let color = is_colored(arguments.color);
     print(&report::hosts(&hosts, arguments.output, color)?)?;
-    Ok(Answer::of(hosts.is_fine()))
+    Ok(Answer::of(hosts.iter().all(Preflight::is_fine)))
 }
 
 async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {

@@ -1,9 +1,12 @@
 //! Renders the results of `check hosts`.
 
+use std::io;
+
 use serde::Serialize;
 
 use super::blocks::{Block, Span, Style};
 use super::tables::table;
+use super::{Format, drawn};
 use crate::assess::report::API_VERSION;
 use crate::node::Preflight;
 
@@ -11,47 +14,38 @@ const COLUMNS: [&str; 8] = [
     "Node", "Address", "Reached", "Admin", "Shell", "Free", "Agent", "Next",
 ];
 
-/// The hosts of Windows nodes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HostList {
-    api_version: &'static str,
-    kind: &'static str,
-    items: Vec<Preflight>,
+/// Renders the results, of which there is no page: as JSON or YAML, or as a line a host, and a line a problem.
+pub fn hosts(hosts: &[Preflight], format: Format, color: bool) -> io::Result<String> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct HostList<'a> {
+        api_version: &'static str,
+        kind: &'static str,
+        items: &'a [Preflight],
+    }
+    let list = HostList {
+        api_version: API_VERSION,
+        kind: "HostCheckList",
+        items: hosts,
+    };
+    drawn(&list, || lines(hosts), format, color)
 }
 
-impl HostList {
-    /// Creates the list, sorted by node name.
-    pub fn of(mut items: Vec<Preflight>) -> Self {
-        items.sort_by(|a, b| a.node.cmp(&b.node));
-        Self {
-            api_version: API_VERSION,
-            kind: "HostCheckList",
-            items,
-        }
-    }
-
-    /// Whether no host has a problem.
-    pub fn is_fine(&self) -> bool {
-        self.items.iter().all(Preflight::is_fine)
-    }
-
-    /// A line a host, and a line a problem.
-    pub(super) fn lines(&self) -> Vec<Block> {
-        let hosts = table("Hosts", COLUMNS, self.items.iter().map(cells));
-        let problems = self.items.iter().flat_map(|host| {
-            let row = |problem| {
-                [
-                    Span::new(Style::RowName, &host.node),
-                    Span::new(Style::Bad, problem),
-                ]
-            };
-            host.problems.iter().map(row)
-        });
-        let problems = table("Problems", ["Node", "Problem"], problems);
-        let problems = (!self.is_fine()).then_some(problems);
-        std::iter::once(hosts).chain(problems).collect()
-    }
+fn lines(hosts: &[Preflight]) -> Vec<Block> {
+    let problems = hosts.iter().flat_map(|host| {
+        let row = |problem| {
+            [
+                Span::new(Style::RowName, &host.node),
+                Span::new(Style::Bad, problem),
+            ]
+        };
+        host.problems.iter().map(row)
+    });
+    let problems: Vec<_> = problems.collect();
+    let hosts = table("Hosts", COLUMNS, hosts.iter().map(cells));
+    let is_fine = problems.is_empty();
+    let problems = (!is_fine).then(|| table("Problems", ["Node", "Problem"], problems));
+    std::iter::once(hosts).chain(problems).collect()
 }
 
 fn cells(host: &Preflight) -> [Span; COLUMNS.len()] {

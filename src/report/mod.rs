@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::assess::report::{About, ReadinessReport};
 use blocks::Block;
-pub use hosts::HostList;
+pub use hosts::hosts;
 pub(crate) use json::{json, json_as_yaml};
 pub use preview::preview;
 pub use question::{Kind, Question, QuestionError};
@@ -48,11 +48,6 @@ pub fn render(report: &ReadinessReport, format: Format, color: bool) -> io::Resu
         Format::Html => Ok(check::page(report)),
         format => drawn(report, || check::lines(report), format, color),
     }
-}
-
-/// Renders the results of `check hosts`, of which there is no page.
-pub fn hosts(list: &HostList, format: Format, color: bool) -> io::Result<String> {
-    drawn(list, || list.lines(), format, color)
 }
 
 /// Renders `value` for programs, or its lines for people.
