@@ -35,7 +35,10 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<()> {
     } = arguments;
     let (client, _) = connect(connection).await?;
     let namespace = &operators_namespace(&client, namespace.as_ref()).await?;
-    let (way, offered) = offer(&client, namespace, node).await?;
+    let cluster = read(&client, namespace, node).await?;
+    let way = Way::to(&cluster, node).map_err(|error| shown(&error))?;
+    let offered = shown_key(&way).await;
+    let offered = offered.map_err(|error| unreachable(&error, namespace, node))?;
     let pinned = way.host_keys.pin.as_ref();
     let place = visible(&way.place());
     report_line(format!("node     {} at {place}", visible(node)));
@@ -79,16 +82,6 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<()> {
     // The key is pinned even if the output cannot be written.
     let _ = print(&format!("node/{node} host key accepted: {key}\n"));
     Ok(())
-}
-
-/// Returns how to reach a node, and the key that its host offers now.
-async fn offer(client: &Client, namespace: &str, node: &str) -> anyhow::Result<(Way, HostKey)> {
-    let cluster = read(client, namespace, node).await?;
-    let way = Way::to(&cluster, node).map_err(|error| shown(&error))?;
-    match shown_key(&way).await {
-        Ok(key) => Ok((way, key)),
-        Err(error) => Err(unreachable(&error, namespace, node)),
-    }
 }
 
 /// Reads the objects that determine how to reach a node. It lists by name, which needs only permissions that the operator

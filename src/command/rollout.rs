@@ -127,14 +127,13 @@ impl Seen {
     }
 
     fn of(object: &WindowsStorage) -> Self {
-        let Some(status) = &object.status else {
-            return Self::nothing("the operator has not reported yet".to_owned());
-        };
         let Some(said) = progress(object) else {
             return Self::nothing("the operator has not noticed the last change yet".to_owned());
         };
+        let status = object.status.as_ref();
+        let rollout = status.and_then(|status| status.rollout.clone());
         Self {
-            rollout: status.rollout.clone().unwrap_or_default(),
+            rollout: rollout.unwrap_or_default(),
             reason: said.reason.clone(),
             message: visible(&said.message),
         }

@@ -89,9 +89,9 @@ impl Subject<'_> {
         let subject = format!("node {}", self.name);
         let all = &self.report.nodes;
         let Some(readiness) = all.iter().find(|node| node.name == self.name) else {
-            let facts = vec![facts::not_judged(node)];
+            let fact = [facts::not_judged(node)];
             let nothing = narrowed(self.report, |_| false, &[]);
-            return Some(Explanation::new(&subject, facts, &nothing));
+            return Some(Explanation::new(&subject, fact, &nothing));
         };
         let is_here = |nodes: &[String]| nodes.iter().any(|node| node == self.name);
         let mut report = narrowed(self.report, |row| is_here(&row.missing_on), &[]);
@@ -164,8 +164,7 @@ impl Subject<'_> {
             None => Some("There is no such claim."),
             Some(_) => report.volumes.is_empty().then_some(NOT_USED),
         };
-        let facts = fact.map(str::to_owned).into_iter().collect();
-        Some(Explanation::new(&subject, facts, &report))
+        Some(Explanation::new(&subject, fact.map(str::to_owned), &report))
     }
 
     fn volume(&self) -> Option<Explanation> {
@@ -180,8 +179,7 @@ impl Subject<'_> {
         }
         let subject = format!("persistentvolume {}", self.name);
         let fact = report.volumes.is_empty().then(|| NOT_USED.to_owned());
-        let facts = fact.into_iter().collect();
-        Some(Explanation::new(&subject, facts, &report))
+        Some(Explanation::new(&subject, fact, &report))
     }
 }
 
@@ -248,7 +246,11 @@ fn state(report: &ReadinessReport) -> State {
 }
 
 impl Explanation {
-    fn new(subject: &str, facts: Vec<String>, report: &ReadinessReport) -> Self {
+    fn new(
+        subject: &str,
+        facts: impl IntoIterator<Item = String>,
+        report: &ReadinessReport,
+    ) -> Self {
         let (answer, words) = state(report);
         let style = match answer {
             Answer::Fine => Style::Good,
