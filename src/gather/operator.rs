@@ -11,7 +11,6 @@ use crate::client::deadline::{self, Budget, CallError};
 use crate::client::listing::{self, Step};
 use crate::gather::objects::Objects;
 use crate::index::{AnyTable, Cluster};
-use crate::lease::LEASE;
 use crate::node::HOST_KEYS_CONFIG_MAP;
 use crate::objects::{Received, own_config_maps};
 use crate::services;
@@ -88,7 +87,7 @@ impl Reader<'_, '_> {
         let attachment = kind("storage.k8s.io", "v1", "VolumeAttachment");
         let event = kind("", "v1", "Event");
         self.list(&condition, own, all).await;
-        self.list(&lease, own, is_of_election).await;
+        self.list(&lease, own, all).await;
         self.list(&attachment, None, all).await;
         self.list(&event, own, all).await;
         if self.namespace != OF_CLUSTER {
@@ -132,11 +131,6 @@ impl Reader<'_, '_> {
         let noted = |error: CallError| problems.push(format!("{what}: {}", error.answer()));
         answer.map_err(noted).ok()
     }
-}
-
-/// Whether a Lease is the one for leader election.
-fn is_of_election(lease: &Received) -> bool {
-    kube::Resource::meta(lease).name.as_deref() == Some(LEASE)
 }
 
 /// Whether an event is about a Node or one of this operator's kinds.
