@@ -159,12 +159,6 @@ fn explain(error: &KubeconfigError) -> String {
         KubeconfigError::LoadContext(name) => {
             format!("it has no context {}; see kubectl config get-contexts", visible(name))
         }
-        KubeconfigError::LoadClusterOfContext(name) => {
-            format!("it has no cluster {}, which the context names", visible(name))
-        }
-        KubeconfigError::CurrentContextNotSet => {
-            "it has no current context; give --context".to_owned()
-        }
         other => visible(&other.to_string()),
     }
 }

@@ -66,7 +66,11 @@ fn sections(report: &ReadinessReport, room: Room) -> (Vec<Block>, String) {
     let blocking = namespaces(report, room).chain(parts.blocking);
     let nodes = nodes(&report.nodes, room).chain(parts.node_notes);
     let mut sections = Vec::new();
-    sections.extend(under(Block::Title(blocking_title(report)), blocking));
+    let title = match report.verdict.reason {
+        Reason::Override => "At risk",
+        _ => "Blocking",
+    };
+    sections.extend(under(Block::Title(title), blocking));
     sections.extend(under(Block::Title("Windows nodes"), nodes));
     let title = Block::Title("Other missing drivers, not blocking");
     sections.extend(under(title, parts.other_drivers));
@@ -81,15 +85,6 @@ fn namespaces(report: &ReadinessReport, room: Room) -> impl Iterator<Item = Bloc
     let header = ["Namespace", "Volumes", "Workloads"];
     let table = (!rows.is_empty()).then(|| tables::table("Volumes by namespace", header, rows));
     table.into_iter().chain(more)
-}
-
-fn blocking_title(report: &ReadinessReport) -> &'static str {
-    match report.verdict.reason {
-        Reason::Override => "At risk",
-        Reason::ReadinessUnknown => "Blocking, as far as could be read",
-        Reason::NoWindowsNodes => "Would block if there were Windows nodes",
-        _ => "Blocking",
-    }
 }
 
 /// The sections of a report beside the nodes.

@@ -119,11 +119,10 @@ impl Subject<'_> {
                 && *row.workload.namespace == *self.key.namespace
                 && row.workload.name == self.name
         };
-        let is_reported = self.report.volumes.iter().any(is_its_row);
         let mut facts = Vec::new();
         let volumes = if kind == WorkloadKind::Pod {
             let pod = self.cluster.pods.get(&self.key);
-            facts.extend(pod.map(|pod| facts::of_pod(pod, self.cluster, is_reported)));
+            facts.extend(pod.map(|pod| facts::of_pod(pod, self.cluster)));
             pod.map(|pod| &*pod.volumes)
         } else {
             let owner = self.cluster.owners.get(&key);

@@ -66,14 +66,9 @@ pub fn of_node(
 }
 
 /// Describes where a pod is.
-pub fn of_pod(pod: &Pod, cluster: &Cluster, is_reported: bool) -> String {
+pub fn of_pod(pod: &Pod, cluster: &Cluster) -> String {
     let Some(name) = &pod.node_name else {
-        let asks = match (is_reported, pod.placement.never_asks()) {
-            (true, _) => ", and asks for a Windows node",
-            (false, true) => ", and asks for no Windows node",
-            (false, false) => "",
-        };
-        return format!("It is on no node yet{asks}.");
+        return "It is on no node yet.".to_owned();
     };
     match cluster.nodes.get(name) {
         Some(node) if node.is_windows() => format!("It is on the Windows node {name}."),
@@ -81,9 +76,6 @@ pub fn of_pod(pod: &Pod, cluster: &Cluster, is_reported: bool) -> String {
             "It is on the node {name}, so its volumes do not count. {}",
             not_judged(node).replace("It ", "The node ")
         ),
-        None if is_reported => format!(
-            "It is on the node {name}, which is gone and may have run Windows, so it counts."
-        ),
-        None => format!("It is on the node {name}, which is not known."),
+        None => format!("It is on the node {name}, which is gone."),
     }
 }
