@@ -18,14 +18,12 @@ const ENDING: Duration = Duration::from_secs(3);
 /// The process was asked to end.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted; nothing was kept")]
-pub struct Interrupted {
-    signal: i32,
-}
+pub struct Interrupted(i32);
 
 impl Interrupted {
     /// Returns the status that a shell reports for a process that this signal has ended.
     pub fn status(&self) -> u8 {
-        u8::try_from(128 + self.signal).unwrap_or(u8::MAX)
+        u8::try_from(128 + self.0).unwrap_or(u8::MAX)
     }
 }
 
@@ -42,7 +40,7 @@ pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
         tokio::select! {
             ended = work(arguments, &folder) => ended,
             signal = signalled() => {
-                Err(Interrupted { signal }.into())
+                Err(Interrupted(signal).into())
             }
         }
     });

@@ -165,28 +165,22 @@ fn failed_update(
     let Some(desired) = desired else {
         return before;
     };
-    match observation.filter(|seen| seen.revision == desired.revision) {
-        Some(Observation {
-            standing: Standing::Failed,
-            problem: Some(error),
-            attempt,
-            revision,
-            ..
-        }) => {
-            let known = before.filter(|failed| failed.resume == *attempt);
+    let Some(seen) = observation.filter(|seen| seen.revision == desired.revision) else {
+        return before;
+    };
+    match (seen.standing, &seen.problem) {
+        (Standing::Failed, Some(error)) => {
+            let known = before.filter(|failed| failed.resume == seen.attempt);
             known.or_else(|| {
                 Some(FailedUpdate {
-                    revision: revision.clone(),
-                    resume: attempt.clone(),
+                    revision: seen.revision.clone(),
+                    resume: seen.attempt.clone(),
                     message: error.message.clone(),
                 })
             })
         }
-        Some(Observation {
-            standing: Standing::Current,
-            ..
-        }) => None,
-        Some(_) | None => before,
+        (Standing::Current, _) => None,
+        _ => before,
     }
 }
 
