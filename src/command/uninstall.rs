@@ -68,11 +68,8 @@ async fn is_meant(client: &Client) -> anyhow::Result<bool> {
     let list = deadline::call("list WindowsNodeStorages", nodes.list(&parameters)).await;
     let list = list.map_err(explain_missing)?;
     let managed = list.iter().filter(|node| {
-        let management = node
-            .status
-            .as_ref()
-            .map(|status| status.management.as_str());
-        management == Some("Managed")
+        let status = node.status.as_ref();
+        status.is_some_and(|status| status.management == "Managed")
     });
     let names: Vec<String> = managed.map(|node| visible(&node.name_any())).collect();
     confirm(&format!(

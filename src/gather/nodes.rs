@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use indicatif::HumanBytes;
 use jiff::Timestamp;
 use protocol::NodeState;
 use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
@@ -13,7 +14,7 @@ use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 use crate::gather::Options;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::redact;
-use crate::gather::summary::{NodeLine, bytes, state_in_words};
+use crate::gather::summary::{NodeLine, state_in_words};
 use crate::index::Cluster;
 use crate::node::{
     self, NodeError, NodePlan, Planner, ReadFailure, Session, Target, Trust, inspect, printable,
@@ -137,7 +138,7 @@ fn line(name: &str, found: Found) -> NodeLine {
         None if problems.is_empty() => "no agent".to_owned(),
         None => "the agent did not respond".to_owned(),
     };
-    let (logs, size) = (found.logs, bytes(found.bytes));
+    let (logs, size) = (found.logs, HumanBytes(found.bytes));
     NodeLine {
         name: name.to_owned(),
         is_reached: true,
@@ -185,7 +186,7 @@ impl Inspection<'_> {
             self.found.problems.push(format!(
                 "{} older log(s) of {} were left out, {} is the newest of them; --node-log-limit says how much is taken",
                 left.len(),
-                bytes(left.iter().map(|log| log.file.size).sum()),
+                HumanBytes(left.iter().map(|log| log.file.size).sum()),
                 first.file.name
             ));
         }

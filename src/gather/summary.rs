@@ -1,6 +1,5 @@
 //! Summarizes for people what was and was not gathered.
 
-use indicatif::HumanBytes;
 use protocol::NodeState;
 
 use crate::assess::report::ReadinessReport;
@@ -62,11 +61,6 @@ pub struct Summary {
     pub nodes: Vec<NodeLine>,
     /// The readiness report.
     pub report: ReadinessReport,
-}
-
-/// Formats a number of bytes for people.
-pub fn bytes(count: u64) -> String {
-    HumanBytes(count).to_string()
 }
 
 impl Summary {

@@ -104,9 +104,13 @@ fn verdict_conditions(
     inputs: &Inputs<'_>,
 ) -> Vec<(&'static str, NewCondition)> {
     let gate = inputs.seen.gate.as_ref();
-    let said = said(&plan.judged, gate);
-    let before = find(&previous.conditions, UPGRADEABLE);
-    let upgradeable = said.map_or_else(|| before.map(unchanged), |it| Some(verdict_condition(it)));
+    let upgradeable = match said(&plan.judged, gate) {
+        Some(verdict) => {
+            let (status, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
+            Some(condition(status, reason, &verdict.message))
+        }
+        None => find(&previous.conditions, UPGRADEABLE).map(unchanged),
+    };
     let upgradeable = upgradeable.map(|upgradeable| (UPGRADEABLE, upgradeable));
     let before = find(&previous.conditions, OPERATOR_CONDITION_WRITTEN);
     let of_olm = gate.filter(|gate| gate.is_of_olm);
@@ -128,11 +132,6 @@ fn said<'a>(judged: &'a Judged, gate: Option<&'a GateReport>) -> Option<&'a Verd
     let (of, decided) = gate.decided.as_ref()?;
     let is_seen = *of == judged.verdict && (decided.holds() || decided.is_open(&judged.turned));
     is_seen.then_some(&decided.verdict)
-}
-
-fn verdict_condition(verdict: &Verdict) -> NewCondition {
-    let (status, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
-    condition(status, reason, &verdict.message)
 }
 
 /// Returns the managed nodes by name.

@@ -76,6 +76,8 @@ pub fn settle(
     new: impl IntoIterator<Item = (&'static str, NewCondition)>,
     (generation, now): (Option<i64>, Timestamp),
 ) -> Vec<Condition> {
+    // The API server's precision: a finer time would differ at every comparison.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let settle = |(type_, new): (&str, NewCondition)| {
         let same = find(previous, type_).filter(|before| before.status == new.status);
         let since = same.map(|before| before.last_transition_time.clone());
@@ -85,15 +87,10 @@ pub fn settle(
             reason: new.reason,
             message: sentence(&new.message).into_owned(),
             observed_generation: generation,
-            last_transition_time: since.unwrap_or_else(|| Time(whole_seconds(now))),
+            last_transition_time: since.unwrap_or(Time(now)),
         }
     };
     new.into_iter().map(settle).collect()
-}
-
-/// Truncates to seconds, the API server's precision: a finer time would differ at every comparison.
-fn whole_seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// Returns the conditions with a new status or reason.

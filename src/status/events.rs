@@ -42,7 +42,11 @@ impl EventSink {
     /// Creates a sink that publishes as this operator's `instance`.
     pub fn new(client: &Client, instance: Option<String>) -> Self {
         let (queue, mut receiver) = mpsc::channel(QUEUE);
-        let recorder = recorder(client, instance);
+        let reporter = Reporter {
+            controller: CONTROLLER.to_owned(),
+            instance,
+        };
+        let recorder = Recorder::new(client.clone(), reporter);
         let publishing = async move {
             let queued = futures::stream::poll_fn(|context| receiver.poll_recv(context));
             let publish = async |(object, event)| {
@@ -100,14 +104,6 @@ fn warning(action: &str, reason: &str, note: &str) -> Event {
         action: action.to_owned(),
         secondary: None,
     }
-}
-
-fn recorder(client: &Client, instance: Option<String>) -> Recorder {
-    let reporter = Reporter {
-        controller: CONTROLLER.to_owned(),
-        instance,
-    };
-    Recorder::new(client.clone(), reporter)
 }
 
 async fn publish_with_retries(

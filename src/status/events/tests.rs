@@ -42,7 +42,7 @@ async fn publish(drafts: Vec<(ObjectReference, Event)>, answers: &[u16]) -> Vec<
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async { axum::serve(listener, router).await });
-    let recorder = recorder(&client(&address), None);
+    let recorder = Recorder::new(client(&address), CONTROLLER.into());
     for (object, event) in drafts {
         // Whether it was published shows in what the server has seen.
         let _ = publish_with_retries(&recorder, &object, &event).await;
