@@ -28,13 +28,11 @@ pub fn read(arguments: &InputArgs) -> anyhow::Result<Input> {
     if arguments.files.is_empty() {
         return read_cluster(arguments);
     }
-    let files = arguments
-        .files
-        .iter()
-        .map(|file| match file.to_string_lossy() {
-            stdin if stdin == "-" => "standard input".to_owned(),
-            name => name.into_owned(),
-        });
+    let files = arguments.files.iter();
+    let files = files.map(|file| match file.to_string_lossy() {
+        stdin if stdin == "-" => "standard input".to_owned(),
+        name => name.into_owned(),
+    });
     Ok(Input {
         about: About {
             files: files.collect(),

@@ -125,17 +125,11 @@ fn explain_missing(error: CallError) -> anyhow::Error {
 
 /// Names the command line in `metadata.managedFields` of what it changes.
 fn written_by() -> PatchParams {
-    PatchParams {
-        field_manager: Some("kubectl-windows-storage".to_owned()),
-        ..PatchParams::default()
-    }
+    PatchParams::apply("kubectl-windows-storage")
 }
 
 /// Creates a runtime for sequential commands.
 fn runtime() -> anyhow::Result<Runtime> {
-    let mut builder = Builder::new_current_thread();
-    builder
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime")
 }

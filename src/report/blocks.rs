@@ -77,7 +77,7 @@ pub(super) enum Block {
     /// A table. Cells may be empty.
     Table {
         label: String,
-        header: Vec<Span>,
+        header: Vec<&'static str>,
         rows: Vec<Vec<Span>>,
     },
     /// A list of findings.

@@ -85,7 +85,7 @@ fn one(block: &Block) -> Markup {
         } => html! {
             div class="scroll" role="region" tabindex="0" aria-label=(visible(label)) {
                 table {
-                    thead { tr { @for name in header { th scope="col" { (text(name)) } } } }
+                    thead { tr { @for name in header { th scope="col" { (name) } } } }
                     tbody { @for row in rows { tr { @for span in row { (cell(span)) } } } }
                 }
             }

@@ -10,12 +10,12 @@ use crate::assess::report::{NodeReadiness, VolumeUse, Workload};
 /// Renders rows with this header.
 pub(super) fn table<const COLUMNS: usize>(
     label: &str,
-    header: [&str; COLUMNS],
+    header: [&'static str; COLUMNS],
     rows: impl IntoIterator<Item = [Span; COLUMNS]>,
 ) -> Block {
     Block::Table {
         label: label.to_owned(),
-        header: header.map(Span::plain).into(),
+        header: header.into(),
         rows: rows.into_iter().map(Into::into).collect(),
     }
 }

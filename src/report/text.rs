@@ -85,10 +85,9 @@ impl Terminal {
     }
 
     /// Renders a table like kubectl, with columns aligned by display width.
-    fn table(&mut self, indent: usize, header: &[Span], rows: &[Vec<Span>]) {
-        let header = header
-            .iter()
-            .map(|name| (Style::Strong, name.text.to_uppercase()));
+    fn table(&mut self, indent: usize, header: &[&str], rows: &[Vec<Span>]) {
+        let header = header.iter();
+        let header = header.map(|name| (Style::Strong, name.to_uppercase()));
         let rows = rows.iter().map(|row| {
             let cell = |cell: &Span| match &*cell.text {
                 "" => (cell.style, "-".to_owned()),

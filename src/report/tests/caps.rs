@@ -246,7 +246,7 @@ fn columns_are_aligned_by_what_is_seen() {
     };
     let table = Block::Table {
         label: String::new(),
-        header: ["Name", "b", "Last"].map(Span::plain).into(),
+        header: ["Name", "b", "Last"].into(),
         rows: rows.map(row).into(),
     };
     for color in [false, true] {
