@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::blocks::{Block, Span, Style};
 use crate::assess::report::{About, ReadinessReport, Reason, Upgradeable, VolumeUse};
-use crate::assess::when_lost;
+use crate::assess::{Loss, when_lost};
 use crate::visible::some_of;
 
 /// How many names a sentence lists before it counts the rest.
@@ -195,17 +195,13 @@ pub(super) fn fates<'a>(
     volumes: impl IntoIterator<Item = &'a VolumeUse>,
     nodes: usize,
 ) -> Vec<String> {
-    let mut fates: BTreeMap<Option<&str>, usize> = BTreeMap::new();
-    for volume in volumes.into_iter().filter(|volume| volume.blocking) {
-        let when = match (volume.redirected, &volume.breaks_at) {
-            (Some(true), _) => None,
-            (Some(false), Some(version)) => Some(version.as_str()),
-            _ => continue,
-        };
-        *fates.entry(when).or_default() += 1;
+    let mut fates: BTreeMap<Loss, usize> = BTreeMap::new();
+    let blocking = volumes.into_iter().filter(|volume| volume.blocking);
+    for loss in blocking.filter_map(|volume| volume.loss) {
+        *fates.entry(loss).or_default() += 1;
     }
     let fates = fates.into_iter();
-    let fates = fates.map(|(version, count)| when_lost(count, version, nodes > 0) + ".");
+    let fates = fates.map(|(loss, count)| when_lost(count, loss, nodes > 0) + ".");
     fates.collect()
 }
 

@@ -25,7 +25,9 @@ fn no_format_writes_hidden_characters() {
 fn programs_read_json_and_yaml_as_the_report_was() {
     let mut report = samples::held();
     report.verdict.message = "\u{e0041}".to_owned();
-    for report in [report, samples::empty(), samples::hostile()] {
+    for mut report in [report, samples::empty(), samples::hostile()] {
+        // It is not written.
+        (report.volumes.iter_mut()).for_each(|volume| volume.loss = None);
         let json: ReadinessReport = serde_json::from_str(&text(&report, Format::Json)).unwrap();
         let yaml: ReadinessReport = serde_yaml::from_str(&text(&report, Format::Yaml)).unwrap();
         assert_eq!((&json, &yaml), (&report, &report));

@@ -1,5 +1,6 @@
 //! Sample reports.
 
+use crate::assess::Loss;
 use crate::assess::report::{
     DriverReadiness, Finding, NodeReadiness, ReadinessReport, Reason, Source, Upgradeable, Verdict,
     VolumeUse, Workload,
@@ -73,7 +74,7 @@ pub fn volume(
         in_tree: plugin.is_some(),
         blocking: plugin.is_some() && (driver.is_none() || !missing_on.is_empty()),
         redirected: None,
-        breaks_at: None,
+        loss: None,
         missing_on: strings(missing_on),
     }
 }
@@ -86,7 +87,11 @@ fn strings(strings: &[&str]) -> Vec<String> {
 pub const HELD: &str = include_str!("samples/held.json");
 
 fn read(json: &str) -> ReadinessReport {
-    serde_json::from_str(json).expect("the sample is a report")
+    let mut report: ReadinessReport = serde_json::from_str(json).expect("the sample is a report");
+    for volume in &mut report.volumes {
+        volume.loss = Some(Loss::Today).filter(|_| volume.redirected == Some(true));
+    }
+    report
 }
 
 pub fn held() -> ReadinessReport {

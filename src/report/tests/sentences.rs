@@ -2,6 +2,7 @@
 
 use super::samples::{self, AZURE_DISK};
 use super::{Format, text};
+use crate::assess::Loss;
 use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
 
 fn headline(report: &ReadinessReport) -> String {
@@ -53,8 +54,10 @@ fn each_reason_has_its_sentence() {
     // What has a driver breaks at the upgrade, but for the first; what has none is broken already.
     let lost = |mut report: ReadinessReport| {
         for (number, volume) in report.volumes.iter_mut().enumerate() {
-            volume.redirected = Some(number == 0 || volume.csi_driver.is_none());
-            volume.breaks_at = Some("1.31".to_owned()).filter(|_| volume.redirected == Some(false));
+            volume.loss = Some(match (number, &volume.csi_driver) {
+                (0, _) | (_, None) => Loss::Today,
+                _ => Loss::At("1.31".parse().unwrap()),
+            });
         }
         report
     };

@@ -5,6 +5,8 @@ use std::iter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::assess::redirection::Loss;
+
 /// The report's `apiVersion`.
 pub const API_VERSION: &str = "windowsstorage.dev/v1alpha1";
 /// The report's `kind`.
@@ -190,9 +192,9 @@ pub struct VolumeUse {
     /// Whether the plugin is redirected or gone at the cluster's version: without its driver, the volume cannot be mounted
     /// already today. Null if that version is unknown or the volume is not in-tree.
     pub redirected: Option<bool>,
-    /// For an in-tree volume that is not redirected: the version that needs its driver.
+    /// When it is lost, if it is in-tree and the cluster's version is known.
     #[serde(skip)]
-    pub breaks_at: Option<String>,
+    pub loss: Option<Loss>,
     /// The Windows nodes where the volume's driver is missing.
     pub missing_on: Vec<String>,
 }

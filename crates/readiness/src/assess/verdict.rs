@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{BlockingVolume, UpgradeGate};
+use crate::assess::judgement::judged::Report;
+use crate::assess::partial;
 use crate::assess::redirection::Loss;
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::assess::volumes::Resolved;
-use crate::index::{Name, Unread, WorkloadKey, list, list_unread};
+use crate::index::{Cluster, Name, Unread, WorkloadKey, list, list_unread};
 
 /// How many volumes a message names before it counts the rest.
 pub const NAMED_VOLUMES: usize = 10;
@@ -18,81 +20,101 @@ const MESSAGE_LIMIT: usize = 32_768;
 pub struct BlockingVolumes {
     /// The number of such volumes.
     pub count: usize,
-    /// The same volumes by when they are lost, sorted.
-    pub groups: BTreeMap<Option<Loss>, BlockingGroup>,
     /// The first volumes, as the status names them.
     pub first: Vec<BlockingVolume>,
 }
 
-/// The volumes that hold upgrades and are lost at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockingGroup {
-    /// The number of such volumes.
-    pub count: usize,
-    /// Those of them that are among the first, as the verdict's message names them.
-    pub named: Vec<String>,
-}
+/// The volumes that are lost at each time: how many, and those of them that a message names.
+pub(super) type Lost = BTreeMap<Option<Loss>, (usize, Vec<String>)>;
 
-/// The inputs of the verdict when everything has been read.
-#[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    /// The number of Windows nodes.
-    pub windows_nodes: usize,
-    /// The number of in-tree volumes that Windows workloads use.
-    pub in_tree: usize,
-    /// How many of them no CSI driver takes over.
-    pub abandoned: usize,
-    /// How many other in-tree volumes the plugins still serve at the target version.
-    pub served: usize,
-    /// Without Windows nodes: the needed drivers, each with the DaemonSets that would register it on new ones.
-    pub stand_ins: Vec<String>,
-    /// The Windows nodes without a CSINode object.
-    pub without_csi_node: &'a BTreeSet<Name>,
-    /// The volumes that hold upgrades; the first [`NAMED_VOLUMES`] as [`name_volume`] names them.
-    pub blocking: &'a BlockingVolumes,
-}
-
-/// Returns the verdict on complete inputs.
-pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
-    if facts.windows_nodes == 0 && facts.blocking.count == 0 {
-        let mut message = "the cluster has no Windows nodes".to_owned();
-        if !facts.stand_ins.is_empty() {
-            let stand_ins = facts.stand_ins.join("; ");
-            message = format!("{message}; new ones are to get {stand_ins}");
+impl Report {
+    /// Sets the verdict, and the volumes that hold upgrades. `stand_ins` are the DaemonSets that, without Windows nodes, stand in for
+    /// registrations.
+    pub(super) fn judge(&mut self, cluster: &Cluster, stand_ins: &[String]) {
+        let in_tree = self.rows().filter(|(_, row)| row.plugin().is_some());
+        let (served, left): (Vec<_>, Vec<_>) = in_tree.partition(|(_, row)| self.is_served(row));
+        let (served, in_tree) = (served.len(), left.len());
+        let mut blocking = left;
+        blocking.retain(|(_, row)| self.needs.is_blocking(row));
+        // Volumes that no CSI driver takes over determine the reason. If not all can be named, they come first.
+        if blocking.len() > NAMED_VOLUMES {
+            blocking.sort_by_key(|(_, row)| row.driver().is_some());
         }
-        return go(Reason::NoWindowsNodes, message);
+        let first = blocking.iter().take(NAMED_VOLUMES);
+        let first = first.map(|(key, row)| BlockingVolume {
+            namespace: key.object.namespace.to_string(),
+            workload: format!("{}/{}", key.kind.as_str(), key.object.name),
+            volume: row.named_as("/"),
+            driver: row.driver().map(ToString::to_string),
+            redirected: self.is_redirected(row),
+        });
+        let found = BlockingVolumes {
+            count: blocking.len(),
+            first: first.collect(),
+        };
+        let mut unread = cluster.unread();
+        unread.extend(partial::find(cluster, &self.windows, &self.lacking));
+        self.verdict = if !unread.is_empty() {
+            unknown(&unread)
+        } else if blocking.is_empty() {
+            self.nothing_holds(in_tree, served, stand_ins)
+        } else {
+            self.held_by(&blocking, cluster.wanted().upgrade_gate)
+        };
+        self.blocking = found;
     }
-    if facts.in_tree == 0 && facts.served > 0 {
-        let message = format!(
-            "the in-tree plugins still serve the {} in-tree volume(s) of Windows workloads at that version",
-            facts.served
-        );
-        return go(Reason::InTreeServed, message);
-    }
-    if facts.in_tree == 0 {
+
+    /// Returns the verdict where no volume holds upgrades: by the in-tree volumes that Windows workloads use, and those of others
+    /// that the plugins still serve at the target version.
+    fn nothing_holds(&self, in_tree: usize, served: usize, stand_ins: &[String]) -> Verdict {
+        if self.windows.is_empty() {
+            let mut message = "the cluster has no Windows nodes".to_owned();
+            if !stand_ins.is_empty() {
+                message = format!("{message}; new ones are to get {}", stand_ins.join("; "));
+            }
+            return go(Reason::NoWindowsNodes, message);
+        }
+        if in_tree > 0 {
+            let message = format!(
+                "the CSI drivers that take over the {in_tree} in-tree volume(s) of Windows workloads are registered on all {} \
+                 Windows node(s)",
+                self.windows.len()
+            );
+            return go(Reason::DriversRegistered, message);
+        }
+        if served > 0 {
+            let message = format!(
+                "the in-tree plugins still serve the {served} in-tree volume(s) of Windows workloads at that version"
+            );
+            return go(Reason::InTreeServed, message);
+        }
         let message = "no Windows workload uses an in-tree volume";
-        return go(Reason::NoInTreeVolumes, message);
+        go(Reason::NoInTreeVolumes, message)
     }
-    if facts.abandoned > 0 {
-        return hold(Reason::NoCSIMigration, name_volumes(facts), gate);
+
+    fn held_by(&self, blocking: &[(&WorkloadKey, &Resolved)], gate: UpgradeGate) -> Verdict {
+        let mut lost = Lost::new();
+        for (nth, (key, row)) in blocking.iter().enumerate() {
+            let (count, named) = lost.entry(self.loss(row)).or_default();
+            *count += 1;
+            if nth < NAMED_VOLUMES {
+                let missing = self.needs.of(row).map(|need| &need.missing);
+                named.push(name_volume(key, row, missing));
+            }
+        }
+        let volumes = name_volumes(lost, !self.windows.is_empty());
+        if blocking.iter().any(|(_, row)| row.driver().is_none()) {
+            hold(Reason::NoCSIMigration, volumes, gate)
+        } else if self.without_csi_node.is_empty() {
+            hold(Reason::DriversMissing, volumes, gate)
+        } else {
+            let message = format!(
+                "no CSINode object, or one of an earlier node, for {}: is the kubelet there running and registered? {volumes}",
+                list(&self.without_csi_node)
+            );
+            hold(Reason::CSINodeMissing, message, gate)
+        }
     }
-    if !facts.without_csi_node.is_empty() {
-        let message = format!(
-            "no CSINode object, or one of an earlier node, for {}: is the kubelet there running and registered? {}",
-            list(facts.without_csi_node),
-            name_volumes(facts)
-        );
-        return hold(Reason::CSINodeMissing, message, gate);
-    }
-    if facts.blocking.count > 0 {
-        return hold(Reason::DriversMissing, name_volumes(facts), gate);
-    }
-    let message = format!(
-        "the CSI drivers that take over the {} in-tree volume(s) of Windows workloads are registered on all {} \
-         Windows node(s)",
-        facts.in_tree, facts.windows_nodes
-    );
-    go(Reason::DriversRegistered, message)
 }
 
 /// Returns the verdict on incomplete inputs. No setting overrides it.
@@ -119,62 +141,54 @@ fn go(reason: Reason, message: impl Into<String>) -> Verdict {
     Verdict::new(Upgradeable::True, reason, message.into())
 }
 
-fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
+pub(super) fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
     match gate {
         UpgradeGate::Enforce => Verdict::new(Upgradeable::False, reason, message),
         UpgradeGate::Ignore => {
             let reason = reason.as_str();
             let risk = "the administrator accepts the risk (upgradeGate: Ignore)";
-            go(
-                Reason::Override,
-                format!("{risk}, else {reason}: {message}"),
-            )
+            let message = format!("{risk}, else {reason}: {message}");
+            go(Reason::Override, message)
         }
     }
 }
 
-fn name_volumes(facts: &Facts<'_>) -> String {
-    let groups = facts.blocking.groups.iter();
-    let groups = groups.map(|(loss, group)| {
-        let BlockingGroup { count, named } = group;
-        let mut parts = named.clone();
-        let unnamed = count.saturating_sub(named.len());
-        if unnamed > 0 && !parts.is_empty() {
-            parts.push(format!("and {unnamed} more"));
+pub(super) fn name_volumes(lost: Lost, has_nodes: bool) -> String {
+    let groups = lost.into_iter().map(|(loss, (count, mut named))| {
+        let unnamed = count - named.len();
+        if unnamed > 0 && !named.is_empty() {
+            named.push(format!("and {unnamed} more"));
         }
-        let named = parts.join("; ");
-        let version = match loss {
-            None => return named,
-            Some(Loss::Today) => None,
-            Some(Loss::At(release)) => Some(release.number()),
-        };
-        let when = when_lost(*count, version.as_deref(), facts.windows_nodes > 0);
-        if named.is_empty() {
-            when
-        } else {
-            format!("{when}: {named}")
+        let named = named.join("; ");
+        match loss.map(|loss| when_lost(count, loss, has_nodes)) {
+            None => named,
+            Some(when) if named.is_empty() => when,
+            Some(when) => format!("{when}: {named}"),
         }
     });
     groups.collect::<Vec<_>>().join(". ")
 }
 
-/// Says that volumes that hold upgrades break at the upgrade to a version, or without one, are broken today.
-pub fn when_lost(volumes: usize, version: Option<&str>, has_nodes: bool) -> String {
+/// Says that volumes that hold upgrades are broken today, or break at an upgrade.
+pub fn when_lost(volumes: usize, loss: Loss, has_nodes: bool) -> String {
     let (what, verb, nodes) = match volumes {
         1 => ("volume", "breaks", "its node"),
         _ => ("volumes", "break", "their nodes"),
     };
-    match version {
-        Some(version) => format!("{volumes} {what} {verb} at the upgrade to {version}"),
-        None if has_nodes => format!(
+    match loss {
+        Loss::At(release) => {
+            let version = release.number();
+            format!("{volumes} {what} {verb} at the upgrade to {version}")
+        }
+        Loss::Today if has_nodes => format!(
             "{volumes} {what} cannot be mounted already today; draining {nodes} will show it"
         ),
-        None => format!("{volumes} {what} cannot be mounted already today"),
+        Loss::Today => format!("{volumes} {what} cannot be mounted already today"),
     }
 }
 
 /// Names a volume that holds upgrades, and the nodes where its driver is missing (none if there are no Windows nodes).
-pub fn name_volume(
+fn name_volume(
     workload: &WorkloadKey,
     volume: &Resolved,
     missing: Option<&BTreeSet<Name>>,

@@ -6,7 +6,6 @@ use crate::assess::causes::{self, DaemonSets, Place};
 use crate::assess::judgement::csi_proxy;
 use crate::assess::judgement::judged::Report;
 use crate::assess::judgement::provided::PROVIDED;
-use crate::assess::redirection::Loss;
 use crate::assess::report::{
     API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,
     VolumeUse, Workload,
@@ -276,10 +275,7 @@ impl Report {
             in_tree: plugin.is_some(),
             blocking: self.needs.is_blocking(row),
             redirected: self.is_redirected(row),
-            breaks_at: match self.loss(row) {
-                Some(Loss::At(release)) => Some(release.number()),
-                Some(Loss::Today) | None => None,
-            },
+            loss: self.loss(row),
             missing_on: missing_on.unwrap_or_default(),
         }
     }

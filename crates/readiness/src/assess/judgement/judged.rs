@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use crate::assess::judgement::needs::Needs;
-use crate::assess::judgement::workloads::Used;
 use crate::assess::partial::Lacking;
 use crate::assess::plugins::Plugin;
 use crate::assess::redirection::Loss;
 use crate::assess::report::Verdict;
 use crate::assess::verdict::BlockingVolumes;
 use crate::assess::versions::Release;
-use crate::assess::volumes::Resolved;
+use crate::assess::volumes::{Resolved, Used};
 use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey};
 
 /// What is judged of a cluster.
@@ -93,7 +92,7 @@ impl Report {
     }
 
     /// Iterates over all volumes and their workloads, in report order.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (&WorkloadKey, &Resolved)> {
+    pub(in crate::assess) fn rows(&self) -> impl Iterator<Item = (&WorkloadKey, &Resolved)> {
         let workloads = self.workloads.iter();
         workloads.flat_map(|(key, used)| used.rows.iter().map(move |row| (key, row)))
     }
@@ -107,13 +106,13 @@ impl Report {
     }
 
     /// Whether the volume's plugin still serves it at the target.
-    pub(super) fn is_served(&self, row: &Resolved) -> bool {
+    pub(in crate::assess) fn is_served(&self, row: &Resolved) -> bool {
         row.plugin()
             .is_some_and(|plugin| self.served.contains(&plugin))
     }
 
     /// Returns when an in-tree volume needs its driver, if the cluster's version is known.
-    pub(super) fn loss(&self, row: &Resolved) -> Option<Loss> {
+    pub(in crate::assess) fn loss(&self, row: &Resolved) -> Option<Loss> {
         let plugin = row.plugin()?;
         let mut losses = self.losses.iter();
         let (_, loss) = losses.find(|(of, _)| *of == plugin)?;
@@ -121,7 +120,7 @@ impl Report {
     }
 
     /// Whether an in-tree volume's plugin is redirected or gone today, if the cluster's version is known.
-    pub(super) fn is_redirected(&self, row: &Resolved) -> Option<bool> {
+    pub(in crate::assess) fn is_redirected(&self, row: &Resolved) -> Option<bool> {
         Some(self.loss(row)? == Loss::Today)
     }
 

@@ -12,15 +12,12 @@ mod workloads;
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::api::BlockingVolume;
 use crate::assess::causes::{DaemonSet, DaemonSets};
-use crate::assess::partial;
 use crate::assess::plugins::PLUGINS;
 use crate::assess::redirection;
-use crate::assess::verdict::{self, BlockingVolumes, Facts, NAMED_VOLUMES, only_fresh_data_opens};
+use crate::assess::verdict::{self, BlockingVolumes, NAMED_VOLUMES, only_fresh_data_opens};
 use crate::assess::versions::Release;
-use crate::assess::volumes::Resolved;
-use crate::index::{Cluster, Name, ObjectKey, WorkloadKey};
+use crate::index::{Cluster, Name, ObjectKey};
 use crate::visible::some_of;
 pub use departed::Departed;
 pub use judged::{CsiProxyUse, Report};
@@ -79,7 +76,7 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
     report.needs.look(cluster, &report.windows);
     let stand_ins = report.look_for_daemon_sets(cluster);
     report.find_csi_proxy_uses(cluster);
-    report.judge(cluster, stand_ins);
+    report.judge(cluster, &stand_ins);
     report
 }
 
@@ -114,59 +111,5 @@ impl Report {
             }
         }
         stand_ins
-    }
-
-    /// Sets the verdict, and the volumes that hold upgrades.
-    fn judge(&mut self, cluster: &Cluster, stand_ins: Vec<String>) {
-        let in_tree = self.rows().filter(|(_, row)| row.plugin().is_some());
-        let (served, left): (Vec<_>, Vec<_>) = in_tree.partition(|(_, row)| self.is_served(row));
-        let in_tree = left.len();
-        let mut blocking = left;
-        blocking.retain(|(_, row)| self.needs.is_blocking(row));
-        let has_driver = |(_, row): &(&WorkloadKey, &Resolved)| row.driver().is_some();
-        let abandoned = blocking.iter().filter(|row| !has_driver(row)).count();
-        let mut found = BlockingVolumes {
-            count: blocking.len(),
-            ..BlockingVolumes::default()
-        };
-        for (_, row) in &blocking {
-            let group = found.groups.entry(self.loss(row)).or_default();
-            group.count += 1;
-        }
-        // Volumes that no CSI driver takes over determine the reason. If not all can be named, they come first.
-        if blocking.len() > NAMED_VOLUMES {
-            blocking.sort_by_key(has_driver);
-        }
-        blocking.truncate(NAMED_VOLUMES);
-        for (key, row) in blocking {
-            let missing = self.needs.of(row).map(|need| &need.missing);
-            let group = found.groups.entry(self.loss(row)).or_default();
-            group.named.push(verdict::name_volume(key, row, missing));
-            found.first.push(BlockingVolume {
-                namespace: key.object.namespace.to_string(),
-                workload: format!("{}/{}", key.kind.as_str(), key.object.name),
-                volume: row.named_as("/"),
-                driver: row.driver().map(ToString::to_string),
-                redirected: self.is_redirected(row),
-            });
-        }
-        let mut unread = cluster.unread();
-        unread.extend(partial::find(cluster, &self.windows, &self.lacking));
-        let verdict = if unread.is_empty() {
-            let facts = Facts {
-                windows_nodes: self.windows.len(),
-                in_tree,
-                abandoned,
-                served: served.len(),
-                stand_ins,
-                without_csi_node: &self.without_csi_node,
-                blocking: &found,
-            };
-            verdict::verdict(&facts, cluster.wanted().upgrade_gate)
-        } else {
-            verdict::unknown(&unread)
-        };
-        self.verdict = verdict;
-        self.blocking = found;
     }
 }

@@ -1,204 +1,158 @@
 //! Judges each workload: whether it is a Windows workload, which owner it represents, which volumes it uses.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 use crate::assess::judgement::memory::{Memory, NodeKind};
 use crate::assess::judgement::ownership::Ownership;
 use crate::assess::partial::{self, Lacking};
-use crate::assess::report::Finding;
-use crate::assess::volumes::{self, Lookup, Resolution, Resolved};
-use crate::index::{
-    Cluster, Name, NodeSelection, ObjectKey, Owner, Placement, Pod, System, WorkloadKey,
-};
+use crate::assess::volumes::{Resolver, Used};
+use crate::index::{Cluster, ObjectKey, Owner, Placement, Pod, System, WorkloadKey};
 use crate::visible::some_of;
 
 /// How many names a message lists before it counts the rest.
 const NAMED: usize = 10;
 
-/// A Windows workload with volumes that need a driver or are in-tree, or with findings.
-#[derive(Clone, Debug, Default)]
-pub struct Used {
-    /// The Windows node that the workload is bound to.
-    pub node: Option<Name>,
-    /// The workload's volumes, sorted by volume and claim.
-    pub rows: Vec<Resolved>,
-    /// What is wrong with its other volumes.
-    pub findings: Vec<Finding>,
-}
-
 /// Returns the Windows workloads of the cluster, and what files have nothing of that they use.
 pub fn workloads(cluster: &Cluster, memory: &Memory) -> (BTreeMap<WorkloadKey, Used>, Lacking) {
-    let has_windows = cluster.nodes.iter().any(|(_, node)| node.runs_windows());
-    let csi_nodes = cluster.csi_nodes.iter();
-    let registered: HashSet<&Name> = csi_nodes.flat_map(|(_, it)| it.drivers.iter()).collect();
-    let mut bound = HashMap::new();
-    for (name, volume) in cluster.volumes.iter() {
-        if let Some(claim) = &volume.bound_to {
-            bound.entry(claim).or_insert(name);
-        }
-    }
-    let lookup = Lookup {
+    let mut workloads = Workloads {
         cluster,
-        default_class: default_class(cluster),
-        registered: &registered,
-        bound: &bound,
+        memory,
+        has_windows: cluster.nodes.iter().any(|(_, node)| node.runs_windows()),
+        resolver: Resolver::of(cluster),
+        ownership: Ownership::of(cluster),
+        used: BTreeMap::new(),
+        lacking: Lacking::new(),
     };
-    let mut ownership = Ownership::of(cluster);
-    let (mut used, mut lacking) = (BTreeMap::new(), Lacking::new());
     for (key, pod) in cluster.pods.iter() {
-        let kind = kind_of(cluster, memory, has_windows, key, pod);
-        let is_of_windows = matches!(kind, NodeKind::Windows | NodeKind::Ignored);
-        // A pod on another node, or one whose owner is judged in its place.
-        if !is_of_windows && (pod.node_name.is_some() || ownership.has_owner(&key.namespace, pod)) {
-            continue;
-        }
-        let workload = WorkloadKey::pod(key.clone());
-        let found = || volumes::resolve(lookup, &workload, &pod.volumes, &[]);
-        if !is_of_windows {
-            let asked = memory.asked(cluster, &key.namespace, &pod.placement);
-            if asked.is_none() {
-                let found = unplaced(cluster, memory, &workload, &pod.placement, found);
-                insert(&mut lacking, &mut used, workload, None, found);
-            }
-            continue;
-        }
-        let found = found();
-        ownership.stand(&key.namespace, pod.controller.as_ref(), &found.rows);
-        if kind == NodeKind::Windows {
-            let node = pod.node_name.clone();
-            insert(&mut lacking, &mut used, workload, node, found);
-        }
+        workloads.add_pod(key, pod);
     }
-    ownership.climb();
+    workloads.ownership.climb();
     for (kind, key, owner) in cluster.owners.iter() {
-        if owner.finished {
-            continue;
-        }
         let object = key.clone();
-        let workload = WorkloadKey { object, kind };
-        let judge = || judge_owner(lookup, &ownership, &workload, owner);
-        let found = match memory.asked(cluster, &key.namespace, &owner.placement) {
-            Some(System::Windows) => judge(),
-            Some(System::Other) => continue,
-            None => unplaced(cluster, memory, &workload, &owner.placement, judge),
-        };
-        insert(&mut lacking, &mut used, workload, None, found);
+        workloads.add_owner(WorkloadKey { object, kind }, owner);
     }
-    (used, lacking)
+    (workloads.used, workloads.lacking)
 }
 
-/// Judges a workload of which neither a constraint nor a node says on which operating system it runs: reports its in-tree
-/// volumes if its selector matches no node, and what files lack that would say where it runs. Its volumes do not count.
-fn unplaced(
-    cluster: &Cluster,
-    memory: &Memory,
-    workload: &WorkloadKey,
-    placement: &Placement,
-    found: impl FnOnce() -> Resolution,
-) -> Resolution {
-    let mut unplaced = Resolution::default();
-    if let Some(nowhere) = memory.matches_nothing(cluster, &workload.object.namespace, placement) {
-        let found = found();
-        let unknown = placement_unknown(workload, nowhere, &found.rows);
-        unplaced.findings.extend(unknown);
-        unplaced.lacking = found.lacking;
-    } else if let Some(class) = &placement.runtime_class
-        // A class that files do not have may send the pods to Windows nodes.
-        && cluster.absent_kinds.contains(partial::RUNTIME_CLASSES)
-        && found().rows.iter().any(|row| row.plugin().is_some())
-    {
-        let problem = format!(
-            "{workload} uses in-tree volumes, and its RuntimeClass {class} may place it on Windows nodes; add the output of \
-             kubectl get runtimeclasses -o yaml"
-        );
-        unplaced.lacking.insert(partial::RUNTIME_CLASSES, problem);
-    }
-    unplaced
-}
-
-fn insert(
-    lacking: &mut Lacking,
-    used: &mut BTreeMap<WorkloadKey, Used>,
-    workload: WorkloadKey,
-    node: Option<Name>,
-    mut found: Resolution,
-) {
-    for (kind, problem) in found.lacking {
-        lacking.entry(kind).or_insert(problem);
-    }
-    if found.rows.is_empty() && found.findings.is_empty() {
-        return;
-    }
-    found.rows.shrink_to_fit();
-    found.findings.shrink_to_fit();
-    let of_it = Used {
-        node,
-        rows: found.rows,
-        findings: found.findings,
-    };
-    used.insert(workload, of_it);
-}
-
-/// Returns the kind of the node that a pod is bound to or would be scheduled on.
-fn kind_of(
-    cluster: &Cluster,
-    memory: &Memory,
+struct Workloads<'a> {
+    cluster: &'a Cluster,
+    memory: &'a Memory,
+    /// Whether a node runs Windows.
     has_windows: bool,
-    key: &ObjectKey,
-    pod: &Pod,
-) -> NodeKind {
-    if let Some(kind) = memory.node_of(pod) {
-        return kind;
-    }
-    match memory.asked(cluster, &key.namespace, &pod.placement) {
-        Some(System::Windows) => NodeKind::Windows,
-        // The node was already deleted when the pod was read, so its operating system is unknown.
-        None if pod.node_name.is_some() && has_windows => NodeKind::Windows,
-        _ => NodeKind::Other,
-    }
+    resolver: Resolver<'a>,
+    ownership: Ownership<'a>,
+    used: BTreeMap<WorkloadKey, Used>,
+    lacking: Lacking,
 }
 
-/// Reports the in-tree volumes of a workload whose selector matches no node.
-fn placement_unknown(
-    workload: &WorkloadKey,
-    selection: &NodeSelection,
-    rows: &[Resolved],
-) -> Option<Finding> {
-    let in_tree = rows.iter().filter(|row| row.plugin().is_some());
-    let volumes: BTreeSet<&str> = in_tree.map(|row| row.volume.as_str()).collect();
-    if volumes.is_empty() {
-        return None;
+impl Workloads<'_> {
+    fn add_pod(&mut self, key: &ObjectKey, pod: &Pod) {
+        let ObjectKey { namespace, .. } = key;
+        let asked = || self.memory.asked(self.cluster, namespace, &pod.placement);
+        let known = self.memory.node_of(pod);
+        let kind = known.unwrap_or_else(|| match asked() {
+            Some(System::Windows) => NodeKind::Windows,
+            // The node was already deleted when the pod was read, so its operating system is unknown.
+            None if pod.node_name.is_some() && self.has_windows => NodeKind::Windows,
+            _ => NodeKind::Other,
+        });
+        let workload = WorkloadKey::pod(key.clone());
+        let found = || self.resolver.resolve(&workload, &pod.volumes, &[]);
+        if !matches!(kind, NodeKind::Windows | NodeKind::Ignored) {
+            // A pod on another node, or one whose owner is judged in its place, is not looked at.
+            let is_free = pod.node_name.is_none() && !self.ownership.has_owner(namespace, pod);
+            if is_free && asked().is_none() {
+                let found = self.unplaced(&workload, &pod.placement, found);
+                self.insert(workload, found);
+            }
+            return;
+        }
+        let mut found = found();
+        let controller = pod.controller.as_ref();
+        self.ownership.stand(namespace, controller, &found.rows);
+        if kind == NodeKind::Windows {
+            found.node.clone_from(&pod.node_name);
+            self.insert(workload, found);
+        }
     }
-    let volumes = some_of(volumes, NAMED);
-    Some(finding!(
-        PLACEMENT_UNKNOWN,
-        workload.to_string(),
-        "{workload} uses in-tree volumes ({volumes}) and selects nodes by {selection}, but there is no such node: whether \
-         they run Windows is unknown, and the volumes do not count. If they do, add kubernetes.io/os: windows to the node \
-         selector of the workload"
-    ))
-}
 
-fn judge_owner(
-    lookup: Lookup<'_>,
-    ownership: &Ownership<'_>,
-    key: &WorkloadKey,
-    owner: &Owner,
-) -> Resolution {
-    let mut found = Resolution::default();
-    if !(ownership.has_maker(key, owner) || ownership.is_old_revision(key, owner)) {
-        found = volumes::resolve(lookup, key, &owner.volumes, &owner.claim_templates);
-        ownership.retain_unattended(key, owner, &mut found.rows);
+    fn add_owner(&mut self, workload: WorkloadKey, owner: &Owner) {
+        let namespace = &workload.object.namespace;
+        let asked = self.memory.asked(self.cluster, namespace, &owner.placement);
+        let ownership = &self.ownership;
+        if owner.finished
+            || asked == Some(System::Other)
+            || ownership.has_maker(&workload, owner)
+            || ownership.is_old_revision(&workload, owner)
+        {
+            return;
+        }
+        let found = || {
+            let (volumes, templates) = (&owner.volumes, &owner.claim_templates);
+            let mut found = self.resolver.resolve(&workload, volumes, templates);
+            ownership.retain_unattended(&workload, owner, &mut found.rows);
+            found
+        };
+        let found = match asked {
+            Some(_) => found(),
+            None => self.unplaced(&workload, &owner.placement, found),
+        };
+        self.insert(workload, found);
     }
-    found
-}
 
-/// Returns the default class. Of several, Kubernetes takes the newest, then the first by name.
-fn default_class(cluster: &Cluster) -> Option<&Name> {
-    let classes = cluster.classes.iter();
-    classes
-        .filter(|(_, class)| class.is_default)
-        .min_by_key(|(name, class)| (Reverse(class.created), *name))
-        .map(|(name, _)| name)
+    /// Judges a workload of which neither a constraint nor a node says on which operating system it runs: reports its in-tree
+    /// volumes if its selector matches no node, and what files lack that would say where it runs. Its volumes do not count.
+    fn unplaced(
+        &self,
+        workload: &WorkloadKey,
+        placement: &Placement,
+        found: impl FnOnce() -> Used,
+    ) -> Used {
+        let namespace = &workload.object.namespace;
+        let selection = self
+            .memory
+            .matches_nothing(self.cluster, namespace, placement);
+        // A class that files do not have may send the pods to Windows nodes.
+        let lacks_class = self.cluster.absent_kinds.contains(partial::RUNTIME_CLASSES);
+        let class = placement.runtime_class.as_ref().filter(|_| lacks_class);
+        let mut unplaced = Used::default();
+        if selection.is_none() && class.is_none() {
+            return unplaced;
+        }
+        let found = found();
+        let in_tree = found.rows.iter().filter(|row| row.plugin().is_some());
+        let volumes: BTreeSet<&str> = in_tree.map(|row| row.volume.as_str()).collect();
+        if let Some(selection) = selection {
+            if !volumes.is_empty() {
+                unplaced.findings.push(finding!(
+                    PLACEMENT_UNKNOWN,
+                    workload.to_string(),
+                    "{workload} uses in-tree volumes ({}) and selects nodes by {selection}, but there is no such node: whether they \
+                     run Windows is unknown, and the volumes do not count. If they do, add kubernetes.io/os: windows to the node \
+                     selector of the workload",
+                    some_of(volumes, NAMED)
+                ));
+            }
+            unplaced.lacking = found.lacking;
+        } else if let Some(class) = class.filter(|_| !volumes.is_empty()) {
+            let problem = format!(
+                "{workload} uses in-tree volumes, and its RuntimeClass {class} may place it on Windows nodes; add the output of \
+                 kubectl get runtimeclasses -o yaml"
+            );
+            unplaced.lacking.insert(partial::RUNTIME_CLASSES, problem);
+        }
+        unplaced
+    }
+
+    fn insert(&mut self, workload: WorkloadKey, mut found: Used) {
+        for (kind, problem) in mem::take(&mut found.lacking) {
+            self.lacking.entry(kind).or_insert(problem);
+        }
+        if !found.rows.is_empty() || !found.findings.is_empty() {
+            found.rows.shrink_to_fit();
+            found.findings.shrink_to_fit();
+            self.used.insert(workload, found);
+        }
+    }
 }

@@ -3,40 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::assess::verdict::{self, Facts};
+use crate::assess::verdict::{hold, name_volumes};
 use crate::index::{Name, list};
 
 /// The maximum message length of an `OperatorCondition`.
 const LIMIT: usize = 32_768;
 
-fn held(named: String, gate: UpgradeGate) -> String {
-    let group = BlockingGroup {
-        count: 1,
-        named: vec![named],
-    };
-    said(&[(None, group)], gate)
-}
-
-fn said(groups: &[(Option<Loss>, BlockingGroup)], gate: UpgradeGate) -> String {
-    let blocking = BlockingVolumes {
-        count: groups.iter().map(|(_, group)| group.count).sum(),
-        groups: groups.iter().cloned().collect(),
-        first: Vec::new(),
-    };
-    let facts = Facts {
-        windows_nodes: 1,
-        in_tree: 1,
-        abandoned: 0,
-        served: 0,
-        stand_ins: Vec::new(),
-        without_csi_node: &BTreeSet::new(),
-        blocking: &blocking,
-    };
-    verdict::verdict(&facts, gate).message
-}
-
 #[test]
 fn a_message_fills_the_condition_and_never_exceeds_it() {
+    let held = |message: String, gate| hold(Reason::DriversMissing, message, gate).message;
     let fits = "ä".repeat(LIMIT);
     assert_eq!(held(fits.clone(), UpgradeGate::Enforce), fits);
     let cut = held("ä".repeat(LIMIT + 1), UpgradeGate::Enforce);
@@ -48,13 +23,10 @@ fn a_message_fills_the_condition_and_never_exceeds_it() {
 
 #[test]
 fn volumes_are_named_with_the_time_at_which_they_are_lost() {
-    let group = |count, named: &[&str]| BlockingGroup {
-        count,
-        named: named.iter().map(|&name| name.to_owned()).collect(),
-    };
+    let group = |count, named: &[&str]| (count, named.iter().map(ToString::to_string).collect());
     let today = (Some(Loss::Today), group(2, &["a", "b"]));
     let at = |version: &str, group| (Some(Loss::At(version.parse().unwrap())), group);
-    let said = |groups: &[_]| said(groups, UpgradeGate::Enforce);
+    let said = |groups: &[_]| name_volumes(groups.iter().cloned().collect(), true);
     let broken =
         "2 volumes cannot be mounted already today; draining their nodes will show it: a; b";
     assert_eq!(said(std::slice::from_ref(&today)), broken);
