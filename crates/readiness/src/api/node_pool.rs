@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rollout::{number_or_percentage, number_or_percentage_schema};
+use super::rollout::number_or_percentage_schema;
 use super::values::{PrivateKeySecretRef, pinned_version_schema};
 use crate::index::Name;
 
@@ -84,10 +84,7 @@ pub enum PoolManagement {
 pub struct PoolRollout {
     /// The maximum number of nodes of the pool that are updated at the same time: a number, or a percentage of its managed nodes, rounded
     /// up. If set, nodes and failures of the pool are counted separately.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "number_or_percentage"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "number_or_percentage_schema")]
     pub max_unavailable: Option<IntOrString>,
     /// Pauses the rollout in the pool.

@@ -128,14 +128,4 @@ mod tests {
         let pool = spec.for_pool(spec.node_pools.first());
         assert_eq!(pool.csi_proxy.management, Management::Removed);
     }
-
-    #[test]
-    fn what_the_schema_refuses_is_refused_where_it_is_not_checked() {
-        let pool = |rollout: &str| {
-            let text = format!(r#"{{"name":"a","nodeSelector":{{"a":"b"}},"rollout":{rollout}}}"#);
-            serde_json::from_str::<NodePool>(&text).is_ok()
-        };
-        assert!(pool(r#"{"maxUnavailable":"10%"}"#) && pool(r#"{"maxUnavailable":null}"#));
-        assert!(!pool(r#"{"maxUnavailable":0}"#) && !pool(r#"{"maxUnavailable":"101%"}"#));
-    }
 }
