@@ -70,6 +70,12 @@ impl WindowsDriver {
         images.any(|image| name == image || (image != COMMON_NAME && is_named(name, image)))
     }
 
+    /// Whether an image of the driver is known to work without csi-proxy in HostProcess containers.
+    pub(crate) fn does_without_csi_proxy(&self, image: &Image) -> bool {
+        let known = self.without_csi_proxy;
+        known.is_some_and(|(name, since)| image.name == name && image.version >= since)
+    }
+
     /// Returns the name of the driver's image that has this repository.
     fn image_of(&self, repository: &str) -> Option<&'static str> {
         let mut images = self.images.iter();
@@ -101,18 +107,11 @@ pub fn by_name(name: &str) -> Option<&'static WindowsDriver> {
     WINDOWS_DRIVERS.iter().find(|driver| driver.name == name)
 }
 
-/// Whether a driver's image is known to work without csi-proxy in HostProcess containers. False for an image without a
-/// version.
-pub(crate) fn does_without_csi_proxy(driver: &str, image: Option<&Image>) -> bool {
-    let known = by_name(driver).and_then(|driver| driver.without_csi_proxy);
-    matches!((known, image), (Some((name, since)), Some(image)) if image.name == name && image.version >= since)
-}
-
 /// Returns the driver whose image has this repository, and the name of that image.
-pub(crate) fn of_image(repository: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn of_image(repository: &str) -> Option<(&'static WindowsDriver, &'static str)> {
     let repository = without_release(repository);
     let mut drivers = WINDOWS_DRIVERS.iter();
-    drivers.find_map(|driver| Some((driver.name, driver.image_of(repository)?)))
+    drivers.find_map(|driver| Some((driver, driver.image_of(repository)?)))
 }
 
 /// Whether the repository has the image's own path, or as much of it as says which image it is.
@@ -206,7 +205,8 @@ ose-vmware-vsphere-csi-driver csi.vsphere.vmware.com vmware-vsphere-csi-driver
             let [repository, driver, name] = line.split(' ').collect::<Vec<_>>()[..] else {
                 unreachable!("{line}");
             };
-            assert_eq!(of_image(repository), Some((driver, name)), "{repository}");
+            let found = of_image(repository).map(|(driver, name)| (driver.name, name));
+            assert_eq!(found, Some((driver, name)), "{repository}");
         }
         for repository in [
             "example.com/notsmbplugin",

@@ -22,18 +22,22 @@ pub fn find(cluster: &Cluster, windows: &BTreeSet<Name>, lacking: &Lacking) -> V
     if cluster.read_from == ReadFrom::Api {
         return Vec::new();
     }
-    let csi_nodes = "the files have no CSINode; add the output of kubectl get csinodes -o yaml";
     let lacks_csi_nodes = !windows.is_empty() && lacks_csi_nodes(cluster);
-    let csi_nodes = lacks_csi_nodes.then(|| Unread::new("CSINode", csi_nodes));
-    let lacking = lacking.iter();
-    let lacking = lacking.map(|(kind, problem)| Unread::new(kind, problem));
+    let csi_nodes = lacks_csi_nodes.then(|| {
+        "the files have no CSINode; add the output of kubectl get csinodes -o yaml".to_owned()
+    });
     let unseen = [
-        unseen_claim(cluster).map(|problem| Unread::new(CLAIMS, problem)),
-        unseen_node(cluster).map(|problem| Unread::new(NODES, problem)),
-        unseen_workloads(cluster).map(|problem| Unread::new("Pod", problem)),
+        ("CSINode", csi_nodes),
+        (CLAIMS, unseen_claim(cluster)),
+        (NODES, unseen_node(cluster)),
+        ("Pod", unseen_workloads(cluster)),
     ];
-    let unseen = unseen.into_iter().flatten();
-    csi_nodes.into_iter().chain(lacking).chain(unseen).collect()
+    let lacking = lacking
+        .iter()
+        .map(|(kind, problem)| (*kind, Some(problem.clone())));
+    let all = lacking.chain(unseen);
+    all.filter_map(|(kind, problem)| Some(Unread::new(kind, problem?)))
+        .collect()
 }
 
 /// Whether the input is files without any CSINode, so that a missing one proves nothing.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::assess::judgement::judged::Report;
 use crate::index::{
     Access, Cluster, LeftOut, Moving, Name, Node, NodeSelection, ObjectKey, PersistentVolume, Pod,
-    PodVolumeSource, WorkloadKey,
+    PodVolumeSource, WorkloadKey, from_text,
 };
 
 /// Where the pods of a node go.
@@ -85,27 +85,19 @@ pub fn preview(
         name,
         way,
     };
-    let on_node = |pod: &Pod| pod.node_name.as_deref() == Some(name) && !pod.volumes.is_empty();
-    let pods = cluster.pods.iter().filter(|(_, pod)| on_node(pod));
-    let pods: Vec<_> = pods
-        .filter(|(_, pod)| way == Way::Again || pod.moving.is_some())
-        .collect();
-    let stuck = pods.iter().filter_map(|(key, pod)| {
-        let reasons = foresight.reasons(key, pod);
-        let reasons = reasons.into_iter().map(|(message, nodes)| Reason {
-            message,
-            nodes: nodes.iter().map(ToString::to_string).collect(),
-        });
-        let stuck = Stuck {
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            reasons: reasons.collect(),
-        };
-        (!stuck.reasons.is_empty()).then_some(stuck)
+    let pods = cluster.pods.iter().filter(|(_, pod)| {
+        let leaves = way == Way::Again || pod.moving.is_some();
+        leaves && pod.node_name.as_deref() == Some(name) && !pod.volumes.is_empty()
+    });
+    let pods: Vec<_> = pods.collect();
+    let stuck = pods.iter().map(|(key, pod)| Stuck {
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+        reasons: foresight.reasons(key, pod),
     });
     Ok(Preview {
         node: name.to_owned(),
-        stuck: stuck.collect(),
+        stuck: stuck.filter(|stuck| !stuck.reasons.is_empty()).collect(),
         pods: pods.len(),
     })
 }
@@ -120,23 +112,26 @@ struct Foresight<'a> {
 
 impl Foresight<'_> {
     /// Returns why the pod could mount on no node, with the nodes; nothing if it could on one.
-    fn reasons(&self, key: &ObjectKey, pod: &Pod) -> BTreeMap<String, BTreeSet<Name>> {
-        let mut reasons = BTreeMap::<String, BTreeSet<Name>>::new();
+    fn reasons(&self, key: &ObjectKey, pod: &Pod) -> Vec<Reason> {
+        let mut reasons = BTreeMap::<String, Vec<String>>::new();
         for (name, node) in self.places(pod) {
             let there = self.reasons_on(key, pod, name, node);
             if there.is_empty() {
-                return BTreeMap::new();
+                return Vec::new();
             }
             for reason in there {
-                reasons.entry(reason).or_default().insert(name.clone());
+                reasons.entry(reason).or_default().push(name.to_string());
             }
         }
         if reasons.is_empty() {
             let nowhere = "no other Windows node that is ready for pods has the labels that it selects and only taints that it \
                            tolerates";
-            reasons.insert(nowhere.to_owned(), BTreeSet::new());
+            reasons.insert(nowhere.to_owned(), Vec::new());
         }
+        let reasons = reasons.into_iter();
         reasons
+            .map(|(message, nodes)| Reason { message, nodes })
+            .collect()
     }
 
     /// Returns the nodes that may take the pod.
@@ -146,9 +141,7 @@ impl Foresight<'_> {
             return nodes.filter(|(name, _)| ***name == *self.name).collect();
         }
         let moving = pod.moving.as_deref();
-        let moving: Moving = moving
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default();
+        let moving: Moving = moving.map(from_text).unwrap_or_default();
         let others = nodes.filter(|(name, node)| ***name != *self.name && !node.deleting);
         // An ignored one is a machine, too.
         let machines = others
@@ -158,15 +151,13 @@ impl Foresight<'_> {
             .collect()
     }
 
-    fn reasons_on(&self, key: &ObjectKey, pod: &Pod, name: &Name, node: &Node) -> Vec<String> {
+    fn reasons_on(&self, key: &ObjectKey, pod: &Pod, name: &Name, node: &Node) -> BTreeSet<String> {
         let used = self.report.workloads.get(&WorkloadKey::pod(key.clone()));
         // Claims, volumes and classes that are not there are missing on every node.
         let findings = used.iter().flat_map(|used| &used.findings);
-        let mut reasons: Vec<String> = findings.map(|it| it.problem().to_owned()).collect();
-        for row in used.iter().flat_map(|used| &used.rows) {
-            if self.report.needs_no_driver(row) {
-                continue;
-            }
+        let mut reasons: BTreeSet<String> = findings.map(|it| it.problem().to_owned()).collect();
+        let rows = used.iter().flat_map(|used| &used.rows);
+        for row in rows.filter(|row| !self.report.needs_no_driver(row)) {
             let what = row.named_as(" ");
             reasons.extend(match row.driver() {
                 Some(driver) if self.cluster.is_registered(name, driver) => {
@@ -191,13 +182,16 @@ impl Foresight<'_> {
             let Some((of_volume, there)) = self.bound(&claim) else {
                 continue;
             };
-            let nodes = there.node_affinity.as_deref().map(NodeSelection::from_text);
+            let nodes = there
+                .node_affinity
+                .as_deref()
+                .map(from_text::<NodeSelection>);
             if nodes.is_some_and(|nodes| !nodes.matches(name, &node.labels)) {
-                reasons.push(format!(
+                reasons.insert(format!(
                     "PersistentVolume {of_volume} is not for that node (its nodeAffinity or zone)"
                 ));
             }
-            reasons.extend(self.taken(key, &claim, there.access, name));
+            reasons.extend(self.taken(&claim, there.access, name));
         }
         reasons
     }
@@ -220,38 +214,24 @@ impl Foresight<'_> {
     }
 
     /// Returns who keeps a claim from being used on a node: a pod that stays elsewhere.
-    fn taken(
-        &self,
-        of: &ObjectKey,
-        claim: &ObjectKey,
-        access: Access,
-        name: &Name,
-    ) -> Option<String> {
-        let uses = |(key, pod): &(&ObjectKey, &Pod)| {
-            let mut volumes = pod.volumes.iter();
-            *key != of
-                && key.namespace == claim.namespace
-                && volumes.any(|it| it.source == PodVolumeSource::Claim(claim.name.clone()))
-        };
-        let stays = |pod: &Pod| {
-            let node = pod.node_name.as_deref();
-            node.is_some_and(|node| node != self.name)
-        };
-        let others = self.cluster.pods.iter().filter(uses);
-        let mut others = others.filter(|(_, pod)| stays(pod));
-        let (keeper, modes) = match access {
+    fn taken(&self, claim: &ObjectKey, access: Access, name: &str) -> Option<String> {
+        let (modes, shares_node) = match access {
             Access::Many => return None,
-            Access::OneNode => (
-                others.find(|(_, pod)| pod.node_name.as_ref() != Some(name))?,
-                "ReadWriteOnce",
-            ),
-            Access::OnePod => (others.next()?, "ReadWriteOncePod"),
+            Access::OneNode => ("ReadWriteOnce", true),
+            Access::OnePod => ("ReadWriteOncePod", false),
         };
-        let (pod, its) = keeper;
+        let used = PodVolumeSource::Claim(claim.name.clone());
+        let mut pods = self.cluster.pods.iter();
+        let (pod, node) = pods.find_map(|(key, pod)| {
+            let node = pod.node_name.as_deref()?;
+            let stays = node != self.name && !(shares_node && node == name);
+            let uses = key.namespace == claim.namespace
+                && pod.volumes.iter().any(|volume| volume.source == used);
+            (stays && uses).then_some((key, node))
+        })?;
         Some(format!(
-            "PersistentVolumeClaim {} is {modes}, and pod {pod} uses it on {}",
-            claim.name,
-            its.node_name.as_deref().unwrap_or_default()
+            "PersistentVolumeClaim {} is {modes}, and pod {pod} uses it on {node}",
+            claim.name
         ))
     }
 }

@@ -44,8 +44,8 @@ pub fn check_target(cluster: &Cluster, target: Release) -> Result<(), TargetErro
 /// Returns whether kubelets on Windows nodes redirect the plugin's volumes today, from their CSINodes. One kubelet that
 /// redirects them is enough for yes. For no, all must report otherwise and have the cluster's minor version: an older
 /// kubelet does not show what one of today's version does. Where the redirection is locked on, they prove nothing.
-pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
-    let today = today(cluster).map(|today| today.minor);
+pub fn noted(cluster: &Cluster, today: Option<Release>, plugin: &Plugin) -> Option<bool> {
+    let today = today.map(|today| today.minor);
     if today >= Some(plugin.always_from) {
         return None;
     }
@@ -78,24 +78,27 @@ pub enum Loss {
 }
 
 /// Returns when the plugin's volumes need their driver: today, or at the upgrade to the target, or without a target, to
-/// the first release that does not serve them. `None` if the cluster's version is unknown.
-pub fn loss(cluster: &Cluster, plugin: &Plugin, target: Option<Release>) -> Option<Loss> {
-    let today = today(cluster)?;
-    let noted = noted(cluster, plugin);
+/// the first release that does not serve them.
+pub fn loss(cluster: &Cluster, today: Release, plugin: &Plugin, target: Option<Release>) -> Loss {
+    let noted = noted(cluster, Some(today), plugin);
     if noted.unwrap_or_else(|| plugin.is_redirected_at(today)) {
-        return Some(Loss::Today);
+        return Loss::Today;
     }
     let first = plugin.lost_at(today, noted);
-    Some(Loss::At(target.unwrap_or(first)))
+    Loss::At(target.unwrap_or(first))
 }
 
 /// Returns the plugins that serve their own volumes at a version. What kubelets already redirect stays redirected; what
 /// they do not redirect counts for today's version only.
-pub fn served_at(cluster: &Cluster, target: Release) -> Vec<&'static Plugin> {
-    let today = today(cluster).map(|today| today.minor);
-    let is_redirected = |plugin: &Plugin| match noted(cluster, plugin) {
-        Some(true) if today <= Some(target.minor) => true,
-        Some(false) if today == Some(target.minor) => false,
+pub fn served_at(
+    cluster: &Cluster,
+    today: Option<Release>,
+    target: Release,
+) -> Vec<&'static Plugin> {
+    let minor = today.map(|today| today.minor);
+    let is_redirected = |plugin: &Plugin| match noted(cluster, today, plugin) {
+        Some(true) if minor <= Some(target.minor) => true,
+        Some(false) if minor == Some(target.minor) => false,
         _ => plugin.is_redirected_at(target),
     };
     let plugins = PLUGINS.iter();
@@ -137,7 +140,8 @@ mod tests {
         const DISK: &str = "kubernetes.io/azure-disk";
         const FILE: &str = "kubernetes.io/azure-file";
         let served = |nodes: &[(&str, Option<&str>)], plugin: &str, target: &str| {
-            let served = served_at(&cluster(nodes), target.parse().unwrap());
+            let cluster = cluster(nodes);
+            let served = served_at(&cluster, today(&cluster), target.parse().unwrap());
             served.iter().any(|served| served.name == plugin)
         };
         let without = [("v1.24.1", None)];
@@ -228,11 +232,12 @@ unknown - - azure-disk - unknown
             };
             cluster.nodes.apply("linux".into(), node);
             let plugin = plugins::by_name(&name(plugin)).unwrap();
-            let found = match loss(&cluster, plugin, target.parse().ok()) {
-                None => "unknown".to_owned(),
-                Some(Loss::Today) => "today".to_owned(),
-                Some(Loss::At(release)) => release.number(),
-            };
+            let found =
+                match today(&cluster).map(|it| loss(&cluster, it, plugin, target.parse().ok())) {
+                    None => "unknown".to_owned(),
+                    Some(Loss::Today) => "today".to_owned(),
+                    Some(Loss::At(release)) => release.number(),
+                };
             assert_eq!(found, expected, "{line}");
         }
     }
@@ -245,8 +250,16 @@ unknown - - azure-disk - unknown
             let mut cluster = cluster(&[("v1.24.1", Some(file.name))]);
             cluster.read_from = ReadFrom::Api;
             cluster.api_server_version = Some(api_server.to_owned());
-            assert_eq!(noted(&cluster, disk), denied, "{api_server}");
-            assert_eq!(noted(&cluster, file), Some(true), "{api_server}");
+            assert_eq!(
+                noted(&cluster, today(&cluster), disk),
+                denied,
+                "{api_server}"
+            );
+            assert_eq!(
+                noted(&cluster, today(&cluster), file),
+                Some(true),
+                "{api_server}"
+            );
         }
     }
 

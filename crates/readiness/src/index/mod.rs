@@ -19,9 +19,10 @@ pub use objects::{
     PersistentVolume, Pod, PodVolume, PodVolumeSource, Secret, StorageClass, VolumeType,
 };
 pub use owners::{ClaimTemplate, Owner, Revision, WorkloadKey, WorkloadKind};
-pub use placement::{AddedSelector, Placement, System};
+pub use placement::{Placement, System};
 pub use platform::{Platform, PlatformSignal};
 pub use selection::{Moving, NodeSelection};
+pub(crate) use selection::{from_text, to_text};
 pub use table::{AnyTable, Key, Listed, Table};
 
 pub use crate::assess::drivers::Image;
@@ -74,9 +75,9 @@ pub struct Cluster {
     /// `StorageClasses` by name.
     pub classes: Table<Name, StorageClass>,
     /// The node selectors of `RuntimeClasses`, by name.
-    pub runtime_classes: Table<Name, AddedSelector>,
+    pub runtime_classes: Table<Name, NodeSelection>,
     /// The node selectors of Namespaces that have one, by name.
-    pub namespaces: Table<Name, AddedSelector>,
+    pub namespaces: Table<Name, NodeSelection>,
     /// `ConfigMaps` with a CSI driver's feature switches, in any namespace.
     pub feature_switches: Table<ObjectKey, ConfigMap>,
     /// The administrator's settings: the object `cluster`.

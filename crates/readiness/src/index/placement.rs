@@ -1,7 +1,5 @@
 //! The scheduling constraints of a pod or pod template.
 
-use std::collections::BTreeMap;
-
 use crate::index::Name;
 
 /// An operating system.
@@ -27,15 +25,6 @@ pub struct Placement {
     /// The node selector and required node affinity as a [`NodeSelection`](crate::index::NodeSelection)'s text; absent if
     /// it is not needed to tell the operating system.
     pub selector: Option<Name>,
-}
-
-/// A node selector that is added to those of pods: by their namespace or their RuntimeClass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AddedSelector {
-    /// The labels.
-    pub labels: BTreeMap<String, String>,
-    /// The operating system that they name.
-    pub names: Option<System>,
 }
 
 impl Placement {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::index::{Labels, Name, Node, Toleration};
+use crate::index::{Labels, Name, Node, Toleration, intern};
 use crate::visible::some_of;
 
 /// A node selector and the terms of a required node affinity. Both must match.
@@ -41,20 +42,17 @@ impl fmt::Display for NodeSelection {
 }
 
 impl NodeSelection {
+    /// A node selector alone.
+    pub fn of(labels: BTreeMap<String, String>) -> Self {
+        Self {
+            labels,
+            terms: None,
+        }
+    }
+
     /// Whether there is no constraint.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.terms.is_none()
-    }
-
-    /// Serializes the selection. Equal selections give equal text, so that it can be interned.
-    pub(crate) fn to_text(&self) -> String {
-        // Maps with string keys always serialize.
-        serde_json::to_string(self).unwrap_or_default()
-    }
-
-    /// Parses the result of [`to_text`](Self::to_text).
-    pub(crate) fn from_text(text: &str) -> Self {
-        serde_json::from_str(text).unwrap_or_default()
     }
 
     /// Whether the scheduler would accept a node with this name and labels. Terms that Kubernetes rejects match nothing.
@@ -86,6 +84,17 @@ impl NodeSelection {
         }
         unmet
     }
+}
+
+/// Returns a [`NodeSelection`] or a [`Moving`] as text, which many pods share: equal ones give equal text.
+pub(crate) fn to_text(value: &impl Serialize) -> Name {
+    // Maps with string keys always serialize.
+    intern(&serde_json::to_string(value).unwrap_or_default())
+}
+
+/// Parses the result of [`to_text`].
+pub(crate) fn from_text<T: DeserializeOwned + Default>(text: &str) -> T {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// Whether a term matches. A term without requirements matches nothing.
@@ -138,12 +147,6 @@ pub struct Moving {
 }
 
 impl Moving {
-    /// Serializes this. Equal values give equal text, so that it can be interned.
-    pub(crate) fn to_text(&self) -> String {
-        // Maps with string keys always serialize.
-        serde_json::to_string(self).unwrap_or_default()
-    }
-
     /// Whether the node could take the pod.
     pub(crate) fn takes(&self, name: &str, node: &Node) -> bool {
         let mut taints = node.taints.iter();
@@ -209,11 +212,11 @@ mod tests {
             ),
         ] {
             let text = selection.to_string();
-            let selection = NodeSelection::from_text(&text);
+            let selection = from_text::<NodeSelection>(&text);
             assert_eq!(selection.matches("win-1", &labels), matches, "{text}");
             let unmet = selection.unmet("win-1", &labels);
             assert_eq!(unmet.is_empty(), matches, "{text}: {unmet:?}");
-            assert_eq!(NodeSelection::from_text(&selection.to_text()), selection);
+            assert_eq!(from_text::<NodeSelection>(&to_text(&selection)), selection);
         }
     }
 }

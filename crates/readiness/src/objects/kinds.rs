@@ -17,9 +17,6 @@ use crate::objects::{
     FieldError, decode_text, node, own, placement, pod, storage as stored, workloads,
 };
 
-/// The group of the `apps` kinds before Kubernetes 1.16, still found in old dumps.
-const OLD_APPS_GROUP: &str = "extensions";
-
 /// Which objects of a kind are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -48,7 +45,7 @@ pub struct Kind {
     pub scope: Scope,
     /// Whether the verdict depends on this kind.
     pub decides: bool,
-    put: Put,
+    pub(super) put: Put,
     table: fn(&Cluster) -> &dyn AnyTable,
     table_mut: fn(&mut Cluster) -> &mut dyn AnyTable,
 }
@@ -72,16 +69,6 @@ impl Kind {
     /// Returns the kind's table for changes.
     pub fn table_mut<'a>(&self, cluster: &'a mut Cluster) -> &'a mut dyn AnyTable {
         (self.table_mut)(cluster)
-    }
-
-    /// Decodes an object from a file and stores its row. Whoever gives files decides about their size.
-    pub(super) fn put(
-        &self,
-        cluster: &mut Cluster,
-        meta: &ObjectMeta,
-        text: &str,
-    ) -> Result<bool, FieldError> {
-        (self.put)(cluster, meta, text, usize::MAX)
     }
 
     /// Decodes an object from the API server and stores its row. Returns whether the table changed.
@@ -112,10 +99,7 @@ pub(super) fn group(api_version: &str) -> &str {
 /// Returns the kind with this name among those read from the whole cluster.
 pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
     let group = group(api_version);
-    cluster_kinds().find(|kind| {
-        let is_old = kind.resource.group == "apps" && group == OLD_APPS_GROUP;
-        (group == kind.resource.group || is_old) && name == kind.name()
-    })
+    cluster_kinds().find(|kind| group == kind.resource.group && name == kind.name())
 }
 
 /// Returns the kind `ConfigMap` as read from the operator's namespace.
@@ -162,11 +146,9 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         decides: false,
         ..kind
     };
-    let switches = kind!(core::ConfigMap, feature_switches, own::feature_switches);
+    let switches = kind!(core::ConfigMap, feature_switches, own::config_map);
     let node_statuses = kind!(WindowsNodeStorage, node_statuses, own::node_status);
-    let config_maps = kind!(core::ConfigMap, config_maps, |map: core::ConfigMap| Some(
-        map.into()
-    ));
+    let config_maps = kind!(core::ConfigMap, config_maps, own::config_map);
     vec![
         kind!(storage::CSINode, csi_nodes, node::csi_node),
         kind!(storage::CSIDriver, csi_drivers, node::csi_driver),

@@ -11,11 +11,11 @@ use serde::de::IgnoredAny;
 use crate::assess::plugins;
 use crate::assess::versions::Distribution;
 use crate::index::{
-    AddedSelector, CsiNode, Labels, LeftOut, Name, Node, NodeAddress, System, Taint, intern,
+    CsiNode, Labels, LeftOut, Name, Node, NodeAddress, NodeSelection, System, Taint, intern,
 };
 use crate::objects::interned;
 use crate::objects::metadata::{Meta, Object};
-use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, WINDOWS_BUILD_LABEL, added};
+use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, WINDOWS_BUILD_LABEL};
 use crate::objects::platform::platform;
 use crate::objects::pod::Condition;
 
@@ -158,14 +158,14 @@ pub(super) fn csi_node(csi_node: Object<CsiNodeSpec>) -> CsiNode {
 /// Returns an empty row: only a CSIDriver's name is used.
 pub(super) fn csi_driver(_: IgnoredAny) {}
 
-/// Not the library's type: that does not take quantities as numbers, as people write them into files.
+/// Only its node selector is used, so nothing else of it has to fit.
 #[derive(Deserialize)]
 pub(super) struct RuntimeClassObject {
     scheduling: Option<Scheduling>,
 }
 
-pub(super) fn runtime_class(class: RuntimeClassObject) -> AddedSelector {
+pub(super) fn runtime_class(class: RuntimeClassObject) -> NodeSelection {
     let scheduling = class.scheduling;
     let selector = scheduling.and_then(|scheduling| scheduling.node_selector);
-    added(selector.unwrap_or_default())
+    NodeSelection::of(selector.unwrap_or_default())
 }

@@ -118,9 +118,12 @@ impl Containers {
             return;
         };
         let image = versioned(name, tag);
-        self.may_use_pipes |= !drivers::does_without_csi_proxy(driver, image.as_ref());
+        let does_without = image
+            .as_ref()
+            .is_some_and(|it| driver.does_without_csi_proxy(it));
+        self.may_use_pipes |= !does_without;
         side.images.extend(image);
-        side.known.insert(driver.into());
+        side.known.insert(driver.name.into());
     }
 
     /// Whether the arguments name all drivers.

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use zeroize::Zeroizing;
 
 use crate::api::{
@@ -12,12 +13,12 @@ use crate::index::{ConfigMap, Secret};
 /// The name of the vSphere driver's feature switch `ConfigMap`, in any namespace.
 pub const FEATURE_SWITCHES: &str = "internal-feature-states.csi.vsphere.vmware.com";
 
-/// Its `spec` is optional.
+/// Of their metadata, only what is used is decoded. Their `spec` is optional.
 #[derive(Deserialize)]
-pub(super) struct SettingsObject {
+pub(super) struct OwnObject<S, T> {
     metadata: Generation,
-    spec: Option<WindowsStorageSpec>,
-    status: Option<WindowsStorageStatus>,
+    spec: Option<S>,
+    status: Option<T>,
 }
 
 #[derive(Deserialize)]
@@ -26,7 +27,9 @@ struct Generation {
     generation: Option<i64>,
 }
 
-pub(super) fn settings(object: SettingsObject) -> WindowsStorage {
+pub(super) fn settings(
+    object: OwnObject<WindowsStorageSpec, WindowsStorageStatus>,
+) -> WindowsStorage {
     let Generation { name, generation } = object.metadata;
     let mut settings = WindowsStorage::new(&name, object.spec.unwrap_or_default());
     settings.metadata.generation = generation;
@@ -34,20 +37,14 @@ pub(super) fn settings(object: SettingsObject) -> WindowsStorage {
     settings
 }
 
-#[derive(Deserialize)]
-pub(super) struct NodeStatusObject {
-    status: Option<WindowsNodeStorageStatus>,
-}
-
-pub(super) fn node_status(object: NodeStatusObject) -> WindowsNodeStorageStatus {
+pub(super) fn node_status(
+    object: OwnObject<IgnoredAny, WindowsNodeStorageStatus>,
+) -> WindowsNodeStorageStatus {
     object.status.unwrap_or_default()
 }
 
-pub(super) fn feature_switches(object: core::ConfigMap) -> ConfigMap {
-    ConfigMap {
-        data: object.data.unwrap_or_default(),
-        ..ConfigMap::default()
-    }
+pub(super) fn config_map(object: core::ConfigMap) -> ConfigMap {
+    object.into()
 }
 
 impl From<core::ConfigMap> for ConfigMap {

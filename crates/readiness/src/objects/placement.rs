@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1 as core;
 use serde::de::IgnoredAny;
 
-use crate::index::{AddedSelector, NodeSelection, Placement, System, intern};
+use crate::index::{NodeSelection, Placement, System, intern, to_text};
 use crate::objects::metadata::Object;
 use crate::objects::pod_spec::PodSpec;
 
@@ -51,7 +51,7 @@ pub fn placement(spec: &PodSpec) -> Placement {
         required: by_terms,
         runtime_class: spec.runtime_class_name.as_deref().map(intern),
         node: None,
-        selector: selects.then(|| intern(&selection.to_text())),
+        selector: selects.then(|| to_text(&selection)),
     }
 }
 
@@ -71,7 +71,7 @@ pub const SELECTOR_ANNOTATIONS: [&str; 2] = [
 ];
 
 /// Returns the node selector that a Namespace adds, if any: a list of `key=value`.
-pub(super) fn namespace(Object { metadata, .. }: Object<IgnoredAny>) -> Option<AddedSelector> {
+pub(super) fn namespace(Object { metadata, .. }: Object<IgnoredAny>) -> Option<NodeSelection> {
     let lists = SELECTOR_ANNOTATIONS.map(|key| metadata.annotation(key));
     let pairs = lists.into_iter().flatten().flat_map(|list| list.split(','));
     let pairs = pairs.filter_map(|pair| pair.split_once('='));
@@ -85,15 +85,7 @@ pub(super) fn namespace(Object { metadata, .. }: Object<IgnoredAny>) -> Option<A
             labels.insert(key.to_owned(), value.to_owned());
         }
     }
-    (!labels.is_empty()).then(|| added(labels))
-}
-
-/// Returns what a node selector adds.
-pub(super) fn added(labels: BTreeMap<String, String>) -> AddedSelector {
-    AddedSelector {
-        names: named_by_labels(&labels),
-        labels,
-    }
+    (!labels.is_empty()).then(|| NodeSelection::of(labels))
 }
 
 /// Returns the operating system that a node selector requires. A contradictory selector matches no node and counts as

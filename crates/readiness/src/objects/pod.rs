@@ -1,9 +1,10 @@
 //! Decodes pods.
 
+use k8s_openapi::api::core::v1::ContainerState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
-use crate::index::{Cluster, DriverPod, Moving, ObjectKey, Pod, PodVolume, System, intern};
+use crate::index::{Cluster, DriverPod, Moving, ObjectKey, Pod, PodVolume, System, to_text};
 use crate::objects::metadata::Object;
 use crate::objects::node_side::node_side;
 use crate::objects::placement::{placement, selection};
@@ -51,17 +52,6 @@ struct ContainerStatus {
     image: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct ContainerState {
-    waiting: Option<Stopped>,
-    terminated: Option<Stopped>,
-}
-
-#[derive(Deserialize)]
-struct Stopped {
-    reason: Option<String>,
-}
-
 pub(super) fn row(object: Object<PodSpec, PodStatus>) -> Option<Pod> {
     let meta = object.metadata;
     let status = object.status.unwrap_or_default();
@@ -87,7 +77,7 @@ pub(super) fn row(object: Object<PodSpec, PodStatus>) -> Option<Pod> {
     };
     let pod = Pod {
         placement: placement(&spec),
-        moving: (!volumes.is_empty() && !meta.stays()).then(|| intern(&moving().to_text())),
+        moving: (!volumes.is_empty() && !meta.stays()).then(|| to_text(&moving())),
         volumes,
         node_name: spec.node_name(),
         controller: meta.controller(),
@@ -132,8 +122,11 @@ impl PodStatus {
 impl ContainerStatus {
     fn trouble(&self) -> Option<(String, Option<String>)> {
         let state = self.state.as_ref()?;
-        let stopped = state.waiting.as_ref().or(state.terminated.as_ref())?;
-        let reason = stopped.reason.clone().filter(|it| it != "Completed")?;
+        let reason = match (&state.waiting, &state.terminated) {
+            (Some(waiting), _) => &waiting.reason,
+            (None, terminated) => &terminated.as_ref()?.reason,
+        };
+        let reason = reason.clone().filter(|it| it != "Completed")?;
         let is_pull = WITHOUT_IMAGE.contains(&reason.as_str());
         let image = is_pull.then(|| self.image.clone().unwrap_or_default());
         Some((reason, image))

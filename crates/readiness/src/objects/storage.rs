@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::index::{
     Access, Claim, ClaimTemplate, NodeSelection, ObjectKey, PersistentVolume, StorageClass, intern,
+    to_text,
 };
 use crate::objects::metadata::{Meta, Object, Texts};
 use crate::objects::volume_source::{CsiSource, InTreeSource, MANAGED, volume_type};
@@ -106,7 +107,7 @@ pub(super) fn volume(object: Object<VolumeSpec, core::PersistentVolumeStatus>) -
     let nodes = NodeSelection { labels, terms };
     let nodes = (!nodes.is_empty()).then_some(nodes);
     PersistentVolume {
-        node_affinity: nodes.map(|nodes| intern(&nodes.to_text())),
+        node_affinity: nodes.map(|nodes| to_text(&nodes)),
         access: access(spec.access_modes.as_deref().unwrap_or_default()),
         bound_to: claim.and_then(|claim| {
             Some(ObjectKey::new(

@@ -130,7 +130,6 @@ fn a_drivers_pod_is_ready_by_its_condition_and_its_trouble_is_the_first_that_cou
 
 #[test]
 fn kinds_of_other_groups_and_other_config_maps_are_passed_over() {
-    assert!(kind("extensions/v1beta1", "DaemonSet").is_some());
     assert!(kind("example.com/v1", "DaemonSet").is_none());
     assert!(kind("v1", "DaemonSet").is_none());
     assert!(kind("v1", "Service").is_none());

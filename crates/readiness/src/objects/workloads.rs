@@ -22,7 +22,7 @@ type OwnerObject = Object<OwnerSpec, OwnerStatus>;
 pub(super) struct OwnerSpec {
     replicas: Option<i64>,
     template: Option<Template>,
-    job_template: Option<JobTemplate>,
+    job_template: Option<Box<JobTemplate>>,
     volume_claim_templates: Option<Vec<ClaimTemplateObject>>,
 }
 
@@ -34,12 +34,7 @@ struct Template {
 
 #[derive(Deserialize)]
 struct JobTemplate {
-    spec: Option<JobTemplateSpec>,
-}
-
-#[derive(Deserialize)]
-struct JobTemplateSpec {
-    template: Option<Template>,
+    spec: Option<OwnerSpec>,
 }
 
 #[derive(Deserialize)]

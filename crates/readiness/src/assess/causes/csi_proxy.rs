@@ -11,8 +11,8 @@ pub fn daemon_sets(report: &Report, cluster: &Cluster) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (key, side) in that_run_it(cluster) {
         let tag = side.csi_proxy.as_deref().unwrap_or_default();
-        let is_for_windows = match report.asked(key) {
-            Some(system) => system == System::Windows,
+        let is_for_windows = match report.asked.get(key) {
+            Some(system) => *system == System::Windows,
             None => (cluster.windows_nodes()).any(|(name, node)| side.covers(name, node)),
         };
         if !is_for_windows {

@@ -23,7 +23,7 @@ pub(super) fn open_folders<'a>(
     let mut folders = BTreeMap::<_, Vec<_>>::new();
     for set in DaemonSet::all(cluster) {
         if let Some(folder) = &set.node_side.folder
-            && report.asked(set.key) == Some(System::Windows)
+            && report.asked.get(set.key) == Some(&System::Windows)
             && !set.node_side.names.iter().any(is_driver)
         {
             folders.entry(folder).or_default().push(set);
@@ -55,10 +55,10 @@ impl<'a> OpenDrivers<'a> {
             drivers::by_name(driver).is_none()
                 || sets.any(|set| set.node_side.known.contains(*driver))
         };
-        let mut needed: BTreeSet<&Name> = report.needed_drivers().filter(may_be).collect();
+        let mut needed: BTreeSet<&Name> = report.needs.drivers.keys().filter(may_be).collect();
         needed.retain(|driver| !registered.contains(driver));
         let sets = DaemonSet::all(cluster);
-        for set in sets.filter(|set| report.asked(set.key) != Some(System::Other)) {
+        for set in sets.filter(|set| report.asked.get(set.key) != Some(&System::Other)) {
             registered.retain(|driver| !set.node_side.names.contains(*driver));
             needed.retain(|driver| !set.node_side.names.contains(*driver));
         }

@@ -9,7 +9,7 @@ mod of_driver;
 mod of_node;
 mod on_node;
 
-pub(crate) use of_driver::{known, not_for_version, of_driver};
+pub(crate) use of_driver::of_driver;
 pub(crate) use of_node::{known_of_windows, no_csi_node, virtual_nodes};
 pub(crate) use on_node::{stale_entry, why_missing};
 
@@ -20,9 +20,9 @@ use std::rc::Rc;
 use crate::assess::drivers;
 use crate::assess::judgement::judged::Report;
 use crate::index::{
-    AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System,
-    WorkloadKind, list,
+    AnyTable, Cluster, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System, WorkloadKind,
 };
+use crate::objects::named_by_labels;
 
 /// The DaemonSets of a driver.
 #[derive(Clone, Debug, Default)]
@@ -66,8 +66,9 @@ impl<'a> DaemonSets<'a> {
         for set in DaemonSet::all(cluster) {
             // What admits pods refuses those whose selector and that of their namespace contradict each other.
             let added = cluster.namespaces.get(&set.key.namespace);
-            let is_refused = added.is_some_and(|added| added.names == Some(System::Other));
-            let is_for_windows = report.asked(set.key) == Some(System::Windows) && !is_refused;
+            let is_refused =
+                added.is_some_and(|added| named_by_labels(&added.labels) == Some(System::Other));
+            let is_for_windows = report.asked.get(set.key) == Some(&System::Windows) && !is_refused;
             for name in &set.node_side.names {
                 match all.get_mut(name) {
                     Some(sets) if is_for_windows => sets.windows.push(set),
@@ -150,8 +151,6 @@ pub struct Place<'a> {
     pub name: &'a Name,
     /// The node.
     pub node: &'a Node,
-    /// The node's CSINode.
-    pub csi_node: Option<&'a CsiNode>,
     /// The pods bound to the node.
     pub pods: &'a [(&'a ObjectKey, &'a Pod)],
 }
@@ -177,17 +176,12 @@ impl<'a> Place<'a> {
         sets
     }
 
-    /// Returns why a DaemonSet may be there that the input does not have, and what to add: files without any DaemonSet, or
-    /// without a namespace that the cluster has.
-    fn unseen_daemon_sets(&self) -> Option<String> {
-        if self.cluster.read_from == ReadFrom::Api {
-            return None;
-        }
-        let absent = &self.cluster.absent_namespaces;
-        if self.cluster.owners[WorkloadKind::DaemonSet].is_empty() {
-            return Some("the input has none".to_owned());
-        }
-        (!absent.is_empty()).then(|| format!("the input has nothing of namespace {}", list(absent)))
+    /// Whether files may lack a DaemonSet: they have none at all, or nothing of a namespace that the cluster has.
+    fn may_lack_daemon_sets(&self) -> bool {
+        let cluster = self.cluster;
+        let has_none = cluster.owners[WorkloadKind::DaemonSet].is_empty();
+        let may_lack = has_none || !cluster.absent_namespaces.is_empty();
+        cluster.read_from == ReadFrom::Files && may_lack
     }
 
     /// Whether files may lack the pod that has made an entry: they show no pod of any driver on the node.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::assess::causes::on_node::BUILD_LABEL;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
-use crate::index::{NodeSelection, ObjectKey, Taint};
+use crate::index::{ObjectKey, Taint};
 use crate::visible::some_of;
 
 /// How many DaemonSets that do not select a node are named, and how much of what their selectors want.
@@ -76,10 +76,6 @@ impl Place<'_> {
     fn not_in_namespace(&self, set: &DaemonSet<'_>) -> Option<Finding> {
         let ObjectKey { namespace, name } = set.key;
         let added = self.cluster.namespaces.get(namespace)?;
-        let added = NodeSelection {
-            labels: added.labels.clone(),
-            terms: None,
-        };
         let unmet = added.unmet(self.name, &self.node.labels);
         if unmet.is_empty() {
             return None;
@@ -140,11 +136,11 @@ impl Place<'_> {
                 "no DaemonSet for Windows nodes names {driver}, and {brings}; if that is another driver, {}",
                 deploy(driver)
             )
-        } else if let Some(why) = self.unseen_daemon_sets() {
+        } else if self.may_lack_daemon_sets() {
             let finding = finding!(
                 DAEMON_SET_MISSING,
                 object,
-                "whether a DaemonSet brings {driver} cannot be seen, for {why}; add what this prints"
+                "whether a DaemonSet brings {driver} cannot be seen: the input may lack it; add what this prints"
             );
             return vec![finding.run("kubectl get daemonsets,pods -A -o yaml", &[])];
         } else {

@@ -8,9 +8,10 @@ use serde_json::json;
 use crate::assess::advisories::{self, Advisory, Form, Reader, Switch, minors};
 use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::drivers;
+use crate::assess::judgement::needs::Need;
 use crate::assess::report::Finding;
 use crate::assess::versions::{self, Distribution, Release};
-use crate::index::{AnyTable, Cluster, ConfigMap, Image, NodeSide, ObjectKey, ReadFrom};
+use crate::index::{AnyTable, Cluster, ConfigMap, Image, ObjectKey, ReadFrom, to_text};
 
 /// The name of the upstream vSphere driver's image.
 const UPSTREAM: &str = "driver";
@@ -19,13 +20,13 @@ const ON: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 /// The vSphere driver's namespaces in its own manifests and on OpenShift.
 const VSPHERE_NAMESPACES: [&str; 2] = ["vmware-system-csi", "openshift-cluster-csi-drivers"];
 
-/// Returns the cluster-wide problems of a driver that is missing somewhere, or that in-tree volumes need.
+/// Returns the cluster-wide problems of a driver that is needed, at a version of Kubernetes.
 pub fn of_driver(
     cluster: &Cluster,
     driver: &str,
     sets: &DaemonSets<'_>,
-    is_missing: bool,
-    has_in_tree: bool,
+    need: &Need,
+    release: Option<Release>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(duplicates(cluster, driver, sets));
@@ -39,14 +40,22 @@ pub fn of_driver(
         let known = advisories::of(driver);
         for (advisory, switch) in known.filter_map(|it| Some((it, it.switch.as_ref()?))) {
             let matters = match switch.read_by {
-                Reader::Node => is_missing && runs_affected(sets, advisory) != Some(false),
-                Reader::Controller => has_in_tree,
+                Reader::Node => {
+                    !need.missing.is_empty() && runs_affected(sets, advisory) != Some(false)
+                }
+                Reader::Controller => !need.in_tree.is_empty(),
             };
             if matters {
                 findings.extend(switched_off(cluster, sets, advisory, switch));
             }
         }
     }
+    findings.extend(known(cluster, driver, sets, release));
+    findings.extend(
+        release
+            .into_iter()
+            .flat_map(|it| not_for_version(driver, sets, it)),
+    );
     findings
 }
 
@@ -58,7 +67,7 @@ fn duplicates(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Vec<Fin
         let nodes = cluster.windows_nodes();
         let nodes = nodes.filter(|(name, node)| set.node_side.selects(name, node));
         // Without nodes, those with one selector certainly meet.
-        let any = (!has_nodes).then(|| set.node_side.selection.to_text().into());
+        let any = (!has_nodes).then(|| to_text(&set.node_side.selection));
         let places = nodes.map(|(name, _)| name.clone()).chain(any);
         let first = places.map(|place| *first_on.entry(place).or_insert(nth));
         let first = first.min().filter(|first| *first < nth)?;
@@ -112,7 +121,7 @@ fn version_skew(windows: &DaemonSet<'_>, others: &[DaemonSet<'_>]) -> Option<Fin
 }
 
 /// Reports the DaemonSets whose driver version is known not to support this Kubernetes version.
-pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) -> Vec<Finding> {
+fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) -> Vec<Finding> {
     let Some(known) = drivers::by_name(driver) else {
         return Vec::new();
     };
@@ -145,7 +154,7 @@ pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) ->
 }
 
 /// Reports what is known of the versions of the driver and its sidecars that DaemonSets bring to Windows nodes.
-pub fn known(
+fn known(
     cluster: &Cluster,
     driver: &str,
     sets: &DaemonSets<'_>,
@@ -153,36 +162,30 @@ pub fn known(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     for set in &sets.windows {
-        let NodeSide {
-            images,
-            sidecars,
-            is_host_process,
-            ..
-        } = set.node_side;
-        let own =
+        let side = set.node_side;
+        let is_own =
             |image: &&Image| drivers::by_name(driver).is_some_and(|it| it.is_image(&image.name));
-        let own = images.iter().filter(own).map(|image| (driver, image));
-        let images = own.chain(sidecars.iter().map(|image| (image.name.as_str(), image)));
-        let is_form = |advisory: &&Advisory| match advisory.form {
-            Some(Form::HostProcess) => *is_host_process,
-            Some(Form::CSIProxy) => !is_host_process,
-            None => true,
-        };
-        let is_there = |advisory: &Advisory| {
+        let own = side.images.iter().filter(is_own);
+        let own = own.map(|image| (driver, image));
+        let sidecars = side.sidecars.iter();
+        let sidecars = sidecars.map(|image| (image.name.as_str(), image));
+        let matters = |advisory: &&Advisory| {
+            let is_everywhere = advisory.windows.is_none() && advisory.platform.is_none();
             let mut nodes = cluster.windows_nodes();
-            (advisory.windows.is_none() && advisory.platform.is_none())
-                || nodes.any(|(name, node)| {
-                    set.node_side.selects(name, node) && advisory.matters_on(node)
-                })
+            advisory.switch.is_none()
+                && (advisory.form)
+                    .is_none_or(|form| (form == Form::HostProcess) == side.is_host_process)
+                && advisory.matters_at(release)
+                && (is_everywhere
+                    || nodes
+                        .any(|(name, node)| side.selects(name, node) && advisory.matters_on(node)))
         };
-        for (product, image) in images {
+        for (product, image) in own.chain(sidecars) {
             let Some(version) = versions::parse(&image.tag) else {
                 continue;
             };
-            let known = advisories::on(product, &version).filter(|it| it.switch.is_none());
-            let known = known.filter(is_form).filter(|it| it.matters_at(release));
             let what = format!("DaemonSet {} runs {} {}", set.key, image.name, image.tag);
-            let known = known.filter(|it| is_there(it));
+            let known = advisories::on(product, &version).filter(matters);
             findings.extend(known.map(|it| it.finding(set.object(), &what)));
         }
     }

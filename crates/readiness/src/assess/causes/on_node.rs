@@ -28,49 +28,45 @@ pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
 
 /// Reports a driver that is registered although none of its pods on the node is ready.
 pub fn stale_entry(place: &Place<'_>) -> Vec<Finding> {
-    let driver = place.driver;
     let pods = place.driver_pods();
-    let drivers = place.csi_node.map(|csi_node| &csi_node.drivers);
-    let is_registered = drivers.is_some_and(|drivers| drivers.contains(driver));
-    if !is_registered || pods.iter().any(|(_, pod)| is_ready(pod)) {
+    if pods.iter().any(|(_, pod)| is_ready(pod)) {
         return Vec::new();
     }
+    let driver = place.driver;
     let object = format!("CSINode/{}", place.name);
-    let sets = place.sets_for_node();
-    let (what, command) = match (pods.first(), sets.first()) {
-        (Some((key, pod)), _) => (
-            format!(
-                "its pod {key} is not ready{}, and no volume of it mounts until it is; see its events",
-                in_brackets(trouble(pod))
-            ),
-            Some(("kubectl describe pod", *key)),
-        ),
-        (None, Some(set)) if lacks_pods_of(place.cluster, &set.key.namespace) => return Vec::new(),
-        (None, Some(set)) => (
-            format!(
-                "DaemonSet {} has no pod here: the entry is a leftover; see its events",
-                set.key
-            ),
-            Some(("kubectl describe daemonset", set.key)),
-        ),
-        // One of them may be the driver's.
-        (None, None) if !place.sets.perhaps.is_empty() => return place.not_ready_perhaps(),
-        (None, None) if place.may_lack_pods() || place.unseen_daemon_sets().is_some() => {
+    if let Some((key, pod)) = pods.first() {
+        let finding = finding!(
+            STALE_ENTRY,
+            object,
+            "{driver} is registered, but its pod {key} is not ready{}, and no volume of it mounts until it is; see its events",
+            in_brackets(trouble(pod))
+        );
+        return vec![finding.run("kubectl describe pod", &key.words())];
+    }
+    if let Some(DaemonSet { key, .. }) = place.sets_for_node().first() {
+        if lacks_pods_of(place.cluster, &key.namespace) {
             return Vec::new();
         }
-        (None, None) => (
-            format!(
-                "no pod here and no DaemonSet for Windows nodes brings it: the entry may be a leftover; {}",
-                deploy(driver)
-            ),
-            None,
-        ),
-    };
-    let finding = finding!(STALE_ENTRY, object, "{driver} is registered, but {what}");
-    vec![match command {
-        Some((command, key)) => finding.run(command, &key.words()),
-        None => finding,
-    }]
+        let finding = finding!(
+            STALE_ENTRY,
+            object,
+            "{driver} is registered, but DaemonSet {key} has no pod here: the entry is a leftover; see its events"
+        );
+        return vec![finding.run("kubectl describe daemonset", &key.words())];
+    }
+    // One of them may be the driver's.
+    if !place.sets.perhaps.is_empty() {
+        return place.not_ready_perhaps();
+    }
+    if place.may_lack_pods() || place.may_lack_daemon_sets() {
+        return Vec::new();
+    }
+    vec![finding!(
+        STALE_ENTRY,
+        object,
+        "{driver} is registered, but no pod here and no DaemonSet for Windows nodes brings it: the entry may be a leftover; {}",
+        deploy(driver)
+    )]
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -203,10 +199,12 @@ impl<'a> Place<'a> {
             return Some(advisory.finding(format!("Node/{}", self.name), &what));
         }
         // Without a CSINode, CSI_NODE_MISSING is reported instead.
-        self.csi_node?;
-        let again = match pod.controller {
-            Some(_) => "Delete the pod, which is then recreated",
-            None => "Start it again; nothing recreates it",
+        self.cluster.csi_node(self.name)?;
+        let is_recreated = pod.controller.is_some();
+        let again = if is_recreated {
+            "Delete the pod, which is then recreated"
+        } else {
+            "Start it again; nothing recreates it"
         };
         let finding = finding!(
             DRIVER_NOT_REGISTERED,
@@ -214,10 +212,10 @@ impl<'a> Place<'a> {
             "pod {key} is ready, but {driver} is not registered, as when its registrar gave up (it waits for one \
              second). If a restart does not help, compare the paths in its spec with the kubelet's --root-dir. {again}"
         );
-        Some(match pod.controller {
-            Some(_) => finding.run("kubectl delete pod", &key.words()),
-            None => finding,
-        })
+        if is_recreated {
+            return Some(finding.run("kubectl delete pod", &key.words()));
+        }
+        Some(finding)
     }
 
     /// Reports mounted pipes that no csi-proxy has, whatever its state.

@@ -1,6 +1,6 @@
 //! Finds which pods on a node use, or can use, csi-proxy's pipes.
 
-use crate::api::{EXTERNAL, Management};
+use crate::api::EXTERNAL;
 use crate::assess::causes::DaemonSet;
 use crate::assess::judgement::judged::{CsiProxyUse, Report};
 use crate::assess::report::Finding;
@@ -15,21 +15,22 @@ impl Report {
         for (name, node) in cluster.windows_nodes() {
             let mut sets = sets.iter();
             let set = sets.find(|set| set.node_side.covers(name, node));
-            let used = set.map(|set| CsiProxyUse {
-                user: format!("DaemonSet {}", set.key),
-                mounts: !set.node_side.csi_proxy_pipes.is_empty(),
-            });
-            let used = used.or_else(|| {
-                let mut pods = self.pods_on(cluster, name);
-                pods.retain(|(_, pod)| uses(pod));
-                let (key, pod) = pods.into_iter().min_by_key(|(key, _)| *key)?;
-                Some(CsiProxyUse {
-                    user: format!("pod {key}"),
-                    mounts: !pod.csi_proxy_pipes.is_empty(),
-                })
-            });
-            self.csi_proxy_uses
-                .extend(used.map(|used| (name.clone(), used)));
+            let used = match set {
+                Some(set) => Some(CsiProxyUse {
+                    user: format!("DaemonSet {}", set.key),
+                    mounts: !set.node_side.csi_proxy_pipes.is_empty(),
+                }),
+                None => {
+                    let mut pods = self.pods_on(cluster, name).into_iter();
+                    let pod = pods.find(|(_, pod)| uses(pod));
+                    pod.map(|(key, pod)| CsiProxyUse {
+                        user: format!("pod {key}"),
+                        mounts: !pod.csi_proxy_pipes.is_empty(),
+                    })
+                }
+            };
+            let used = used.map(|used| (name.clone(), used));
+            self.csi_proxy_uses.extend(used);
         }
     }
 }
@@ -40,23 +41,15 @@ fn uses(pod: &Pod) -> bool {
 }
 
 /// Returns who looks after csi-proxy on a node, if not this operator: as the operator has last written, or else as the Node
-/// and the settings show.
+/// shows.
 fn external_owner(cluster: &Cluster, name: &str) -> Option<String> {
     let status = cluster.node_statuses.get(name);
     if let Some(status) = status.filter(|status| !status.management.is_empty()) {
         let is_external = status.management == EXTERNAL && !status.managed_by.is_empty();
         return is_external.then(|| status.managed_by.clone());
     }
-    let node = cluster.nodes.get(name)?;
-    let settings = cluster.wanted();
-    let pool = settings.pools_of(&node.labels).next();
-    let management = settings.for_pool(pool).csi_proxy.management;
-    if management == Management::External {
-        return Some("spec of WindowsStorage".to_owned());
-    }
-    let signal = node.platform.as_ref().filter(|_| !node.given)?;
-    let outranks = management != Management::Managed || signal.platform.depends_on_csi_proxy();
-    outranks.then(|| signal.to_string())
+    let node = cluster.nodes.get(name).filter(|node| !node.given)?;
+    node.platform.as_ref().map(ToString::to_string)
 }
 
 /// Returns a finding on csi-proxy for a node that needs it, unless it runs.

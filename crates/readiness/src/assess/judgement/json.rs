@@ -13,7 +13,7 @@ use crate::assess::report::{
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
 use crate::assess::{advice, codes, plugins, redirection};
-use crate::index::{Cluster, Name, ReadFrom, WorkloadKey, list};
+use crate::index::{Cluster, Name, Node, ReadFrom, WorkloadKey, list};
 
 /// How many drivers are explained on each node whose names anyone can make up.
 const ASKED: usize = 10;
@@ -24,27 +24,28 @@ type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;
 impl Report {
     /// Returns what programs read of the report.
     pub fn to_json(&self, cluster: &Cluster) -> ReadinessReport {
-        let today = redirection::today(cluster);
-        let release = self.target.or(today);
-        let sets = self.daemon_sets(cluster);
+        let csi_nodes = cluster.windows_nodes();
+        let csi_nodes = csi_nodes.filter_map(|(name, _)| cluster.csi_node(name));
+        let registered = csi_nodes.flat_map(|csi_node| csi_node.drivers.iter());
+        let sets =
+            DaemonSets::of_drivers(self, cluster, registered.chain(self.needs.drivers.keys()));
         let mut causes = Causes::new();
-        let nodes: Vec<NodeReadiness> = self
-            .windows
-            .iter()
-            .filter_map(|name| self.node_with(cluster, name, release, &sets, Some(&mut causes)))
-            .collect();
-        let drivers = sets
-            .iter()
-            .map(|(driver, sets)| {
-                let causes = causes.remove(driver).unwrap_or_default();
-                self.driver(cluster, driver, sets, today, causes)
-            })
-            .collect();
-        let volumes = self.rows().map(|(key, row)| {
-            let mut volume = self.volume_use(key, row);
-            volume.blocking &= !self.is_served(row);
-            volume
+        let nodes = cluster.windows_nodes().map(|(name, node)| {
+            let (mut readiness, of_node) = self.node(cluster, (name, node), &sets, true);
+            readiness.missing_drivers.sort();
+            for (driver, cause) in of_node {
+                let of_driver = causes.entry(driver.clone()).or_default();
+                let nodes = of_driver.entry(cause).or_default();
+                nodes.insert(name.clone());
+            }
+            readiness
         });
+        let nodes: Vec<NodeReadiness> = nodes.collect();
+        let drivers = sets.iter().map(|(driver, sets)| {
+            let causes = causes.remove(driver).unwrap_or_default();
+            self.driver(cluster, driver, sets, causes)
+        });
+        let volumes = self.rows().map(|(key, row)| self.volume_use(key, row));
         ReadinessReport {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
@@ -57,7 +58,7 @@ impl Report {
             verdict: self.verdict.clone(),
             nodes,
             volumes: volumes.collect(),
-            drivers,
+            drivers: drivers.collect(),
             findings: self.findings(cluster, &sets),
         }
     }
@@ -69,72 +70,47 @@ impl Report {
         cluster: &Cluster,
         mut make: impl FnMut(&Name, NodeReadiness) -> T,
     ) -> Vec<T> {
-        let missing = self
-            .needs
-            .drivers
-            .iter()
-            .filter(|(_, need)| !need.missing.is_empty());
+        let needs = self.needs.drivers.iter();
+        let missing = needs.filter(|(_, need)| !need.missing.is_empty());
         let sets = DaemonSets::of_drivers(self, cluster, missing.map(|(driver, _)| driver));
-        let release = self.target.or_else(|| redirection::today(cluster));
-        let nodes = self.windows.iter().filter_map(|name| {
-            let node = self.node_with(cluster, name, release, &sets, None)?;
-            Some(make(name, node))
-        });
-        nodes.collect()
+        let nodes = cluster.windows_nodes();
+        nodes
+            .map(|node| make(node.0, self.node(cluster, node, &sets, false).0))
+            .collect()
     }
 
-    fn daemon_sets<'a>(&self, cluster: &'a Cluster) -> BTreeMap<Name, DaemonSets<'a>> {
-        let names: BTreeSet<&Name> = self
-            .windows
-            .iter()
-            .filter_map(|name| cluster.csi_node(name))
-            .flat_map(|csi_node| csi_node.drivers.iter())
-            .chain(self.needs.drivers.keys())
-            .collect();
-        DaemonSets::of_drivers(self, cluster, names.into_iter())
-    }
-
-    /// Returns a node's readiness. For the whole report, notes why which drivers are missing, and reports entries of needed
-    /// drivers without a pod that is ready.
-    fn node_with<'a>(
+    /// Returns a node's readiness, with the missing drivers that anyone can make up last, and why which drivers are missing. The
+    /// whole report also has the entries of needed drivers without a pod that is ready.
+    fn node<'a>(
         &'a self,
         cluster: &'a Cluster,
-        name: &'a Name,
-        release: Option<Release>,
+        (name, node): (&'a Name, &'a Node),
         sets: &'a BTreeMap<Name, DaemonSets<'a>>,
-        mut causes_of: Option<&mut Causes>,
-    ) -> Option<NodeReadiness> {
-        let node = cluster.nodes.get(name)?;
+        is_whole: bool,
+    ) -> (NodeReadiness, Vec<(&'a Name, Finding)>) {
         let csi_node = cluster.csi_node(name);
-        let missing = self.needs.missing_on(name);
         let pods = self.pods_on(cluster, name);
         let needs_csi_proxy = match cluster.read_from {
             ReadFrom::Api => self.csi_proxy_use(name).is_some(),
             // Files do not show what runs, so only pods that mount the pipes count.
             ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
         };
-        let csi_proxy = if needs_csi_proxy {
-            csi_proxy::finding(cluster, name)
-        } else {
-            None
-        };
-        let code = csi_proxy.as_ref().map(|finding| finding.code.as_str());
-        let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
-        let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();
+        let csi_proxy = needs_csi_proxy.then(|| csi_proxy::finding(cluster, name));
+        let mut findings: Vec<Finding> = csi_proxy.flatten().into_iter().collect();
+        let is_down = findings
+            .iter()
+            .any(|it| it.code == codes::CSI_PROXY_NOT_READY);
         if csi_node.is_none() {
             findings.push(causes::no_csi_node(cluster, name));
         }
-        findings.extend(causes::known_of_windows(name, node, release));
-        let place = |driver: &'a Name| {
-            Some(Place {
-                cluster,
-                driver,
-                sets: sets.get(driver)?,
-                name,
-                node,
-                csi_node,
-                pods: &pods,
-            })
+        findings.extend(causes::known_of_windows(name, node, self.release()));
+        let place = |driver: &'a Name| Place {
+            cluster,
+            driver,
+            sets: &sets[driver],
+            name,
+            node,
+            pods: &pods,
         };
         // Those that in-tree volumes need, and those that nobody can make up in a namespace, are few.
         let rank = |driver: &Name| {
@@ -143,39 +119,33 @@ impl Report {
             let is_in_tree = !self.needs.drivers[driver].in_tree.is_empty();
             (!is_in_tree, !is_in_tree && !is_known)
         };
-        let mut ranked: Vec<&Name> = missing.iter().collect();
-        ranked.sort_by_key(|driver| rank(driver));
-        let known = ranked.partition_point(|driver| !rank(driver).1);
-        for driver in ranked.iter().copied().take(known + ASKED) {
-            let causes = place(driver).map(|place| causes::why_missing(&place));
-            let causes = causes.unwrap_or_default();
-            if let Some(causes_of) = &mut causes_of {
-                let of_driver = causes_of.entry(driver.clone()).or_default();
-                for cause in &causes {
-                    let nodes = of_driver.entry(cause.clone()).or_default();
-                    nodes.insert(name.clone());
-                }
-            }
-            findings.extend(causes);
-        }
-        if causes_of.is_some() {
-            let registered = csi_node.into_iter().flat_map(|it| it.drivers.iter());
-            let places = registered.filter(|it| self.needs(it)).filter_map(place);
-            findings.extend(places.flat_map(|place| causes::stale_entry(&place)));
+        let mut missing: Vec<&Name> = self.needs.missing_on(name).iter().collect();
+        missing.sort_by_key(|driver| rank(driver));
+        let known = missing.partition_point(|driver| !rank(driver).1);
+        let explained = missing.iter().copied().take(known + ASKED);
+        let causes: Vec<(&Name, Finding)> = explained
+            .flat_map(|driver| {
+                let causes = causes::why_missing(&place(driver)).into_iter();
+                causes.map(move |cause| (driver, cause))
+            })
+            .collect();
+        findings.extend(causes.iter().map(|(_, cause)| cause.clone()));
+        let drivers = csi_node.into_iter().flat_map(|it| it.drivers.iter());
+        if is_whole {
+            let needed = drivers.clone().filter(|it| self.needs(it));
+            findings.extend(needed.flat_map(|driver| causes::stale_entry(&place(driver))));
         }
         sort(&mut findings);
-        Some(NodeReadiness {
+        let readiness = NodeReadiness {
             name: name.to_string(),
             csi_node: csi_node.is_some(),
-            drivers: csi_node.map_or_else(Vec::new, |csi_node| texts(&csi_node.drivers)),
+            drivers: drivers.map(ToString::to_string).collect(),
             ready: csi_node.is_some() && missing.is_empty() && !is_down,
-            missing_drivers: match causes_of {
-                Some(_) => missing.iter().map(ToString::to_string).collect(),
-                None => ranked.into_iter().map(ToString::to_string).collect(),
-            },
+            missing_drivers: missing.iter().map(ToString::to_string).collect(),
             findings,
             needs_csi_proxy,
-        })
+        };
+        (readiness, causes)
     }
 
     /// Returns a driver's readiness and why it is missing on which nodes, at today's version and the target.
@@ -184,34 +154,27 @@ impl Report {
         cluster: &Cluster,
         driver: &Name,
         sets: &DaemonSets<'_>,
-        today: Option<Release>,
         causes: BTreeMap<Finding, BTreeSet<Name>>,
     ) -> DriverReadiness {
-        let need = self.needs.drivers.get(driver);
-        let missing = need.map(|need| texts(&need.missing)).unwrap_or_default();
-        let has_in_tree = need.is_some_and(|need| !need.in_tree.is_empty());
         let mut findings = self.will_be_provided(driver, sets);
-        if need.is_some() {
-            let is_missing = !missing.is_empty();
+        let need = self.needs.drivers.get(driver);
+        if let Some(need) = need {
             findings.extend(causes::of_driver(
                 cluster,
                 driver,
                 sets,
-                is_missing,
-                has_in_tree,
+                need,
+                self.release(),
             ));
-            let release = self.target.or(today);
-            findings.extend(causes::known(cluster, driver, sets, release));
-            if let Some(release) = release {
-                findings.extend(causes::not_for_version(driver, sets, release));
-            }
         }
-        if has_in_tree {
+        if let (Some(need), Some(today)) = (need, self.today)
+            && !need.in_tree.is_empty()
+        {
             let plugins = plugins::PLUGINS.iter();
             let plugins = plugins.filter(|plugin| plugin.driver == Some(driver));
             findings.extend(plugins.filter_map(|plugin| {
-                let noted = redirection::noted(cluster, plugin);
-                advice::recommend(plugin, today?, noted, !missing.is_empty())
+                let noted = redirection::noted(cluster, self.today, plugin);
+                advice::recommend(plugin, today, noted, !need.missing.is_empty())
             }));
         }
         for (cause, nodes) in causes {
@@ -220,14 +183,13 @@ impl Report {
         sort(&mut findings);
         let has = |name: &&Name| cluster.is_registered(name, driver);
         let registered = self.windows.iter().filter(has);
-        let windows = sets.windows.first();
+        let set = sets.windows.first();
         DriverReadiness {
             name: driver.to_string(),
             registered_on: registered.map(ToString::to_string).collect(),
-            missing_on: missing,
-            daemon_set: windows.map(|set| set.key.to_string()),
-            csi_proxy_pipes: windows
-                .map_or_else(Vec::new, |set| set.node_side.csi_proxy_pipes.clone()),
+            missing_on: need.map(|need| texts(&need.missing)).unwrap_or_default(),
+            daemon_set: set.map(|set| set.key.to_string()),
+            csi_proxy_pipes: set.map_or_else(Vec::new, |set| set.node_side.csi_proxy_pipes.clone()),
             findings,
         }
     }
@@ -273,7 +235,7 @@ impl Report {
             plugin: plugin.map(|plugin| plugin.name.to_owned()),
             csi_driver: driver.map(str::to_owned),
             in_tree: plugin.is_some(),
-            blocking: self.needs.is_blocking(row),
+            blocking: self.needs.is_blocking(row) && !self.is_served(row),
             redirected: self.is_redirected(row),
             loss: self.loss(row),
             missing_on: missing_on.unwrap_or_default(),

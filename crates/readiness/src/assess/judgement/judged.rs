@@ -22,6 +22,8 @@ pub struct Report {
     pub blocking: BlockingVolumes,
     /// The Windows nodes.
     pub windows: BTreeSet<Name>,
+    /// The cluster's version.
+    pub(in crate::assess) today: Option<Release>,
     pub(in crate::assess) target: Option<Release>,
     /// The plugins whose volumes are served in-tree at the target.
     pub(in crate::assess) served: Vec<&'static Plugin>,
@@ -70,19 +72,14 @@ impl Report {
             .chain([(None, self.needs.abandoned.values().sum())])
     }
 
-    /// Returns the operating system that a DaemonSet with the node side of a driver asks for.
-    pub fn asked(&self, daemon_set: &ObjectKey) -> Option<System> {
-        self.asked.get(daemon_set).copied()
+    /// The version that findings are about.
+    pub(in crate::assess) fn release(&self) -> Option<Release> {
+        self.target.or(self.today)
     }
 
     /// Whether a workload needs the driver.
     pub fn needs(&self, driver: &str) -> bool {
         self.needs.drivers.contains_key(driver)
-    }
-
-    /// Returns the drivers that workloads need, sorted.
-    pub fn needed_drivers(&self) -> impl Iterator<Item = &Name> {
-        self.needs.drivers.keys()
     }
 
     /// Returns a user of csi-proxy on this Windows node: a DaemonSet that covers the node, else a pod on it. Picks the

@@ -2,47 +2,25 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::index::{Cluster, Labels, Name, Node, NodeSelection, Placement, Pod, System, intern};
+use crate::index::{
+    Cluster, Labels, Name, NodeSelection, Placement, Pod, System, from_text, to_text,
+};
 use crate::objects::named_by_labels;
 
-/// How a Node affects the pods bound to it.
+/// What is known of a Node that pods are, or were, bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NodeKind {
-    /// Pods on the node are Windows workloads.
-    Windows,
-    /// The administrator excluded the node: its pods are not Windows workloads, but represent their owners.
-    Ignored,
-    /// Pods on the node neither are Windows workloads nor represent their owners.
-    Other,
-    /// Like `Other`; the node's operating system is not known.
-    Unclear,
-}
-
-impl NodeKind {
-    fn of(node: &Node) -> Self {
-        match node.system() {
-            Some(System::Windows) if node.left_out.is_some() => Self::Ignored,
-            // Includes nodes that are being deleted: their pods may outlive them.
-            Some(System::Windows) => Self::Windows,
-            Some(System::Other) => Self::Other,
-            None => Self::Unclear,
-        }
-    }
-
-    fn system(self) -> Option<System> {
-        match self {
-            Self::Windows | Self::Ignored => Some(System::Windows),
-            Self::Other => Some(System::Other),
-            Self::Unclear => None,
-        }
-    }
+pub(super) struct Known {
+    /// The operating system, if the Node shows it. Pods may outlive a Windows node that is being deleted.
+    pub system: Option<System>,
+    /// Pods on the node are no Windows workloads. On a Windows node, they still represent their owners.
+    pub is_left_out: bool,
 }
 
 /// What the objects alone do not say, from earlier states of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// A pod may outlive its Node by minutes: the existing nodes, and deleted ones that a pod or a template still names.
-    nodes: HashMap<Name, NodeKind>,
+    nodes: HashMap<Name, Known>,
     /// "A pool at zero changes nothing": what the selectors in use match, or matched last.
     answers: HashMap<Name, Answer>,
     /// There may be very many selectors: only those are asked again that match a node that has changed. What the answers
@@ -56,14 +34,13 @@ struct Answer {
     matched: Matched,
 }
 
-/// The operating systems of the nodes that a selector matches, or matched last.
+/// Which nodes a selector matches, or matched last; none if it never matched one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Matched {
-    /// It never matched a node.
-    #[default]
-    Nothing,
-    One(System),
-    Several,
+struct Matched {
+    /// Nodes that run Windows.
+    windows: bool,
+    /// Nodes that run another system.
+    others: bool,
 }
 
 impl Memory {
@@ -89,15 +66,13 @@ impl Memory {
         for selector in asked {
             let answer = self.answers.entry(selector);
             let answer = answer.or_insert_with_key(|selector| Answer {
-                selection: NodeSelection::from_text(selector),
-                matched: Matched::Nothing,
+                selection: from_text(selector),
+                matched: Matched::default(),
             });
-            answer.matched = match systems(&answer.selection, &self.labels) {
-                (false, false) => answer.matched,
-                (true, false) => Matched::One(System::Windows),
-                (false, true) => Matched::One(System::Other),
-                (true, true) => Matched::Several,
-            };
+            let matched = matched(&answer.selection, &self.labels);
+            if matched != Matched::default() {
+                answer.matched = matched;
+            }
         }
     }
 
@@ -118,7 +93,11 @@ impl Memory {
             self.nodes.retain(|name, _| named.contains(name));
         }
         for (name, node) in cluster.nodes.iter() {
-            self.nodes.insert(name.clone(), NodeKind::of(node));
+            let known = Known {
+                system: node.system(),
+                is_left_out: node.left_out.is_some(),
+            };
+            self.nodes.insert(name.clone(), known);
         }
     }
 
@@ -133,8 +112,8 @@ impl Memory {
             .collect()
     }
 
-    /// Returns the kind of the node that a pod is bound to, if it is known.
-    pub(super) fn node_of(&self, pod: &Pod) -> Option<NodeKind> {
+    /// Returns the node that a pod is bound to, if it is known.
+    pub(super) fn node_of(&self, pod: &Pod) -> Option<Known> {
         self.nodes.get(pod.node_name.as_ref()?).copied()
     }
 
@@ -145,17 +124,21 @@ impl Memory {
         namespace: &Name,
         placement: &Placement,
     ) -> Option<System> {
-        let class = |name: &Name| cluster.runtime_classes.get(name)?.names;
-        let node = |name: &Name| self.nodes.get(name)?.system();
+        let class = |name: &Name| named_by_labels(&cluster.runtime_classes.get(name)?.labels);
+        let node = |name: &Name| self.nodes.get(name)?.system;
         placement
             .names
             .or_else(|| named_by_labels(&in_namespace(cluster, namespace, placement)?.labels))
             .or(placement.required)
             .or_else(|| placement.runtime_class.as_ref().and_then(class))
             .or_else(|| placement.node.as_ref().and_then(node))
-            .or_else(|| match self.matched(cluster, namespace, placement)?.1 {
-                Matched::One(system) => Some(system),
-                Matched::Nothing | Matched::Several => None,
+            .or_else(|| {
+                let (_, matched) = self.matched(cluster, namespace, placement)?;
+                match (matched.windows, matched.others) {
+                    (true, false) => Some(System::Windows),
+                    (false, true) => Some(System::Other),
+                    _ => None,
+                }
             })
     }
 
@@ -167,7 +150,7 @@ impl Memory {
         placement: &Placement,
     ) -> Option<&NodeSelection> {
         let (selection, matched) = self.matched(cluster, namespace, placement)?;
-        (matched == Matched::Nothing).then_some(selection)
+        (matched == Matched::default()).then_some(selection)
     }
 
     fn matched(
@@ -198,7 +181,10 @@ fn in_namespace(
     if placement.names.is_some() {
         return None;
     }
-    let own = placement.selector.as_deref().map(NodeSelection::from_text);
+    let own = placement
+        .selector
+        .as_deref()
+        .map(from_text::<NodeSelection>);
     let own = own.unwrap_or_default();
     let mut labels = added.labels.clone();
     labels.extend(own.labels);
@@ -221,11 +207,14 @@ fn selector(cluster: &Cluster, namespace: &Name, placement: &Placement) -> Optio
     if in_namespace.is_none() && class.is_none() {
         return placement.selector.clone();
     }
-    let own = placement.selector.as_deref().map(NodeSelection::from_text);
+    let own = placement
+        .selector
+        .as_deref()
+        .map(from_text::<NodeSelection>);
     let mut all = in_namespace.or(own).unwrap_or_default();
     all.labels
         .extend(class.into_iter().flat_map(|class| class.labels.clone()));
-    Some(intern(&all.to_text()))
+    Some(to_text(&all))
 }
 
 type Nodes = HashMap<Name, (System, Labels)>;
@@ -243,13 +232,12 @@ fn changed<'a>(before: &'a Nodes, after: &'a Nodes) -> Vec<(&'a Name, &'a Labels
         .collect()
 }
 
-/// Returns whether the selection matches nodes that run Windows, and nodes that run another system.
-fn systems(selection: &NodeSelection, nodes: &Nodes) -> (bool, bool) {
-    let mut found = (false, false);
+fn matched(selection: &NodeSelection, nodes: &Nodes) -> Matched {
+    let mut found = Matched::default();
     for (name, (system, labels)) in nodes {
         match system {
-            System::Windows => found.0 |= selection.matches(name, labels),
-            System::Other => found.1 |= selection.matches(name, labels),
+            System::Windows => found.windows |= selection.matches(name, labels),
+            System::Other => found.others |= selection.matches(name, labels),
         }
     }
     found
@@ -258,7 +246,7 @@ fn systems(selection: &NodeSelection, nodes: &Nodes) -> (bool, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{ObjectKey, Owner, WorkloadKind};
+    use crate::index::{Node, ObjectKey, Owner, WorkloadKind};
 
     fn node(system: &str, pool: &str) -> Node {
         Node {
@@ -273,7 +261,7 @@ mod tests {
             labels: [("pool".to_owned(), pool.to_owned())].into(),
             terms: None,
         };
-        let selector = Some(selection.to_text().into());
+        let selector = Some(to_text(&selection));
         let placement = Placement {
             selector,
             ..Placement::default()
@@ -330,7 +318,13 @@ mod tests {
         memory.learn(&cluster);
         cluster.nodes.delete(&"win-1".into());
         memory.learn(&cluster);
-        assert_eq!(memory.node_of(&pod), Some(NodeKind::Windows));
+        let system = Some(System::Windows);
+        let is_left_out = false;
+        let known = Known {
+            system,
+            is_left_out,
+        };
+        assert_eq!(memory.node_of(&pod), Some(known));
         cluster.pods.delete(&key);
         memory.learn(&cluster);
         assert_eq!(memory.node_of(&pod), None);

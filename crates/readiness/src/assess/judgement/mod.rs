@@ -5,7 +5,7 @@ mod departed;
 mod json;
 pub(in crate::assess) mod judged;
 mod memory;
-mod needs;
+pub(in crate::assess) mod needs;
 mod ownership;
 mod provided;
 mod workloads;
@@ -35,10 +35,12 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
     let without_csi_node = windows
         .iter()
         .filter(|name| cluster.csi_node(name).is_none());
-    let served = target.map(|target| redirection::served_at(cluster, target));
-    let plugins = PLUGINS.iter();
-    let losses =
-        plugins.filter_map(|plugin| Some((plugin, redirection::loss(cluster, plugin, target)?)));
+    let today = redirection::today(cluster);
+    let served = target.map(|target| redirection::served_at(cluster, today, target));
+    let losses = PLUGINS.iter().filter_map(|plugin| {
+        let loss = redirection::loss(cluster, today?, plugin, target);
+        Some((plugin, loss))
+    });
     let nodes = windows.iter().map(|name| (name.clone(), Vec::new()));
     let mut pods: HashMap<Name, Vec<ObjectKey>> = nodes.collect();
     for (key, pod) in cluster.pods.iter() {
@@ -51,6 +53,7 @@ pub fn assess(cluster: &Cluster, memory: &Memory, target: Option<Release>) -> Re
     let mut report = Report {
         verdict: verdict::unknown(&[]),
         blocking: BlockingVolumes::default(),
+        today,
         target,
         served: served.unwrap_or_default(),
         losses: losses.collect(),

@@ -1,6 +1,6 @@
 //! Which controllers own which objects, and which of an owner's volumes live pods represent.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use crate::assess::volumes::Resolved;
 use crate::index::{
@@ -90,26 +90,17 @@ impl<'a> Ownership<'a> {
 
     /// Lets live pods represent the controllers of their controllers as well. To be called when all pods are recorded.
     pub fn climb(&mut self) {
-        let mut level: BTreeSet<ObjectKey> = self.standing.keys().cloned().collect();
-        for _ in 0..LONGEST_CHAIN {
-            let mut next = BTreeSet::new();
-            for uid in level {
+        for (mut uid, own) in self.standing.clone() {
+            for _ in 0..LONGEST_CHAIN {
                 let owner = self.by_uid.get(&uid);
                 let controller = owner.and_then(|(_, owner)| owner.controller.as_ref());
-                let (Some(above), Some(own)) = (
-                    here(&uid.namespace, controller),
-                    self.standing.get(&uid).cloned(),
-                ) else {
-                    continue;
+                let Some(above) = here(&uid.namespace, controller) else {
+                    break;
                 };
                 let of_above = self.standing.entry(above.clone()).or_default();
-                let before = of_above.len();
-                of_above.extend(own);
-                if of_above.len() > before {
-                    next.insert(above);
-                }
+                of_above.extend(own.iter().cloned());
+                uid = above;
             }
-            level = next;
         }
     }
 

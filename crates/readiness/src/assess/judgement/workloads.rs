@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use crate::assess::judgement::memory::{Memory, NodeKind};
+use crate::assess::judgement::memory::Memory;
 use crate::assess::judgement::ownership::Ownership;
 use crate::assess::partial::{self, Lacking};
 use crate::assess::volumes::{Resolver, Used};
@@ -50,16 +50,18 @@ impl Workloads<'_> {
     fn add_pod(&mut self, key: &ObjectKey, pod: &Pod) {
         let ObjectKey { namespace, .. } = key;
         let asked = || self.memory.asked(self.cluster, namespace, &pod.placement);
-        let known = self.memory.node_of(pod);
-        let kind = known.unwrap_or_else(|| match asked() {
-            Some(System::Windows) => NodeKind::Windows,
+        let node = self.memory.node_of(pod);
+        let system = match node {
+            Some(known) => known.system,
             // The node was already deleted when the pod was read, so its operating system is unknown.
-            None if pod.node_name.is_some() && self.has_windows => NodeKind::Windows,
-            _ => NodeKind::Other,
-        });
+            None => asked().or_else(|| {
+                let may_be = pod.node_name.is_some() && self.has_windows;
+                may_be.then_some(System::Windows)
+            }),
+        };
         let workload = WorkloadKey::pod(key.clone());
         let found = || self.resolver.resolve(&workload, &pod.volumes, &[]);
-        if !matches!(kind, NodeKind::Windows | NodeKind::Ignored) {
+        if system != Some(System::Windows) {
             // A pod on another node, or one whose owner is judged in its place, is not looked at.
             let is_free = pod.node_name.is_none() && !self.ownership.has_owner(namespace, pod);
             if is_free && asked().is_none() {
@@ -71,7 +73,7 @@ impl Workloads<'_> {
         let mut found = found();
         let controller = pod.controller.as_ref();
         self.ownership.stand(namespace, controller, &found.rows);
-        if kind == NodeKind::Windows {
+        if node.is_none_or(|known| !known.is_left_out) {
             found.node.clone_from(&pod.node_name);
             self.insert(workload, found);
         }

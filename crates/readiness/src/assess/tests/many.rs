@@ -112,7 +112,7 @@ fn of_many_daemon_sets_that_may_bring_a_driver_few_are_explained_and_kept_once()
     // Of each of the drivers that are explained, and each time the same pods.
     assert_eq!(count(&node, codes::DRIVER_POD_NOT_READY), 5);
     let report = Report::once(&cluster, None);
-    let sets = DaemonSets::of_drivers(&report, &cluster, report.needed_drivers());
+    let sets = DaemonSets::of_drivers(&report, &cluster, report.needs.drivers.keys());
     let [one, other] = [0, 1].map(|number| sets[&*driver(number)].perhaps.as_ptr());
     assert_eq!(one, other);
 }

@@ -46,8 +46,8 @@ fn value(container: &Container, flags: &[&str]) -> Option<String> {
             continue;
         };
         let value = match found {
-            Found::Here(value) => value,
-            Found::Next => words.next()?,
+            Some(value) => value,
+            None => words.next()?,
         };
         let mut known = HashMap::new();
         for variable in container.env.iter().flatten() {
@@ -62,14 +62,8 @@ fn value(container: &Container, flags: &[&str]) -> Option<String> {
     None
 }
 
-/// Where a flag's value is: in the same word, or the next one.
-enum Found<'a> {
-    Here(&'a str),
-    Next,
-}
-
-/// Finds a flag in a word: `--flag=value` or `--flag`, or inside a shell command line.
-fn in_word<'a>(word: &'a str, flag: &str) -> impl Iterator<Item = Found<'a>> {
+/// Finds a flag in a word: `--flag=value` or `--flag`, or inside a shell command line. Without a value, that is the next word.
+fn in_word<'a>(word: &'a str, flag: &str) -> impl Iterator<Item = Option<&'a str>> {
     word.match_indices(flag).filter_map(move |(at, flag)| {
         let (before, rest) = (&word[..at], &word[at + flag.len()..]);
         let start = before.trim_end_matches('-');
@@ -80,9 +74,9 @@ fn in_word<'a>(word: &'a str, flag: &str) -> impl Iterator<Item = Found<'a>> {
             return None;
         }
         match rest.strip_prefix(['=', ' ']) {
-            Some(value) if is_whole => Some(Found::Here(value)),
-            Some(value) => value.split_whitespace().next().map(Found::Here),
-            None => (is_whole && rest.is_empty()).then_some(Found::Next),
+            Some(value) if is_whole => Some(Some(value)),
+            Some(value) => value.split_whitespace().next().map(Some),
+            None => (is_whole && rest.is_empty()).then_some(None),
         }
     })
 }
