@@ -63,8 +63,7 @@ fn foresee(
         return Ok(Answer::Unknown);
     }
     let name = name.strip_prefix("node/").unwrap_or(name);
-    let found = preview(cluster, &report, name, way)
-        .map_err(|error| anyhow!("{}", visible(&error.to_string())))?;
+    let found = preview(cluster, &report, name, way).map_err(|why| anyhow!("{}", visible(&why)))?;
     let color = is_colored(arguments.color);
     let shown = report::preview(&found, way, about, arguments.to, arguments.output, color)?;
     print(&shown)?;

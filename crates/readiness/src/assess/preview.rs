@@ -50,26 +50,17 @@ pub struct Preview {
     pub stuck: Vec<Stuck>,
 }
 
-/// Why there is nothing to foresee.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PreviewError {
-    /// There is no such node.
-    #[error("there is no node {0}; kubectl get nodes lists them")]
-    NoNode(String),
-    /// The node does not run Windows, or is left out.
-    #[error("the pods of node {0} do not count: {1}")]
-    LeftOut(String, &'static str),
-}
-
-/// Foresees the pods of a node that would be stuck, at the report's target version or today's.
+/// Foresees the pods of a node that would be stuck, at the report's target version or today's. Else says why there is nothing to
+/// foresee.
 pub fn preview(
     cluster: &Cluster,
     report: &Report,
     name: &str,
     way: Way,
-) -> Result<Preview, PreviewError> {
+) -> Result<Preview, String> {
     let node = cluster.nodes.get(name);
-    let node = node.ok_or_else(|| PreviewError::NoNode(name.to_owned()))?;
+    let node =
+        node.ok_or_else(|| format!("there is no node {name}; kubectl get nodes lists them"))?;
     let why = match node.left_out {
         _ if !node.runs_windows() => Some("it does not run Windows"),
         Some(LeftOut::Ignored) => Some("it is labelled windowsstorage.dev/ignore=true"),
@@ -77,7 +68,7 @@ pub fn preview(
         None => None,
     };
     if let Some(why) = why {
-        return Err(PreviewError::LeftOut(name.to_owned(), why));
+        return Err(format!("the pods of node {name} do not count: {why}"));
     }
     let foresight = Foresight {
         cluster,

@@ -59,10 +59,23 @@ impl Gathered {
         kind == Self::KIND && group(api_version) == GROUP
     }
 
-    fn find(&self, wanted: &Kind) -> Option<&GatheredKind> {
-        self.kinds.iter().find(|kind| {
+    /// Returns whether it is complete in a kind of which so many objects were found, and what was or is wrong with that.
+    fn problem(&self, wanted: &Kind, found: u64) -> (bool, Option<String>) {
+        let kind = self.kinds.iter().find(|kind| {
             kind.kind == wanted.name() && group(&kind.api_version) == wanted.resource.group
-        })
+        });
+        let Some(kind) = kind else {
+            let problem = "the must-gather does not have it".to_owned();
+            return (false, Some(problem));
+        };
+        let lost = (found < kind.objects).then(|| {
+            format!(
+                "the must-gather had {} objects of this kind, and {found} are left of them; give all of its files",
+                kind.objects
+            )
+        });
+        let is_complete = kind.complete && lost.is_none();
+        (is_complete, kind.problem.clone().or(lost))
     }
 }
 
@@ -73,39 +86,14 @@ pub fn settle(records: &[Gathered], counts: &BTreeMap<&'static str, u64>, cluste
     cluster.api_server_version = latest.find_map(|record| record.kubernetes_version.clone());
     for kind in cluster_kinds() {
         let found = counts.get(kind.name()).copied().unwrap_or_default();
-        settle_kind(kind, records, found, cluster);
-    }
-}
-
-fn settle_kind(kind: &Kind, records: &[Gathered], found: u64, cluster: &mut Cluster) {
-    let table = kind.table_mut(cluster);
-    let mut problem = None;
-    let mut complete = true;
-    for record in records {
-        let Some(kind) = record.find(kind) else {
-            complete = false;
-            problem.get_or_insert_with(|| "the must-gather does not have it".to_owned());
-            continue;
-        };
-        complete &= kind.complete;
-        if let Some(known) = &kind.problem {
-            problem.get_or_insert_with(|| known.clone());
+        let table = kind.table_mut(cluster);
+        let said = records.iter().map(|record| record.problem(kind, found));
+        if said.clone().all(|(is_complete, _)| is_complete) {
+            table.finish(Instant::now());
         }
-        if found < kind.objects {
-            complete = false;
-            problem.get_or_insert_with(|| {
-                format!(
-                    "the must-gather had {} objects of this kind, and {found} are left of them; give all of its files",
-                    kind.objects
-                )
-            });
+        if let Some(problem) = said.filter_map(|(_, problem)| problem).next() {
+            table.fail(problem);
         }
-    }
-    if complete {
-        table.finish(Instant::now());
-    }
-    if let Some(problem) = problem {
-        table.fail(problem);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finds problems of a driver on one node.
 
 use crate::assess::CSI_PROXY_PIPES;
-use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
+use crate::assess::causes::{DaemonSet, DaemonSets, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::assess::{advisories, versions};
 use crate::index::{ObjectKey, Pod};
@@ -85,19 +85,18 @@ impl<'a> Place<'a> {
     /// Returns the driver's pods on the node: those that contain the driver and those of its DaemonSets for Windows.
     /// Excludes unready pods of DaemonSets for other nodes.
     fn driver_pods(&self) -> Vec<(&'a ObjectKey, &'a Pod)> {
-        let of_windows =
-            |key: &ObjectKey, pod: &Pod| self.sets.windows.iter().any(|set| set.has_made(key, pod));
-        let of_others =
-            |key: &ObjectKey, pod: &Pod| self.sets.others.iter().any(|set| set.has_made(key, pod));
+        let DaemonSets {
+            windows, others, ..
+        } = self.sets;
+        let is_of =
+            |sets: &[DaemonSet<'_>], (key, pod)| sets.iter().any(|it| it.has_made(key, pod));
         let names_driver = |pod: &Pod| {
             let driver = pod.driver.as_ref();
             driver.is_some_and(|driver| driver.names.contains(self.driver))
         };
-        self.pods
-            .iter()
-            .filter(|(key, pod)| names_driver(pod) || of_windows(key, pod))
-            .filter(|(key, pod)| is_ready(pod) || !of_others(key, pod))
-            .copied()
+        let pods = self.pods.iter().copied();
+        pods.filter(|&pod| names_driver(pod.1) || is_of(windows, pod))
+            .filter(|&pod| is_ready(pod.1) || !is_of(others, pod))
             .collect()
     }
 
