@@ -3,6 +3,7 @@
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::versions::{self, Distribution, Release, TargetError};
 use crate::index::{AnyTable, Cluster, LeftOut, Node, ReadFrom};
+use crate::objects::OS_ID_LABEL;
 
 /// Returns the API server's version, or for files, the newest kubelet's version.
 pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
@@ -20,10 +21,12 @@ pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
 
 /// Returns the distribution whose versions the cluster uses, as its nodes show.
 pub fn distribution(cluster: &Cluster) -> Distribution {
-    let mut nodes = cluster.nodes.iter().map(|(_, node)| node.distribution);
-    nodes
-        .find(|distribution| *distribution == Distribution::OpenShift)
-        .unwrap_or_default()
+    let mut labels = cluster.nodes.iter().flat_map(|(_, node)| &*node.labels);
+    if labels.any(|(key, _)| key == OS_ID_LABEL) {
+        Distribution::OpenShift
+    } else {
+        Distribution::Kubernetes
+    }
 }
 
 /// Returns the cluster's current version.
@@ -110,6 +113,13 @@ mod tests {
     use super::*;
     use crate::assess::plugins;
     use crate::index::{CsiNode, Node};
+
+    fn of_openshift() -> Node {
+        Node {
+            labels: [(OS_ID_LABEL.into(), "rhcos".into())].into(),
+            ..Node::default()
+        }
+    }
 
     /// Returns a cluster whose Windows nodes have these kubelet versions and migrated plugins.
     fn cluster(nodes: &[(&str, Option<&str>)]) -> Cluster {
@@ -226,11 +236,9 @@ unknown - - azure-disk - unknown
             let noted = [first, second].map(|noted| (noted != "-").then(|| name(noted)));
             let nodes = noted.each_ref().map(|noted| (&*kubelet, noted.as_deref()));
             let mut cluster = cluster(&nodes);
-            let node = Node {
-                distribution: version.map_or(Distribution::Kubernetes, |it| it.distribution),
-                ..Node::default()
-            };
-            cluster.nodes.apply("linux".into(), node);
+            if version.is_some_and(|it| it.distribution == Distribution::OpenShift) {
+                cluster.nodes.apply("linux".into(), of_openshift());
+            }
             let plugin = plugins::by_name(&name(plugin)).unwrap();
             let found =
                 match today(&cluster).map(|it| loss(&cluster, it, plugin, target.parse().ok())) {
@@ -277,11 +285,7 @@ unknown - - azure-disk - unknown
             error.contains("say 1.27 for OpenShift 4.14: known are Kubernetes 1.23 to"),
             "{error}"
         );
-        let node = Node {
-            distribution: Distribution::OpenShift,
-            ..Node::default()
-        };
-        cluster.nodes.apply("linux".into(), node);
+        cluster.nodes.apply("linux".into(), of_openshift());
         assert_eq!(check_target(&cluster, openshift), Ok(()));
         let error = check_target(&cluster, kubernetes).unwrap_err().to_string();
         assert!(

@@ -10,7 +10,6 @@ pub use k8s_openapi::api::core::v1::NodeAddress;
 use zeroize::Zeroizing;
 
 use crate::assess::plugins::Plugin;
-use crate::assess::versions::Distribution;
 use crate::index::driver_pods::{DriverPod, Taint};
 use crate::index::placement::{Placement, System};
 use crate::index::platform::PlatformSignal;
@@ -61,8 +60,6 @@ pub struct Node {
     pub left_out: Option<LeftOut>,
     /// Being deleted.
     pub deleting: bool,
-    /// The distribution that the Node's labels and annotations show.
-    pub distribution: Distribution,
     /// The platform that manages csi-proxy on the Node, if the Node shows one.
     pub platform: Option<PlatformSignal>,
     /// Annotated `windowsstorage.dev/management=Managed`: this operator manages the Node even if a platform is detected.

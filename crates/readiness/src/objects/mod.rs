@@ -57,7 +57,7 @@ pub use load::Loader;
 pub use node_side::driver_flags;
 pub use own::FEATURE_SWITCHES;
 pub use placement::SELECTOR_ANNOTATIONS;
-pub(crate) use placement::named_by_labels;
+pub(crate) use placement::{OS_ID_LABEL, named_by_labels};
 pub use received::Received;
 
 fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {

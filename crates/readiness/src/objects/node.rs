@@ -9,13 +9,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::assess::plugins;
-use crate::assess::versions::Distribution;
 use crate::index::{
     CsiNode, Labels, LeftOut, Name, Node, NodeAddress, NodeSelection, System, Taint, intern,
 };
 use crate::objects::interned;
 use crate::objects::metadata::{Meta, Object};
-use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, WINDOWS_BUILD_LABEL};
+use crate::objects::placement::{OS_LABEL, WINDOWS_BUILD_LABEL};
 use crate::objects::platform::platform;
 use crate::objects::pod::Condition;
 
@@ -30,7 +29,6 @@ const TYPE_LABELS: [&str; 2] = ["type", "liqo.io/type"];
 const VIRTUAL_TYPES: [&str; 3] = ["virtual-kubelet", "virtual-node", "kwok"];
 const VIRTUAL_TAINT: &str = "virtual-kubelet.io/provider";
 const MANAGEMENT_ANNOTATION: &str = "windowsstorage.dev/management";
-const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
 const WMCO_HOST_KEY: &str = "windowsmachineconfig.openshift.io/ssh-host-key";
 const WMCO_HOST_KEY_TYPE: &str = "windowsmachineconfig.openshift.io/ssh-host-key-type";
 
@@ -66,7 +64,6 @@ pub(super) fn row(node: Object<NodeSpec, NodeStatus>) -> Node {
         left_out,
         operating_system: label(OS_LABEL).map_or(info.operating_system, str::to_owned),
         deleting: meta.deletion_timestamp.is_some(),
-        distribution: distribution(&meta),
         kubelet_version: info.kubelet_version,
         labels: labels(&meta),
         ..Node::default()
@@ -112,14 +109,6 @@ fn ready_since(conditions: &[Condition]) -> Option<Timestamp> {
     let mut conditions = conditions.iter();
     let ready = conditions.find(|condition| condition.is_true("Ready"))?;
     Some(ready.last_transition_time.as_ref()?.0)
-}
-
-fn distribution(meta: &Meta) -> Distribution {
-    if meta.label(OS_ID_LABEL).is_some() || meta.annotation(WMCO_VERSION).is_some() {
-        Distribution::OpenShift
-    } else {
-        Distribution::Kubernetes
-    }
 }
 
 fn labels(meta: &Meta) -> Labels {

@@ -34,7 +34,7 @@ quobyte storageos scaleIO kubernetes.io/aws-ebs kubernetes.io/azure-disk kuberne
 kubernetes.io/gce-pd kubernetes.io/cinder kubernetes.io/vsphere-volume kubernetes.io/portworx-volume
 kubernetes.io/rbd kubernetes.io/cephfs kubernetes.io/glusterfs kubernetes.io/flocker kubernetes.io/quobyte
 kubernetes.io/storageos kubernetes.io/scaleio smb.csi.k8s.io hostPath containers initContainers image args
-command env kubeletVersion node.openshift.io/os_id windowsmachineconfig.openshift.io/version
+command env kubeletVersion node.openshift.io/os_id
 storage.alpha.kubernetes.io/migrated-plugins Namespace openshift.io/node-selector
 scheduler.alpha.kubernetes.io/node-selector type virtual-kubelet virtual-node virtual-kubelet.io/provider Managed parameters
 claimRef Bound namespace

@@ -50,7 +50,6 @@ pub fn is_openshift(cluster: Cluster<'_>) -> bool {
     cluster.of(NODE).any(|node| {
         let labels = ["metadata", "labels", "node.openshift.io/os_id"];
         field(node, &labels).is_some()
-            || annotation(node, "windowsmachineconfig.openshift.io/version").is_some()
     })
 }
 
