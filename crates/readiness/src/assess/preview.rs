@@ -211,13 +211,13 @@ impl Foresight<'_> {
             Access::OneNode => ("ReadWriteOnce", true),
             Access::OnePod => ("ReadWriteOncePod", false),
         };
-        let used = PodVolumeSource::Claim(claim.name.clone());
+        let source = PodVolumeSource::Claim(claim.name.clone());
         let mut pods = self.cluster.pods.iter();
         let (pod, node) = pods.find_map(|(key, pod)| {
             let node = pod.node_name.as_deref()?;
             let stays = node != self.name && !(shares_node && node == name);
             let uses = key.namespace == claim.namespace
-                && pod.volumes.iter().any(|volume| volume.source == used);
+                && pod.volumes.iter().any(|volume| volume.source == source);
             (stays && uses).then_some((key, node))
         })?;
         Some(format!(

@@ -279,7 +279,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Option<(&'c Name, &'c Name)>, Trouble> {
         let classes = &self.cluster.classes;
         let own = claim.storage_class.as_ref();
-        if own.is_some_and(|name| name.is_empty()) {
+        if own.is_some_and(Name::is_empty) {
             return Ok(None);
         }
         let name = own.or(self.default_class);

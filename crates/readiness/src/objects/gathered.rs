@@ -87,11 +87,11 @@ pub fn settle(records: &[Gathered], counts: &BTreeMap<&'static str, u64>, cluste
     for kind in cluster_kinds() {
         let found = counts.get(kind.name()).copied().unwrap_or_default();
         let table = kind.table_mut(cluster);
-        let said = records.iter().map(|record| record.problem(kind, found));
+        let mut said = records.iter().map(|record| record.problem(kind, found));
         if said.clone().all(|(is_complete, _)| is_complete) {
             table.finish(Instant::now());
         }
-        if let Some(problem) = said.filter_map(|(_, problem)| problem).next() {
+        if let Some(problem) = said.find_map(|(_, problem)| problem) {
             table.fail(problem);
         }
     }

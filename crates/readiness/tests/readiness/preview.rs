@@ -99,7 +99,7 @@ fn a_node_that_is_not_there_or_whose_pods_do_not_count_is_refused() {
         ("win-8", "pods of node win-8 do not count"),
     ] {
         let error = preview(&cluster, &report, node, Way::Away).unwrap_err();
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.contains(words), "{error}");
     }
     let none = preview(&cluster, &report, "win-1", Way::Away).unwrap();
     assert_eq!((none.pods, none.stuck.len()), (0, 0));

@@ -15,22 +15,21 @@ impl Report {
         for (name, node) in cluster.windows_nodes() {
             let mut sets = sets.iter();
             let set = sets.find(|set| set.node_side.covers(name, node));
-            let used = match set {
-                Some(set) => Some(CsiProxyUse {
-                    user: format!("DaemonSet {}", set.key),
-                    mounts: !set.node_side.csi_proxy_pipes.is_empty(),
-                }),
-                None => {
-                    let mut pods = self.pods_on(cluster, name).into_iter();
-                    let pod = pods.find(|(_, pod)| uses(pod));
-                    pod.map(|(key, pod)| CsiProxyUse {
-                        user: format!("pod {key}"),
-                        mounts: !pod.csi_proxy_pipes.is_empty(),
-                    })
-                }
+            let by_set = set.map(|set| CsiProxyUse {
+                user: format!("DaemonSet {}", set.key),
+                mounts: !set.node_side.csi_proxy_pipes.is_empty(),
+            });
+            let by_pod = || {
+                let mut pods = self.pods_on(cluster, name).into_iter();
+                let (key, pod) = pods.find(|(_, pod)| uses(pod))?;
+                Some(CsiProxyUse {
+                    user: format!("pod {key}"),
+                    mounts: !pod.csi_proxy_pipes.is_empty(),
+                })
             };
-            let used = used.map(|used| (name.clone(), used));
-            self.csi_proxy_uses.extend(used);
+            if let Some(used) = by_set.or_else(by_pod) {
+                self.csi_proxy_uses.insert(name.clone(), used);
+            }
         }
     }
 }
