@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rollout::number_or_percentage_schema;
-use super::values::{PrivateKeySecretRef, pinned_version_schema};
+use super::values::{PrivateKeySecretRef, pinned_version_schema, user_schema};
 use crate::index::Name;
 
 /// Settings for a group of nodes. A field that is not set has the value that holds for all nodes.
@@ -49,14 +49,7 @@ pub struct NodePool {
 pub struct PoolSsh {
     /// The user, instead of `spec.ssh.user`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 1, max = 256),
-        regex(pattern = r"^[^\s/:;,]+$"),
-        extend("x-kubernetes-validations" = [{
-            "rule": "self.matches('^[^ /:;,]+$')",
-            "message": "a user name has neither spaces nor any of / : ; ,",
-        }])
-    )]
+    #[schemars(transform = user_schema)]
     pub user: Option<String>,
     /// The port of the SSH server, instead of `spec.ssh.port`.
     #[serde(skip_serializing_if = "Option::is_none")]

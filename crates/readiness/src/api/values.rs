@@ -1,6 +1,6 @@
 //! Values that the settings for all nodes and those of a pool have.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 /// A private key in a Secret of the operator's namespace.
@@ -28,13 +28,24 @@ impl Default for PrivateKeySecretRef {
 }
 
 /// Adds what a pinned version looks like.
-pub(super) fn pinned_version_schema(schema: &mut schemars::Schema) {
-    schema.insert("maxLength".to_owned(), 64.into());
+pub(super) fn pinned_version_schema(schema: &mut Schema) {
     let pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$";
+    let rule = "self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$')";
+    constrain(schema, 64, pattern, rule, "write a version such as v1.3.0");
+}
+
+/// Adds what the name of a user looks like.
+pub(super) fn user_schema(schema: &mut Schema) {
+    let rule = "self.matches('^[^ /:;,]+$')";
+    let message = "a user name has neither spaces nor any of / : ; ,";
+    constrain(schema, 256, r"^[^\s/:;,]+$", rule, message);
+    schema.insert("minLength".to_owned(), 1.into());
+}
+
+/// Adds a bound and a pattern, which the rule repeats with words of its own.
+fn constrain(schema: &mut Schema, longest: u32, pattern: &str, rule: &str, message: &str) {
+    let validations = serde_json::json!([{"rule": rule, "message": message}]);
+    schema.insert("maxLength".to_owned(), longest.into());
     schema.insert("pattern".to_owned(), pattern.into());
-    let rule = serde_json::json!([{
-        "rule": "self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$')",
-        "message": "write a version such as v1.3.0",
-    }]);
-    schema.insert("x-kubernetes-validations".to_owned(), rule);
+    schema.insert("x-kubernetes-validations".to_owned(), validations);
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::node_pool::NodePool;
 use super::rollout::{RolloutSpec, RolloutStatus};
-use super::values::{PrivateKeySecretRef, pinned_version_schema};
+use super::values::{PrivateKeySecretRef, pinned_version_schema, user_schema};
 
 /// The settings of the operator. Every field is optional.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -125,14 +125,7 @@ pub enum Install {
 #[serde(rename_all = "camelCase", default)]
 pub struct SshSpec {
     /// The user, a member of the node's group Administrators.
-    #[schemars(
-        length(min = 1, max = 256),
-        regex(pattern = r"^[^\s/:;,]+$"),
-        extend("x-kubernetes-validations" = [{
-            "rule": "self.matches('^[^ /:;,]+$')",
-            "message": "a user name has neither spaces nor any of / : ; ,",
-        }])
-    )]
+    #[schemars(transform = user_schema)]
     pub user: String,
     /// The port of the SSH server.
     #[schemars(range(min = 1, max = 65535))]
