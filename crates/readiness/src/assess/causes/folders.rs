@@ -15,7 +15,7 @@ pub(super) fn open_folders<'a>(
     let csi_nodes = cluster.csi_nodes.iter();
     let registered: HashSet<&Name> = csi_nodes.flat_map(|(_, it)| it.drivers.iter()).collect();
     let is_driver = |name: &Name| {
-        report.needs(name)
+        report.needs.drivers.contains_key(name)
             || plugins::is_known_driver(name)
             || cluster.csi_drivers.get(name).is_some()
             || registered.contains(name)

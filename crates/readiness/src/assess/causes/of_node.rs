@@ -2,9 +2,9 @@
 
 use semver::Version;
 
+use crate::assess::advisories;
 use crate::assess::report::Finding;
 use crate::assess::versions::Release;
-use crate::assess::{advisories, partial};
 use crate::index::{Cluster, LeftOut, Name, Node};
 
 /// Reports the virtual nodes of Windows. They are left out of the judgement.
@@ -45,14 +45,6 @@ pub fn no_csi_node(cluster: &Cluster, name: &Name) -> Finding {
             "the CSINode is of an earlier node of this name, so its entries prove nothing. Kubernetes deletes it within \
              minutes, and the kubelet makes a new one: if it does not, restart the kubelet"
         );
-    }
-    if partial::lacks_csi_nodes(cluster) {
-        let finding = finding!(
-            CSI_NODE_MISSING,
-            object,
-            "the files have no CSINode; add what this prints"
-        );
-        return finding.run("kubectl get csinodes -o yaml", &[]);
     }
     finding!(
         CSI_NODE_MISSING,

@@ -12,7 +12,7 @@ use crate::assess::report::{
 };
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
-use crate::assess::{advice, codes, plugins, redirection};
+use crate::assess::{advice, codes, partial, plugins, redirection};
 use crate::index::{Cluster, Name, Node, ReadFrom, WorkloadKey, list};
 
 /// How many drivers are explained on each node whose names anyone can make up.
@@ -100,7 +100,8 @@ impl Report {
         let is_down = findings
             .iter()
             .any(|it| it.code == codes::CSI_PROXY_NOT_READY);
-        if csi_node.is_none() {
+        // Of files without any, the verdict says what to add.
+        if csi_node.is_none() && !partial::lacks_csi_nodes(cluster) {
             findings.push(causes::no_csi_node(cluster, name));
         }
         findings.extend(causes::known_of_windows(name, node, self.release()));
@@ -132,7 +133,9 @@ impl Report {
         findings.extend(causes.iter().map(|(_, cause)| cause.clone()));
         let drivers = csi_node.into_iter().flat_map(|it| it.drivers.iter());
         if is_whole {
-            let needed = drivers.clone().filter(|it| self.needs(it));
+            let needed = drivers
+                .clone()
+                .filter(|it| self.needs.drivers.contains_key(*it));
             findings.extend(needed.flat_map(|driver| causes::stale_entry(&place(driver))));
         }
         sort(&mut findings);

@@ -77,11 +77,6 @@ impl Report {
         self.target.or(self.today)
     }
 
-    /// Whether a workload needs the driver.
-    pub fn needs(&self, driver: &str) -> bool {
-        self.needs.drivers.contains_key(driver)
-    }
-
     /// Returns a user of csi-proxy on this Windows node: a DaemonSet that covers the node, else a pod on it. Picks the
     /// first by namespace and name.
     pub fn csi_proxy_use(&self, node: &str) -> Option<&CsiProxyUse> {
