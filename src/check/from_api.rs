@@ -1,7 +1,5 @@
 //! Reads a cluster once from its API server.
 
-use std::time::Instant;
-
 use kube::api::ListParams;
 use kube::{Api, Client};
 
@@ -75,7 +73,7 @@ pub async fn list(
     };
     let mut take = |mut step: Step| {
         match &mut step {
-            Step::Begin => kind.table_mut(cluster).begin(Instant::now()),
+            Step::Begin => kind.table_mut(cluster).begin(),
             Step::Ask => {}
             Step::Page(page) => page.retain(|object| {
                 kind.absorb(cluster, object);
@@ -91,9 +89,9 @@ pub async fn list(
 pub fn conclude(kind: &Kind, cluster: &mut Cluster, ended: &Result<(), CallError>) {
     let table = kind.table_mut(cluster);
     let problem = match ended {
-        Ok(()) => return table.finish(Instant::now()),
+        Ok(()) => return table.finish(),
         // A custom resource without a CRD has no objects, so the defaults apply.
-        Err(error) if error.is_not_found() && kind.is_own() => return table.finish(Instant::now()),
+        Err(error) if error.is_not_found() && kind.is_own() => return table.finish(),
         Err(error) if error.is_forbidden() => forbidden::to_user(&error.answer()),
         Err(error) if error.is_not_found() => {
             format!("the API server does not serve it: {}", error.answer())

@@ -57,7 +57,7 @@ async fn look(arguments: &CheckHostsArgs) -> anyhow::Result<Vec<Preflight>> {
     for name in [CONFIG_MAP, HOST_KEYS_CONFIG_MAP] {
         one(&client, maps, Some(&namespace), name, &mut cluster).await?;
     }
-    cluster.config_maps.finish(Instant::now());
+    cluster.config_maps.finish();
     let secrets = Api::namespaced(client.clone(), &namespace);
     for name in cluster.wanted().secrets() {
         let secret = read_secret(&secrets, name).await?;

@@ -1,7 +1,5 @@
 //! Gathers the operator's own data: `ConfigMap`s, the `OperatorCondition`, the Lease, events. Never writes the SSH key.
 
-use std::time::Instant;
-
 use kube::api::ListParams;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
@@ -44,7 +42,7 @@ impl Reader<'_, '_> {
             return;
         };
         let api = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
-        cluster.config_maps.begin(Instant::now());
+        cluster.config_maps.begin();
         self.objects.begin();
         let mut is_complete = true;
         // One by one: permission to list them would include all others.
@@ -62,7 +60,7 @@ impl Reader<'_, '_> {
         }
         self.objects.end();
         if is_complete {
-            cluster.config_maps.finish(Instant::now());
+            cluster.config_maps.finish();
         }
         let secrets = Api::namespaced(self.client.clone(), namespace);
         for name in cluster.wanted().secrets() {

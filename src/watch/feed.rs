@@ -17,6 +17,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::client::{Revisions, backoff};
 use crate::http::Metrics;
+use crate::index::Listed;
 use crate::objects::{Kind, Received, Scope};
 use crate::watch::News;
 use crate::watch::failure::Failure;
@@ -55,10 +56,12 @@ pub(super) struct Feed {
     pub failures: Failures,
 }
 
-/// A list under way. Its permit is absent if others did not finish in time: then the list just runs in addition to them.
-struct Listing(
-    #[expect(dead_code, reason = "held until the list ends")] Option<OwnedSemaphorePermit>,
-);
+/// A list under way.
+struct Listing {
+    begun: Instant,
+    /// Absent if others did not finish in time: then the list just runs in addition to them.
+    _permit: Option<OwnedSemaphorePermit>,
+}
 
 impl Feed {
     /// Feeds the owner.
@@ -91,7 +94,8 @@ impl Feed {
             match next {
                 Ok(event) => self.take(event, &mut listing).await,
                 Err(failure) => {
-                    let pause = self.fail(&failure, listing.take().is_some()).await;
+                    let begun = listing.take().map(|listing: Listing| listing.begun);
+                    let pause = self.fail(&failure, begun).await;
                     sleep(pause).await;
                     if failure.needs_watcher() {
                         return;
@@ -107,13 +111,18 @@ impl Feed {
             Event::Init => {
                 let queued = timeout(QUEUE, Arc::clone(&self.lists).acquire_owned()).await;
                 self.wanted.mark_unchanged();
-                *listing = Some(Listing(queued.ok().and_then(Result::ok)));
-                self.tell(What::Begun(Instant::now())).await;
+                *listing = Some(Listing {
+                    begun: Instant::now(),
+                    _permit: queued.ok().and_then(Result::ok),
+                });
+                self.tell(What::Begun).await;
             }
             Event::InitApply(object) => self.tell(What::Listed(object)).await,
             Event::InitDone => {
-                *listing = None;
-                self.tell(What::Done(Instant::now(), self.version())).await;
+                if let Some(listing) = listing.take() {
+                    let (listed, version) = self.end_list(listing.begun);
+                    self.tell(What::Done(listed, version)).await;
+                }
             }
             Event::Apply(object) => {
                 let version = self.see(&object);
@@ -131,12 +140,14 @@ impl Feed {
         let path = self.api.resource_url();
         let version = object.meta().resource_version.as_deref();
         let seen = self.revisions.see(path, version.unwrap_or_default());
-        seen.unwrap_or_else(|_| self.version())
+        seen.unwrap_or_else(|_| self.revisions.highest(path))
     }
 
-    /// Returns how far the kind has come.
-    fn version(&self) -> u64 {
-        self.revisions.highest(self.api.resource_url())
+    /// Returns when the list ran that ends now, and how far it has read.
+    fn end_list(&self, begun: Instant) -> (Listed, u64) {
+        let version = self.revisions.highest(self.api.resource_url());
+        let ended = Instant::now();
+        (Listed { begun, ended }, version)
     }
 
     async fn tell(&self, what: What) {
@@ -148,7 +159,7 @@ impl Feed {
     }
 
     /// Counts and reports a failure; returns how long to wait.
-    async fn fail(&mut self, failure: &Failure, is_listing: bool) -> Duration {
+    async fn fail(&mut self, failure: &Failure, listing: Option<Instant>) -> Duration {
         let kind = self.kind;
         self.metrics
             .count_watch_restart(kind.name(), failure.cause());
@@ -156,10 +167,12 @@ impl Feed {
         let pause = self.failures.add();
         let (name, retry_seconds) = (kind.name(), pause.as_secs_f32());
         tracing::warn!(kind = %name, retry_seconds, "watch interrupted: {details}");
-        let what = if is_listing && kind.is_own() && failure.is_not_found() {
-            What::NotInstalled(problem, Instant::now(), self.version())
-        } else {
-            What::Failed(problem)
+        let what = match listing {
+            Some(begun) if kind.is_own() && failure.is_not_found() => {
+                let (listed, version) = self.end_list(begun);
+                What::NotInstalled(problem, listed, version)
+            }
+            _ => What::Failed(problem),
         };
         self.tell(what).await;
         pause

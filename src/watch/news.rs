@@ -1,11 +1,10 @@
 //! What a feed tells the owner of the index.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use kube::Resource;
 
-use crate::index::{Cluster, Secret};
+use crate::index::{Cluster, Listed, Secret};
 use crate::objects::{Kind, Received};
 
 /// Something that was read, or could not be read.
@@ -19,17 +18,17 @@ pub enum News {
 /// What has happened. Numbers are the resourceVersions that the kind has been read up to.
 pub enum What {
     /// A list begins.
-    Begun(Instant),
+    Begun,
     /// An object of the list.
     Listed(Received),
     /// The list has ended.
-    Done(Instant, u64),
+    Done(Listed, u64),
     /// An object was added or changed.
     Applied(Received, u64),
     /// An object was deleted.
     Deleted(Received, u64),
-    /// The definition of a custom resource of this operator is not there: why, and when that was known.
-    NotInstalled(String, Instant, u64),
+    /// The definition of a custom resource of this operator is not there: why, and when it was asked for.
+    NotInstalled(String, Listed, u64),
     /// Reading fails, for this reason.
     Failed(String),
     /// Nothing has failed for a while after a failure.
@@ -50,8 +49,8 @@ impl News {
         };
         let table = kind.table_mut(cluster);
         match what {
-            What::Begun(at) => {
-                table.begin(at);
+            What::Begun => {
+                table.begin();
                 false
             }
             // A part of a list ends no failure: what comes after it is unknown.
@@ -68,9 +67,10 @@ impl News {
             // before, the data stays: nothing follows from its absence.
             What::NotInstalled(problem, ..) if !table.is_empty() => table.fail(problem),
             // That is news also if no object differs: whoever wanted the list waits for it.
-            What::Done(at, version) | What::NotInstalled(_, at, version) => {
+            What::Done(listed, version) | What::NotInstalled(_, listed, version) => {
                 table.come_to(version);
-                table.finish(at);
+                table.finish();
+                table.note_listed(listed);
                 true
             }
             What::Failed(problem) => table.fail(problem),
@@ -93,6 +93,8 @@ fn absorb_secrets(mut read: BTreeMap<String, Secret>, cluster: &mut Cluster) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::objects::kind;
 
@@ -108,9 +110,13 @@ mod tests {
             News::Object(pods, what).absorb(&mut cluster);
             pods.table(&cluster).problem().is_some()
         };
-        for end in [What::Done(Instant::now(), 1), What::Applied(pod.clone(), 2)] {
+        let (begun, ended) = (Instant::now(), Instant::now());
+        for end in [
+            What::Done(Listed { begun, ended }, 1),
+            What::Applied(pod.clone(), 2),
+        ] {
             assert!(fails_after(What::Failed("why".to_owned())));
-            assert!(fails_after(What::Begun(Instant::now())));
+            assert!(fails_after(What::Begun));
             assert!(fails_after(What::Listed(pod.clone())));
             assert!(!fails_after(end));
         }

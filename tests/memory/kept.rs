@@ -1,7 +1,5 @@
 //! Measures how much memory stays allocated per object of each kind, in the index and in the report.
 
-use std::time::Instant;
-
 use serde_json::Value;
 use testbed::realistic::{self, Os, Owner};
 use windows_storage_operator::assess::{Memory, Report, assess};
@@ -50,7 +48,7 @@ impl Growing {
                 kind.absorb(&mut self.cluster, &object);
             }
             let table = kind.table_mut(&mut self.cluster);
-            table.finish(Instant::now());
+            table.finish();
             assert_eq!(table.problem(), None, "{what} cannot be read");
             drop_unused_names();
             self.memory.learn(&self.cluster);

@@ -258,7 +258,7 @@ fn nobody_logs_in_before_it_is_known_whose_the_nodes_are() {
         .iter()
         .filter(|kind| kind.decides && kind.name() != "DaemonSet")
     {
-        kind.table_mut(&mut rig.cluster).finish(rig.instant);
+        kind.table_mut(&mut rig.cluster).finish();
     }
     assert!(!rig.pass().knows_configuration);
     rig.read_verdict_kinds();

@@ -4,7 +4,6 @@ mod nodes;
 mod words;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -92,7 +91,7 @@ impl Builder {
 
     fn read(mut self) -> Cluster {
         for kind in cluster_kinds() {
-            kind.table_mut(&mut self.cluster).finish(Instant::now());
+            kind.table_mut(&mut self.cluster).finish();
         }
         self.cluster
     }

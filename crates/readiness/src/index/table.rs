@@ -38,15 +38,17 @@ impl Key for ObjectKey {
 /// The operations of lists and watches on a table of any row type. Each returns whether it changed the table.
 pub trait AnyTable {
     /// Starts a list.
-    fn begin(&mut self, at: Instant);
-    /// Finishes a list, or a reading that was not begun.
-    fn finish(&mut self, at: Instant);
+    fn begin(&mut self);
+    /// Finishes a list.
+    fn finish(&mut self);
     /// Records that reading fails. Keeps the rows.
     fn fail(&mut self, problem: String) -> bool;
     /// Records that reading continues without a gap after a failure.
     fn resume(&mut self) -> bool;
     /// Records the resourceVersion that was read up to.
     fn come_to(&mut self, version: u64);
+    /// Records when the list that has just finished ran.
+    fn note_listed(&mut self, listed: Listed);
     /// Returns when the last finished list ran.
     fn listed(&self) -> Option<Listed>;
     /// Removes an object.
@@ -82,7 +84,8 @@ pub struct Listed {
 pub struct Table<K, V> {
     rows: BTreeMap<K, V>,
     rejected: BTreeMap<K, String>,
-    listing: Option<(Instant, BTreeSet<K>)>,
+    listing: Option<BTreeSet<K>>,
+    complete: bool,
     problem: Option<String>,
     version: u64,
     listed: Option<Listed>,
@@ -91,7 +94,7 @@ pub struct Table<K, V> {
 impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     /// Stores an object that was listed, added or changed. Returns whether the table changed.
     pub fn apply(&mut self, key: K, value: V) -> bool {
-        if let Some((_, listing)) = &mut self.listing {
+        if let Some(listing) = &mut self.listing {
             listing.insert(key.clone());
         }
         let was_rejected = self.rejected.remove(&key).is_some();
@@ -151,20 +154,18 @@ impl<V: PartialEq> Table<ObjectKey, V> {
 }
 
 impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
-    fn begin(&mut self, at: Instant) {
-        self.listing = Some((at, BTreeSet::new()));
+    fn begin(&mut self) {
+        self.listing = Some(BTreeSet::new());
     }
 
-    fn finish(&mut self, at: Instant) {
-        let mut begun = at;
-        if let Some((since, listing)) = self.listing.take() {
-            begun = since;
+    fn finish(&mut self) {
+        if let Some(listing) = self.listing.take() {
             self.rows.retain(|key, _| listing.contains(key));
             self.rejected.retain(|key, _| listing.contains(key));
         }
         // Rebuild the map: inserting sorted rows one by one leaves its tree nodes half empty.
         self.rows = std::mem::take(&mut self.rows).into_iter().collect();
-        self.listed = Some(Listed { begun, ended: at });
+        self.complete = true;
         self.problem = None;
     }
 
@@ -182,6 +183,10 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
         self.version = version;
     }
 
+    fn note_listed(&mut self, listed: Listed) {
+        self.listed = Some(listed);
+    }
+
     fn listed(&self) -> Option<Listed> {
         self.listed
     }
@@ -192,7 +197,7 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
 
     fn reject(&mut self, meta: &ObjectMeta, problem: String) -> bool {
         let key = K::of(meta);
-        if let Some((_, listing)) = &mut self.listing {
+        if let Some(listing) = &mut self.listing {
             listing.insert(key.clone());
         }
         let changed = self.rejected.get(&key) != Some(&problem);
@@ -213,7 +218,7 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
     }
 
     fn is_complete(&self) -> bool {
-        self.listed.is_some()
+        self.complete
     }
 
     fn problem(&self) -> Option<&str> {
@@ -241,34 +246,34 @@ mod tests {
     }
 
     fn relist(table: &mut Table<String, u8>, names: &[&str]) {
-        table.begin(Instant::now());
+        table.begin();
         for name in names {
             table.apply((*name).to_owned(), 1);
         }
-        table.finish(Instant::now());
+        table.finish();
     }
 
     #[test]
     fn an_empty_list_is_complete_and_an_unread_one_is_not() {
         let mut table = Table::<String, u8>::default();
         assert!(!table.is_complete());
-        table.begin(Instant::now());
+        table.begin();
         assert!(!table.is_complete());
-        table.finish(Instant::now());
+        table.finish();
         assert!(table.is_complete() && table.is_empty());
     }
 
     #[test]
     fn a_relist_removes_what_it_does_not_name_when_it_is_finished() {
         let mut table = listed(&["a", "b"]);
-        table.begin(Instant::now());
+        table.begin();
         assert!(!table.apply("b".to_owned(), 1));
         assert_eq!(
             table.get("a"),
             Some(&1),
             "an unfinished list removes nothing"
         );
-        table.finish(Instant::now());
+        table.finish();
         assert_eq!((table.get("a"), table.get("b")), (None, Some(&1)));
     }
 

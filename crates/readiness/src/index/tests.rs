@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use super::*;
 use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 use crate::objects::KINDS;
@@ -17,7 +15,7 @@ fn configured(left_out: &str) -> Cluster {
     let mut cluster = Cluster::default();
     for kind in KINDS.iter() {
         if FOR_NODES.contains(&kind.name()) && kind.name() != left_out {
-            kind.table_mut(&mut cluster).finish(Instant::now());
+            kind.table_mut(&mut cluster).finish();
         }
     }
     if left_out != "Secret" {
@@ -87,7 +85,7 @@ fn a_cluster_without_any_node_is_not_read_whatever_it_was_read_from() {
             ..Cluster::default()
         };
         for kind in KINDS.iter() {
-            kind.table_mut(&mut cluster).finish(Instant::now());
+            kind.table_mut(&mut cluster).finish();
         }
         let unread = cluster.unread();
         let [unread] = &unread[..] else {

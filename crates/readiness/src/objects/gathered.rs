@@ -1,7 +1,6 @@
 //! Reads a must-gather's record: the kinds that it contains, and whether they are complete.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use kube::Resource;
 use serde::{Deserialize, Serialize};
@@ -89,7 +88,7 @@ pub fn settle(records: &[Gathered], counts: &BTreeMap<&'static str, u64>, cluste
         let table = kind.table_mut(cluster);
         let mut said = records.iter().map(|record| record.problem(kind, found));
         if said.clone().all(|(is_complete, _)| is_complete) {
-            table.finish(Instant::now());
+            table.finish();
         }
         if let Some(problem) = said.find_map(|(_, problem)| problem) {
             table.fail(problem);

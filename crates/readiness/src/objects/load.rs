@@ -1,7 +1,6 @@
 //! Loads a cluster from objects that are read one by one from files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -78,7 +77,7 @@ impl Loader {
         }
         cluster.read_from = ReadFrom::Files;
         for kind in cluster_kinds() {
-            kind.table_mut(&mut cluster).finish(Instant::now());
+            kind.table_mut(&mut cluster).finish();
         }
         let kinds = cluster_kinds().map(Kind::name);
         let absent = kinds.filter(|kind| !counts.contains_key(kind));

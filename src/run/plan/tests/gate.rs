@@ -133,7 +133,7 @@ fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
     assert_eq!(after(&mut rig, 1), Reason::ReadinessUnknown);
     let todo = rig.pass_after(1);
     assert!(!todo.is_complete || todo.judged.verdict.message.contains("Pod"));
-    rig.cluster.pods.finish(rig.instant);
+    rig.cluster.pods.finish();
     assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes);
     rig.cluster.pods.fail("reading it is forbidden".to_owned());
     assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes, "a while again");

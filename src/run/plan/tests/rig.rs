@@ -100,7 +100,7 @@ impl Rig {
 
     pub(super) fn read_verdict_kinds(&mut self) {
         for kind in KINDS.iter().filter(|kind| kind.decides) {
-            kind.table_mut(&mut self.cluster).finish(self.instant);
+            kind.table_mut(&mut self.cluster).finish();
         }
     }
 
@@ -138,8 +138,8 @@ impl Rig {
 
     pub(super) fn finish_configuration(&mut self) {
         self.ssh_secret();
-        self.cluster.config_maps.finish(self.instant);
-        self.cluster.node_statuses.finish(self.instant);
+        self.cluster.config_maps.finish();
+        self.cluster.node_statuses.finish();
     }
 
     pub(super) fn read_configuration(&mut self) {
@@ -175,13 +175,12 @@ impl Rig {
         });
     }
 
-    /// Lists again what can be read.
+    /// Lists everything now.
     pub(super) fn list(&mut self) {
+        let (begun, ended) = (self.instant, self.instant);
         for kind in KINDS.iter() {
             let table = kind.table_mut(&mut self.cluster);
-            if table.is_complete() && table.problem().is_none() {
-                table.finish(self.instant);
-            }
+            table.note_listed(Listed { begun, ended });
         }
     }
 
