@@ -9,7 +9,7 @@ use windows_storage_operator::visible::visible;
 use crate::cli::MustGatherArgs;
 use crate::command::connect::{connect, place};
 use crate::command::progress::Line;
-use crate::command::signals::signalled;
+use crate::command::signals::{Signal, signalled};
 use crate::command::{print, report_line, runtime};
 
 /// How long threads that read from nodes may take to notice that their connections were closed.
@@ -39,7 +39,7 @@ pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
     let ended = runtime.block_on(async {
         tokio::select! {
             ended = work(arguments, &folder) => ended,
-            signal = signalled() => {
+            signal = signalled([Signal::Hangup, Signal::Interrupt, Signal::Terminate]) => {
                 Err(Interrupted(signal).into())
             }
         }

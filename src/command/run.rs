@@ -17,7 +17,7 @@ use windows_storage_operator::run::logs::filter;
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};
-use crate::command::signals::signalled;
+use crate::command::signals::{Signal, signalled};
 
 /// Runs the controller.
 pub fn run(arguments: &RunArgs) -> anyhow::Result<()> {
@@ -32,7 +32,7 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<()> {
 
 async fn serve(arguments: &RunArgs) -> anyhow::Result<()> {
     // From the start: as the first process of a container, it is not ended by the signal itself.
-    let mut stop = std::pin::pin!(signalled());
+    let mut stop = std::pin::pin!(signalled([Signal::Terminate, Signal::Interrupt]));
     let cluster = &arguments.cluster;
     let metrics = Metrics::default();
     let identity = arguments.election.identity();
