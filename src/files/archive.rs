@@ -52,7 +52,8 @@ pub(super) fn of_content(name: &str, bytes: &[u8]) -> Option<Problem> {
     let mut forms = FORMS.iter();
     let shown = forms.find(|(_, at, magic, _)| is_of(*at, magic));
     let program = match shown {
-        Some((.., program)) => named.filter(|named| *named == TAR).unwrap_or(program),
+        Some((.., program)) if *program != ZIP && named == Some(TAR) => TAR,
+        Some((.., program)) => program,
         None => named.filter(|_| bytes.is_empty())?,
     };
     Some(Problem::Archive(program))
@@ -116,6 +117,7 @@ mod tests {
             ("x.json", gzip, "gunzip"),
             ("standard input", gzip, "gunzip"),
             ("b.zip", zip, ZIP),
+            ("x.tgz", zip, ZIP),
             ("b.yaml", zip, ZIP),
             ("x.xz", b"\xfd7zXZ\0\0\x04", "unxz"),
             ("x.bz2", b"BZh91AY&SY\x84", "bunzip2"),

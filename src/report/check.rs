@@ -210,13 +210,22 @@ pub(super) fn served(report: &ReadinessReport, room: Room) -> impl Iterator<Item
             served.entry(driver).or_default().push(volume);
         }
     }
-    served
-        .into_iter()
-        .map(move |(driver, volumes)| Block::Group {
+    let is_registered = |driver: &str| {
+        let mut drivers = report.drivers.iter();
+        drivers.any(|known| known.name == driver && !known.registered_on.is_empty())
+    };
+    served.into_iter().map(move |(driver, volumes)| {
+        let what = if is_registered(driver) {
+            "registered on all nodes that need it"
+        } else {
+            "needed on no Windows node yet"
+        };
+        Block::Group {
             name: driver.to_owned(),
-            what: Some("registered on all nodes that need it".to_owned()),
+            what: Some(what.to_owned()),
             blocks: listed(driver, volumes, room).collect(),
-        })
+        }
+    })
 }
 
 /// Shows all nodes, or if there are very many, only those that are not ready.

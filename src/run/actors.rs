@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
 
+use k8s_openapi::api::core::v1::Node;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 
@@ -125,39 +126,44 @@ impl Actors<'_> {
         }
     }
 
-    async fn delete_status(&self, node: &str) -> anyhow::Result<()> {
-        let statuses: Api<WindowsNodeStorage> = Api::all(self.client.clone());
-        let parameters = DeleteParams::default();
-        let deleting = statuses.delete(node, &parameters);
-        match deadline::call("delete WindowsNodeStorage", deleting).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(()),
-        }
-    }
-
     /// Removes what deleted nodes have left, each as long as the last plan says so. Goes on after a failure, and tells the last.
     pub async fn leftovers(&self) -> Infallible {
         self.keep("DepartedNode", async |plan| {
             let mut outcome = Ok(None);
-            for node in &plan.left_keys {
-                if self
-                    .last()
-                    .is_some_and(|last| last.left_keys.contains(node))
-                {
-                    let removed = self.pins.remove(node).await;
-                    outcome = removed.map_err(anyhow::Error::from).and(outcome);
-                }
-            }
-            for node in &plan.left_statuses {
-                if self
-                    .last()
-                    .is_some_and(|last| last.left_statuses.contains(node))
-                {
-                    outcome = self.delete_status(node).await.and(outcome);
+            for node in &plan.left_keys | &plan.left_statuses {
+                if let Some(last) = self.last() {
+                    outcome = self.forget(&node, &last).await.and(outcome);
                 }
             }
             outcome
         })
         .await
+    }
+
+    /// Removes the host key and the status of a node, the key first: only the status may tell that there is one.
+    async fn forget(&self, node: &str, plan: &Plan) -> anyhow::Result<()> {
+        if plan.left_keys.contains(node) {
+            // Where everything is removed, the node is there and planned.
+            if !plan.nodes.contains_key(node) {
+                let nodes: Api<Node> = Api::all(self.client.clone());
+                let read = deadline::call("read Node", nodes.get_metadata_opt(node)).await?;
+                if read.is_some() {
+                    // It is back, or the watch lags behind: the next plan knows more.
+                    return Ok(());
+                }
+            }
+            self.pins.remove(node).await?;
+            tracing::info!(node, "its host key is removed");
+        }
+        if plan.left_statuses.contains(node) {
+            let statuses: Api<WindowsNodeStorage> = Api::all(self.client.clone());
+            let parameters = DeleteParams::default();
+            let deleting = statuses.delete(node, &parameters);
+            match deadline::call("delete WindowsNodeStorage", deleting).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }

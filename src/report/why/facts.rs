@@ -53,7 +53,9 @@ pub fn of_node(
         facts.push(format!("It runs Windows, with kubelet {kubelet}."));
     }
     facts.push(match (readiness.csi_node, readiness.drivers.as_slice()) {
-        (false, _) => "It has no CSINode object, so no driver is registered on it.".to_owned(),
+        (false, _) => {
+            "No CSINode object of it is known, so no driver counts as registered on it.".to_owned()
+        }
         (true, []) => "No CSI driver is registered on it.".to_owned(),
         (true, drivers) => format!("Registered on it: {}.", names(drivers)),
     });

@@ -43,7 +43,9 @@ impl RolloutSpec {
                 let percent = text
                     .strip_suffix('%')
                     .and_then(|digits| digits.parse().ok());
-                nodes.saturating_mul(percent.unwrap_or(0)).div_ceil(100)
+                nodes
+                    .saturating_mul(percent.unwrap_or(0).min(100))
+                    .div_ceil(100)
             }
         };
         number.max(1)
@@ -121,6 +123,7 @@ mod tests {
         assert_eq!(of(IntOrString::Int(0), 2), 1);
         assert_eq!(of(percent("10%"), 41), 5);
         assert_eq!(of(percent("10%"), 0), 1);
+        assert_eq!(of(percent("1000%"), 10), 10);
         assert_eq!(of(percent("nonsense"), 100), 1);
     }
 }

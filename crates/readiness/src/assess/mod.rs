@@ -29,7 +29,7 @@ mod volumes;
 
 pub use csi_proxy::CSI_PROXY_PIPES;
 pub use judgement::{CsiProxyUse, Departed, Memory, Report, assess};
-pub use preview::{Preview, Reason as StuckReason, Stuck, Way, preview};
+pub use preview::{Preview, Stuck, Way, preview};
 pub use redirection::{Loss, check_target, today};
 pub use verdict::{BlockingVolumes, only_fresh_data_opens, when_lost};
 

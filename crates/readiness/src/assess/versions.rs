@@ -7,10 +7,9 @@ use std::str::FromStr;
 use semver::Version;
 
 /// The distribution whose version numbers a cluster uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distribution {
     /// Versions such as `1.27`.
-    #[default]
     Kubernetes,
     /// Versions such as `4.14` and `5.0`.
     OpenShift,

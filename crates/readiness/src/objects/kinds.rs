@@ -17,6 +17,9 @@ use crate::objects::{
     FieldError, decode_text, node, own, placement, pod, storage as stored, workloads,
 };
 
+/// The group of the `apps` kinds before Kubernetes 1.16, still found in old dumps.
+const OLD_APPS_GROUP: &str = "extensions";
+
 /// Which objects of a kind are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -99,7 +102,10 @@ pub(super) fn group(api_version: &str) -> &str {
 /// Returns the kind with this name among those read from the whole cluster.
 pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
     let group = group(api_version);
-    cluster_kinds().find(|kind| group == kind.resource.group && name == kind.name())
+    cluster_kinds().find(|kind| {
+        let is_old = kind.resource.group == "apps" && group == OLD_APPS_GROUP;
+        (group == kind.resource.group || is_old) && name == kind.name()
+    })
 }
 
 /// Returns the kind `ConfigMap` as read from the operator's namespace.

@@ -47,6 +47,7 @@ fn what_a_node_left_behind_while_no_operator_ran_goes_as_well() {
         ("win-1", first_contact("ssh-ed25519 AAAA")),
         ("left", first_contact("ssh-ed25519 BBBB")),
         ("planned", "ssh-ed25519 CCCC put here by ops".to_owned()),
+        ("orphan", "ssh-ed25519 EEEE put here by ops".to_owned()),
         ("known_hosts", "10.0.0.9 ssh-ed25519 DDDD".to_owned()),
     ];
     let data = data.map(|(name, key)| (name.to_owned(), key));
@@ -55,6 +56,8 @@ fn what_a_node_left_behind_while_no_operator_ran_goes_as_well() {
     rig.write("orphan", WindowsNodeStorageStatus::default());
     rig.read_configuration();
     assert_eq!(gone(&mut rig), ["left", "orphan"]);
+    let keys = ["left", "orphan"].map(str::to_owned);
+    assert_eq!(rig.last.left_keys, keys.into());
 }
 
 #[test]
