@@ -112,11 +112,14 @@ fn refuse_unread(cluster: &Cluster) -> anyhow::Result<()> {
     let unread = list_unread(&cluster.unread());
     let settings = [cluster.settings.problem(), cluster.node_statuses.problem()];
     let problem = match settings.into_iter().flatten().next() {
-        _ if !unread.is_empty() => &unread,
+        _ if !unread.is_empty() => unread,
         _ if cluster.knows_configuration() => return Ok(()),
-        problem => problem.unwrap_or("are the operator's definitions installed?"),
+        problem => {
+            let problem = problem.unwrap_or("are the operator's definitions installed?");
+            format!("WindowsStorage or WindowsNodeStorage: {problem}")
+        }
     };
-    let problem = visible(problem);
+    let problem = visible(&problem);
     bail!("no host was connected to, because not everything could be read: {problem}")
 }
 

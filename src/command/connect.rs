@@ -24,7 +24,8 @@ use crate::cli::ClusterArgs;
 /// A connection without any data for this long is dead: watches are renewed, and show that they are alive, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// How often a server that is too busy to answer is asked for its version again, a second later and longer each time.
+/// How often a server that is too busy to answer is asked for its version again, a second later and longer each time; jitter adds
+/// up to as much.
 const RETRIES: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 

@@ -64,7 +64,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 
 fn is_colored(choice: ColorChoice) -> bool {
     // Also asks a Windows console to interpret color codes.
-    let is_usual = console::colors_enabled();
+    let is_usual = console::Term::stdout().features().colors_supported();
     match choice {
         ColorChoice::Auto => is_usual,
         ColorChoice::Always => true,

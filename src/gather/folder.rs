@@ -10,7 +10,7 @@ use crate::node::payload::sha256_hex;
 use crate::report;
 use crate::visible::visible;
 
-/// Where the content is until it is complete.
+/// How the name ends of where the content is until it is complete. Others, who may write beside it, must not guess it.
 const PARTIAL: &str = ".partial";
 /// Only the user may read logs and objects. On Windows, they inherit the access control list of their folder.
 #[cfg(unix)]
@@ -68,7 +68,7 @@ impl Folder {
         // From here on, `Drop` removes what was created.
         let folder = Self {
             name: name.to_owned(),
-            partial: name.join(PARTIAL),
+            partial: name.join(format!(".{:016x}{PARTIAL}", rand::random::<u64>())),
             made: absent.map(Path::to_owned).collect(),
         };
         make(&folder.partial).map_err(FolderError::io("make", name))?;

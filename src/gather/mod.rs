@@ -93,7 +93,7 @@ pub async fn gather(
     }
     let namespace = match &options.namespace {
         Some(given) => given.clone(),
-        None => namespace(client).await,
+        None => namespace(client, &mut objects.problems).await,
     };
     cluster.namespace.clone_from(&namespace);
 
@@ -147,14 +147,16 @@ pub async fn gather(
     Ok(summary)
 }
 
-/// Returns the namespace of the operator's Deployment, or the default if there is none, or more than one.
-async fn namespace(client: &Client) -> String {
+/// Returns the namespace of the operator's Deployment, or the default if there is none, or more than one, and says so.
+async fn namespace(client: &Client, problems: &mut Vec<String>) -> String {
     let found = installed::namespaces(client).await.unwrap_or_default();
     let mut found = found.into_iter();
-    match (found.next(), found.next()) {
-        (Some(namespace), None) => namespace,
-        _ => OPERATOR.to_owned(),
+    if let (Some(namespace), None) = (found.next(), found.next()) {
+        return namespace;
     }
+    let why = "no Deployment of the operator was found, or several; --namespace names another";
+    problems.push(format!("namespace {OPERATOR} by default: {why}"));
+    OPERATOR.to_owned()
 }
 
 fn write(root: &Path, name: &str, text: io::Result<String>) -> Result<(), FolderError> {

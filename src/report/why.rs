@@ -136,7 +136,9 @@ impl Subject<'_> {
         }
         if report.volumes.is_empty() {
             let none = match kind {
-                WorkloadKind::Pod => "None of its volumes needs a CSI driver.",
+                WorkloadKind::Pod => {
+                    "None of its volumes is judged: they need no CSI driver, or the pod is on no Windows node."
+                }
                 _ => {
                     "It is not reported itself: it does not ask for a Windows node, uses no volume that needs a CSI driver, or its pods or controller are reported instead. Run why on those, such as pod/NAME."
                 }

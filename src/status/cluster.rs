@@ -77,7 +77,14 @@ fn other_conditions(
 ) -> Vec<(&'static str, NewCondition)> {
     let cluster = inputs.cluster;
     let problem = inputs.seen.services_problem.as_deref();
-    let progress = if plan.spec.csi_proxy.management == Management::Removed {
+    let is_removed = plan.spec.csi_proxy.management == Management::Removed;
+    let services = if is_removed && plan.services.is_ok() && problem.is_none() {
+        let message = "csi-proxy is to run on no node: its entry in ConfigMap windows-services goes with the last one";
+        yes("Unneeded", message)
+    } else {
+        services(&plan.services, problem)
+    };
+    let progress = if is_removed {
         removal_condition(plan, inputs)
     } else {
         let version = &inputs.payload.csi_proxy.version;
@@ -89,7 +96,7 @@ fn other_conditions(
         ("CredentialsValid", credentials(cluster, plan)),
         ("InstancesValid", instances(cluster, plan)),
         ("HostKeysValid", host_keys(cluster)),
-        ("ServicesValid", services(&plan.services, problem)),
+        ("ServicesValid", services),
         (ROLLOUT_PROGRESSING, progress),
         ("NodesReady", nodes_ready(nodes, plan.ready)),
     ];

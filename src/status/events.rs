@@ -27,7 +27,7 @@ const CONTROLLER: &str = "windows-storage-operator";
 const CONCURRENT: usize = 4;
 /// The queue's capacity. Further events are dropped; the status contains the same information.
 const QUEUE: usize = 2048;
-/// How often an event is tried again; `PAUSES` are the shortest and longest pause before that.
+/// How often an event is tried again; `PAUSES` are the shortest and longest pause before that; jitter adds up to as much.
 const RETRIES: usize = 7;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 

@@ -19,7 +19,7 @@ fn it_has_its_name_when_it_is_kept_and_is_gone_otherwise() {
     let name = outer.path().join("made/too/dest");
     let folder = Folder::create(&name).unwrap();
     write(folder.path(), "a/b.txt", b"x").unwrap();
-    assert_eq!(names(&name), [PARTIAL]);
+    assert!(matches!(&names(&name)[..], [only] if only.ends_with(PARTIAL)));
     assert_eq!(folder.keep().unwrap(), name);
     assert_eq!(fs::read(name.join("a/b.txt")).unwrap(), b"x");
     assert_eq!(names(&outer.path().join("made/too")), ["dest"]);

@@ -49,11 +49,13 @@ impl<W: Write> Lines<W> {
         let line = std::mem::take(&mut self.line);
         let is_long = std::mem::take(&mut self.is_long);
         let missing = std::mem::take(&mut self.missing);
+        let text = String::from_utf8_lossy(&line);
+        let begins_key = key_at(&text).is_some_and(|at| !text[at..].contains(PEM_END));
         if missing > 0 {
+            self.in_key = begins_key;
             let what = format!("{missing} bytes of this file, and the rest of that line,");
             return writeln!(self.file, "[must-gather: the first {what} were left out]");
         }
-        let text = String::from_utf8_lossy(&line);
         if self.in_key {
             let is_last = text.contains(PEM_END);
             self.in_key = !is_last && is_of_key(&text);
@@ -61,7 +63,7 @@ impl<W: Write> Lines<W> {
                 return Ok(());
             }
         }
-        self.in_key = key_at(&text).is_some_and(|at| !text[at..].contains(PEM_END));
+        self.in_key = begins_key;
         match redacted(&text) {
             Some(redacted) => self.file.write_all(redacted.as_bytes())?,
             None => self.file.write_all(&line)?,
@@ -118,7 +120,9 @@ mod tests {
         let mut out = Vec::new();
         let mut lines = Lines::new(&mut out);
         lines.begin_after(10);
-        lines.write_all(b"broken\nwhole\n").unwrap();
+        let cut =
+            b"broken -----BEGIN PRIVATE KEY-----\nMIIEhunter2\n-----END PRIVATE KEY-----\nwhole\n";
+        lines.write_all(cut).unwrap();
         lines.finish().unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("the first 10 bytes"), "{text}");

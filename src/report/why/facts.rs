@@ -78,6 +78,6 @@ pub fn of_pod(pod: &Pod, cluster: &Cluster) -> String {
             "It is on the node {name}, so its volumes do not count. {}",
             not_judged(node).replace("It ", "The node ")
         ),
-        None => format!("It is on the node {name}, which is gone."),
+        None => format!("It is on the node {name}, which is not known."),
     }
 }

@@ -317,6 +317,11 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
         panic!("{:?}", rig.last.services)
     };
     assert_eq!(data["services"], "[]");
+    let (reason, message) = super::rig::said(&rig.last, "ServicesValid").unwrap();
+    assert!(
+        reason == "Unneeded" && message.contains("to run on no node"),
+        "{reason}: {message}"
+    );
     let (reason, message) = rig.progress();
     assert_eq!(reason, "Removing");
     assert!(message.contains("being deleted"), "{message}");
