@@ -28,10 +28,10 @@ pub mod versions;
 mod volumes;
 
 pub use csi_proxy::CSI_PROXY_PIPES;
-pub use judgement::{CsiProxyUse, Departed, Memory, Report, assess};
+pub use judgement::{BlockingVolumes, CsiProxyUse, Departed, Memory, Report, assess};
 pub use preview::{Preview, Stuck, Way, preview};
 pub use redirection::{Loss, check_target, today};
-pub use verdict::{BlockingVolumes, only_fresh_data_opens, when_lost};
+pub use verdict::{only_fresh_data_opens, when_lost};
 
 use crate::index::Cluster;
 use report::ReadinessReport;

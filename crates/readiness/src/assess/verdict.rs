@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{BlockingVolume, UpgradeGate};
-use crate::assess::judgement::judged::Report;
+use crate::assess::judgement::judged::{BlockingVolumes, Report};
 use crate::assess::partial;
 use crate::assess::redirection::Loss;
 use crate::assess::report::{Reason, Upgradeable, Verdict};
@@ -14,15 +14,6 @@ use crate::index::{Cluster, Name, Unread, WorkloadKey, list, list_unread};
 pub const NAMED_VOLUMES: usize = 10;
 /// The maximum message length of an `OperatorCondition`.
 const MESSAGE_LIMIT: usize = 32_768;
-
-/// The volumes that hold upgrades.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockingVolumes {
-    /// The number of such volumes.
-    pub count: usize,
-    /// The first volumes, as the status names them.
-    pub first: Vec<BlockingVolume>,
-}
 
 /// The volumes that are lost at each time: how many, and those of them that a message names.
 pub(super) type Lost = BTreeMap<Option<Loss>, (usize, Vec<String>)>;

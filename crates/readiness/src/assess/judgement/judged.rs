@@ -3,15 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
+use crate::api::BlockingVolume;
 use crate::assess::judgement::needs::Needs;
 use crate::assess::partial::Lacking;
 use crate::assess::plugins::Plugin;
 use crate::assess::redirection::Loss;
 use crate::assess::report::Verdict;
-use crate::assess::verdict::BlockingVolumes;
 use crate::assess::versions::Release;
 use crate::assess::volumes::{Resolved, Used};
 use crate::index::{Cluster, Name, ObjectKey, Pod, System, WorkloadKey};
+
+/// The volumes that hold upgrades.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockingVolumes {
+    /// The number of such volumes.
+    pub count: usize,
+    /// The first volumes, as the status names them.
+    pub first: Vec<BlockingVolume>,
+}
 
 /// What is judged of a cluster.
 #[derive(Clone, Debug)]
