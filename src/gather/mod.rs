@@ -91,9 +91,9 @@ pub async fn gather(
     if let Some(problem) = objects.nothing_read() {
         return Err(GatherError::NothingRead(visible(&problem)));
     }
-    let namespace = match &options.namespace {
-        Some(given) => given.clone(),
-        None => namespace(client, &mut objects.problems).await,
+    let (namespace, how) = match &options.namespace {
+        Some(given) => (given.clone(), ""),
+        None => namespace(client).await,
     };
     cluster.namespace.clone_from(&namespace);
 
@@ -123,7 +123,7 @@ pub async fn gather(
     let record = Gathered::new(Some(version), objects.kinds);
     write(root, "gathered.json", json(&record))?;
     let summary = Summary {
-        namespace,
+        namespace: namespace + how,
         objects: objects.count,
         problems: objects.problems,
         operator_logs,
@@ -148,15 +148,14 @@ pub async fn gather(
 }
 
 /// Returns the namespace of the operator's Deployment, or the default if there is none, or more than one, and says so.
-async fn namespace(client: &Client, problems: &mut Vec<String>) -> String {
+async fn namespace(client: &Client) -> (String, &'static str) {
     let found = installed::namespaces(client).await.unwrap_or_default();
     let mut found = found.into_iter();
     if let (Some(namespace), None) = (found.next(), found.next()) {
-        return namespace;
+        return (namespace, "");
     }
-    let why = "no Deployment of the operator was found, or several; --namespace names another";
-    problems.push(format!("namespace {OPERATOR} by default: {why}"));
-    OPERATOR.to_owned()
+    let how = " (by default: no Deployment of the operator was found, or several; --namespace names another)";
+    (OPERATOR.to_owned(), how)
 }
 
 fn write(root: &Path, name: &str, text: io::Result<String>) -> Result<(), FolderError> {
