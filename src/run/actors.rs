@@ -167,3 +167,68 @@ impl Actors<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    use serde_json::json;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::client::answering::{answering, failure};
+
+    /// Forgets win-1 with such a plan, where its Node is there or not. Returns what was changed in the cluster.
+    async fn changed(is_there: bool, keys: &[&str], statuses: &[&str]) -> Vec<String> {
+        let changed = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&changed);
+        let client = answering(move |method, path, _| {
+            let metadata = json!({"name": "win-1", "resourceVersion": "1"});
+            let object = json!({"metadata": metadata, "data": {"win-1": "ssh-ed25519 AAAA"}});
+            if method != http::Method::GET {
+                let (_, name) = path.rsplit_once('/').unwrap();
+                seen.lock().unwrap().push(format!("{method} {name}"));
+            } else if path == "/api/v1/nodes/win-1" && !is_there {
+                let mut none = failure(404);
+                none.1["reason"] = json!("NotFound");
+                return none;
+            }
+            (200, object)
+        });
+        let names = |names: &[&str]| -> BTreeSet<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
+        let plan = Plan {
+            left_keys: names(keys),
+            left_statuses: names(statuses),
+            ..Plan::of_test()
+        };
+        let config_maps = Api::namespaced(client.clone(), "ns");
+        let actors = Actors {
+            client: &client,
+            namespace: "ns",
+            plans: watch::Sender::new(None).subscribe(),
+            board: &Board::default(),
+            metrics: &Metrics::default(),
+            events: EventSink::new(&client, None),
+            pins: Pins::new(config_maps, "ns".to_owned()),
+            revisions: &Revisions::default(),
+        };
+        actors.forget("win-1", &plan).await.unwrap();
+        let changed = changed.lock().unwrap();
+        changed.clone()
+    }
+
+    #[tokio::test]
+    async fn a_host_key_goes_before_its_status_and_only_where_the_node_is_really_gone() {
+        let pins = "PATCH windows-storage-host-keys";
+        let both = changed(false, &["win-1"], &["win-1"]).await;
+        assert_eq!(both, [pins, "DELETE win-1"]);
+        let back = changed(true, &["win-1"], &["win-1"]).await;
+        assert!(back.is_empty(), "{back:?}");
+        // An ignored node is there.
+        assert_eq!(changed(true, &[], &["win-1"]).await, ["DELETE win-1"]);
+        assert!(changed(false, &["other"], &[]).await.is_empty());
+    }
+}
